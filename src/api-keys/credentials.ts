@@ -1,0 +1,82 @@
+import { Cache, Clock, Context, Effect, Layer, Option, Schedule } from "effect"
+import { Digest, Mac } from "effect/crypto"
+import { AuthorityChanges } from "../auth/authority-changes.ts"
+import { type Principal } from "../auth/domain.ts"
+import { type ApiKeyId } from "./domain.ts"
+import { digestOf, parse } from "./key-format.ts"
+import { ApiKeysRepository, type Credential } from "./repository.ts"
+
+/** Why a key lets nobody in; told to the audit, never to the caller. */
+export type RefusalReason = "malformed" | "unknown" | "wrong-secret" | "revoked" | "expired" | "tenant-suspended"
+
+/** The check of presented keys: cached for a second, emptied by any change of authority. */
+export class ApiKeyCredentials extends Context.Service<
+  ApiKeyCredentials,
+  {
+    check(key: string): Effect.Effect<Principal, RefusalReason>
+  }
+>()("app/api-keys/ApiKeyCredentials") {
+  static readonly layerNoDeps = Layer.effect(
+    ApiKeyCredentials,
+    Effect.gen(function* () {
+      const changes = yield* AuthorityChanges
+      const clock = yield* Clock.Clock
+      const digest = yield* Digest.Digest
+      const repository = yield* ApiKeysRepository
+
+      const cache = yield* Cache.make({
+        capacity: 10_000,
+        timeToLive: "1 second",
+        lookup: (publicId: string) =>
+          Effect.map(
+            repository.credential(publicId),
+            Option.map((credential) => ({ credential, principal: principalOf(credential) }))
+          )
+      })
+      yield* changes.onChange(Cache.invalidateAll(cache))
+
+      const uses = new Map<ApiKeyId, number>()
+      const flush = Effect.suspend(() => {
+        const batch = Array.from(uses, ([id, at]) => ({ id, at }))
+        uses.clear()
+        return batch.length === 0 ? Effect.void : repository.used(batch)
+      }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not store when keys were last used", cause)))
+      yield* flush.pipe(Effect.repeat(Schedule.spaced("5 seconds")), Effect.forkScoped)
+      yield* Effect.addFinalizer(() => flush)
+
+      // Compared on a miss as well, so that an unknown id takes as long as a wrong secret.
+      const dummy = new Uint8Array(32)
+
+      const check = Effect.fnUntraced(function* (key: string) {
+        const parsed = parse(key)
+        if (parsed === undefined) return yield* Effect.fail<RefusalReason>("malformed")
+        const found = Option.getOrUndefined(yield* Cache.get(cache, parsed.publicId))
+        const presented = yield* digestOf(digest, parsed.secret)
+        const same = Mac.timingSafeEqual(found?.credential.secretSha256 ?? dummy, presented)
+        if (found === undefined) return yield* Effect.fail<RefusalReason>("unknown")
+        if (!same) return yield* Effect.fail<RefusalReason>("wrong-secret")
+        const now = clock.currentTimeMillisUnsafe()
+        const { expiresAt, id, revokedAt, tenantStatus } = found.credential
+        if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return yield* Effect.fail<RefusalReason>("revoked")
+        if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return yield* Effect.fail<RefusalReason>("expired")
+        if (tenantStatus !== null && tenantStatus !== "active") {
+          return yield* Effect.fail<RefusalReason>("tenant-suspended")
+        }
+        uses.set(id, now)
+        return found.principal
+      })
+
+      return ApiKeyCredentials.of({ check })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
+}
+
+const principalOf = (credential: Credential): Principal => ({
+  kind: "api-key",
+  name: `api-key:${credential.id}`,
+  capabilities: credential.scopes,
+  tenantId: credential.tenantId ?? undefined,
+  applicationId: credential.applicationId ?? undefined
+})

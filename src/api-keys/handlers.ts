@@ -1,0 +1,22 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../api.ts"
+import { created } from "../kernel/location.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { ApiKeys } from "./service.ts"
+
+export const ApiKeysHandlers = HttpApiBuilder.group(
+  Api,
+  "apiKeys",
+  Effect.fn(function* (handlers) {
+    const keys = yield* ApiKeys
+    return handlers.handleAll({
+      list: ({ query }) => keys.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => keys.get(params.id),
+      create: ({ payload }) => Effect.map(keys.create(payload), created("/api/api-keys")),
+      update: ({ params, payload }) => keys.update(params.id, payload),
+      rotate: ({ params, payload }) => Effect.map(keys.rotate(params.id, payload), created("/api/api-keys")),
+      revoke: ({ params }) => keys.revoke(params.id)
+    })
+  })
+)

@@ -1,0 +1,28 @@
+import { Context } from "effect"
+import { HttpApi, OpenApi } from "effect/http-api"
+import { ApiKeysApi } from "./api-keys/api.ts"
+import { AuditApi } from "./audit/api.ts"
+import { HealthApi } from "./health/api.ts"
+import { Validation } from "./kernel/validation.ts"
+import { SessionsApi } from "./sessions/api.ts"
+import { TrialUsersApi } from "./trial-users/api.ts"
+
+const strict = { errors: "all", onExcessProperty: "error" } as const
+
+/** Everything that the service offers; the OpenAPI document is derived from it. */
+export class Api extends HttpApi.make("application-manager")
+  .add(HealthApi, TrialUsersApi, SessionsApi, ApiKeysApi, AuditApi)
+  .middleware(Validation)
+  .annotateMerge(
+    Context.make(HttpApi.ParamsParseOptions, strict).pipe(
+      Context.add(HttpApi.QueryParseOptions, strict),
+      Context.add(HttpApi.PayloadParseOptions, strict)
+    )
+  )
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Application Manager",
+      description:
+        "Lets people and AI agents in, and keeps them within bounds. Every error is an RFC 9457 problem; `GET /problems` lists them."
+    })
+  ) {}

@@ -1,0 +1,54 @@
+import { Clock, Effect, Schedule } from "effect"
+import { type AuditRow } from "./repository.ts"
+
+const windowMillis = 60_000
+const most = 10_000
+
+/**
+ * Counts like refusals (same reason, caller, target), so that a stranger cannot fill the log: the first is written at
+ * once, those of the minute after it become one entry with their `count` when the minute is over.
+ */
+export const makeRefusals = Effect.fnUntraced(function* (write: (rows: ReadonlyArray<AuditRow>) => Effect.Effect<void>) {
+  const clock = yield* Clock.Clock
+  const open = new Map<string, { readonly until: number; readonly row: AuditRow; repeats: number }>()
+
+  const flush = (now: number) =>
+    Effect.suspend(() => {
+      const rows: Array<AuditRow> = []
+      for (const [key, entry] of open) {
+        if (entry.until > now) continue
+        open.delete(key)
+        if (entry.repeats > 0) rows.push({ ...entry.row, count: entry.repeats })
+      }
+      return rows.length === 0 ? Effect.void : write(rows)
+    }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not record refusals", cause)))
+
+  yield* Effect.suspend(() => flush(clock.currentTimeMillisUnsafe())).pipe(
+    Effect.repeat(Schedule.spaced("5 seconds")),
+    Effect.forkScoped
+  )
+  yield* Effect.addFinalizer(() => flush(Number.POSITIVE_INFINITY))
+
+  const add = (row: AuditRow): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const key = [row.action_type, row.entity_type, row.entity_id, row.user_id, row.ip_address, row.reason].join("\n")
+      const entry = open.get(key)
+      if (entry !== undefined) {
+        entry.repeats++
+        return Effect.void
+      }
+      // A flood of ever new targets is counted as one.
+      const crowded = open.size >= most
+      const kept = crowded ? { ...row, entity_id: null, ip_address: null, user_agent: null } : row
+      const keptKey = crowded ? `${row.action_type}\n*` : key
+      const known = open.get(keptKey)
+      if (known !== undefined) {
+        known.repeats++
+        return Effect.void
+      }
+      open.set(keptKey, { until: clock.currentTimeMillisUnsafe() + windowMillis, row: kept, repeats: 0 })
+      return write([kept])
+    }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not record a refusal", cause)))
+
+  return { add }
+})

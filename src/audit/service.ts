@@ -1,0 +1,151 @@
+import { Context, DateTime, Effect, Layer, Option, Schedule } from "effect"
+import { CurrentPrincipal, system, type Principal } from "../auth/domain.ts"
+import { type AuditAction } from "../kernel/audit-action.ts"
+import { type Slice, slice } from "../kernel/page.ts"
+import { Database, type TenantScope } from "../platform/database.ts"
+import { CurrentRequest } from "../platform/request.ts"
+import {
+  type AuditCursor,
+  type AuditDraft,
+  AuditEntryNotFound,
+  Change,
+  type AuditEntry,
+  type AuditEntryId,
+  type AuditFilter,
+  type Changed
+} from "./domain.ts"
+import { AuditRepository, type AuditRow } from "./repository.ts"
+import { makeRefusals } from "./refusals.ts"
+
+/** Something that was refused: what, to whom is known from the request, and why. */
+export interface Refusal {
+  readonly action: AuditAction
+  readonly target: string
+  readonly reason: string
+}
+
+export class Audit extends Context.Service<
+  Audit,
+  {
+    /** Runs a change in one transaction together with the entries that record it: both are stored, or neither. */
+    change<A, E, R>(work: Effect.Effect<Changed<A>, E, R>): Effect.Effect<A, E, Exclude<R, Change>>
+    /** Records a refusal; like ones within a minute are counted, not written one by one. */
+    refused(refusal: Refusal): Effect.Effect<void>
+    list(
+      filter: AuditFilter,
+      after: AuditCursor | undefined,
+      limit: number
+    ): Effect.Effect<Slice<AuditEntry, AuditCursor>>
+    get(id: AuditEntryId): Effect.Effect<AuditEntry, AuditEntryNotFound>
+  }
+>()("app/audit/Audit") {
+  static readonly layerNoDeps = Layer.effect(
+    Audit,
+    Effect.gen(function* () {
+      const database = yield* Database
+      const repository = yield* AuditRepository
+
+      const write = (rows: ReadonlyArray<AuditRow>) => database.transaction("all", repository.insert(rows))
+      const refusals = yield* makeRefusals(write)
+
+      const change = <A, E, R>(work: Effect.Effect<Changed<A>, E, R>): Effect.Effect<A, E, Exclude<R, Change>> =>
+        Effect.gen(function* () {
+          const principal = yield* CurrentPrincipal
+          const now = yield* DateTime.now
+          return yield* database.transaction(
+            scopeOf(principal),
+            Effect.gen(function* () {
+              const { value, entries } = yield* Effect.provideService(work, Change, { occurredAt: DateTime.toDateUtc(now) })
+              const context = yield* rowContext
+              yield* repository.insert(entries.map((draft) => rowOf(draft, context)))
+              return value
+            })
+          )
+        })
+
+      const refused = Effect.fn("Audit.refused")(function* (refusal: Refusal) {
+        const context = yield* rowContext
+        yield* refusals.add({
+          ...context,
+          action_type: refusal.action.actionType,
+          entity_type: refusal.action.entityType,
+          entity_id: refusal.target,
+          application_id: null,
+          outcome: "denied",
+          reason: refusal.reason,
+          count: 1,
+          changes: null
+        })
+      })
+
+      const list = Effect.fn("Audit.list")(function* (
+        filter: AuditFilter,
+        after: AuditCursor | undefined,
+        limit: number
+      ) {
+        const principal = yield* CurrentPrincipal
+        const rows = yield* database.transaction(scopeOf(principal), repository.list(filter, after, limit + 1))
+        return slice(rows, limit, (row): AuditCursor => ({ occurredAt: row.occurredAt, id: row.id }))
+      })
+
+      const get = Effect.fn("Audit.get")(function* (id: AuditEntryId) {
+        const principal = yield* CurrentPrincipal
+        const found = yield* database.transaction(scopeOf(principal), repository.find(id))
+        return yield* Option.match(found, {
+          onSome: Effect.succeed,
+          onNone: () => Effect.fail(new AuditEntryNotFound({}))
+        })
+      })
+
+      // Months are made ahead of their entries, by any replica and as often as it likes.
+      yield* repository.makePartitions(4).pipe(
+        Effect.catchCause((cause) => Effect.logWarning("Could not make the next audit partitions", cause)),
+        Effect.repeat(Schedule.spaced("12 hours")),
+        Effect.forkScoped
+      )
+
+      return Audit.of({ change, refused, list, get })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(AuditRepository.layer))
+}
+
+/** The rows that a principal may see: its tenant's, or all. */
+export const scopeOf = (principal: Principal): TenantScope =>
+  principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
+const nobody = "none" as TenantScope
+
+const rowContext = Effect.gen(function* () {
+  const principal = yield* CurrentPrincipal
+  const request = yield* CurrentRequest
+  const now = yield* DateTime.now
+  return {
+    occurred_at: DateTime.formatIso(now),
+    user_id: principal.name,
+    actor_type: principal.kind,
+    tenant_id: principal.tenantId ?? null,
+    ip_address: request?.ipAddress ?? null,
+    user_agent: request?.userAgent?.slice(0, 512) ?? null,
+    trace_id: request?.traceId ?? null
+  }
+})
+
+const rowOf = (draft: AuditDraft, context: Effect.Success<typeof rowContext>): AuditRow => ({
+  ...context,
+  action_type: draft.action.actionType,
+  entity_type: draft.action.entityType,
+  entity_id: String(draft.entityId),
+  tenant_id: draft.tenantId === undefined ? context.tenant_id : draft.tenantId,
+  application_id: draft.applicationId ?? null,
+  outcome: "success",
+  reason: null,
+  count: 1,
+  changes:
+    draft.before === undefined && draft.after === undefined
+      ? null
+      : { before: draft.before ?? null, after: draft.after ?? null }
+})
+
+/** Runs background work with the service's own authority. */
+export const asSystem = Effect.provideService(CurrentPrincipal, system)

@@ -1,0 +1,31 @@
+import { Context } from "effect"
+import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
+import { type Capability } from "../kernel/capability.ts"
+import { Forbidden, RateLimited, Unauthenticated } from "./domain.ts"
+
+/** What an endpoint asks of its caller. An endpoint that declares nothing lets nobody in. */
+export interface Requirement {
+  readonly capability: Capability
+  /** Things of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
+  readonly systemOnly: boolean
+}
+
+export class RequiredCapability extends Context.Service<RequiredCapability, Requirement>()("app/auth/RequiredCapability") {}
+
+/** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
+export const requires = (capability: Capability, options?: { readonly systemOnly?: boolean }) => {
+  const systemOnly = options?.systemOnly ?? false
+  return Context.make(RequiredCapability, { capability, systemOnly }).pipe(
+    Context.merge(
+      OpenApi.annotations({
+        override: { "x-required-capability": capability, ...(systemOnly ? { "x-system-only": true } : {}) }
+      })
+    )
+  )
+}
+
+/** Authenticates the caller, limits its rate and checks the capability that the endpoint declares. */
+export class Access extends HttpApiMiddleware.Service<Access>()("app/auth/Access", {
+  security: { apiKey: HttpApiSecurity.apiKey({ in: "header", key: "X-Api-Key" }) },
+  error: [Unauthenticated, Forbidden, RateLimited]
+}) {}

@@ -1,0 +1,51 @@
+import { Context, Duration, Effect, Layer } from "effect"
+import { RateLimiter } from "effect/persistence"
+import { CurrentRequest } from "../platform/request.ts"
+import { Settings } from "../platform/settings.ts"
+import { RateLimited } from "./domain.ts"
+
+/** How many requests a minute a principal, or an address without one, is granted. */
+export class RateLimits extends Context.Service<
+  RateLimits,
+  {
+    principal(name: string): Effect.Effect<void, RateLimited>
+    anonymous(address: string): Effect.Effect<void, RateLimited>
+  }
+>()("app/auth/RateLimits") {
+  static readonly layer = Layer.effect(
+    RateLimits,
+    Effect.gen(function* () {
+      const limiter = yield* RateLimiter.RateLimiter
+      const { rateLimit } = (yield* Settings).api
+      if (!rateLimit.enabled) return RateLimits.of({ principal: () => Effect.void, anonymous: () => Effect.void })
+
+      const consume = (key: string, limit: number) =>
+        limiter.consume({ key, limit, window: Duration.minutes(1) }).pipe(
+          Effect.flatMap(({ remaining, resetAfter }) =>
+            Effect.map(CurrentRequest, (request) => {
+              if (request !== undefined) {
+                request.rateLimit = { limit, remaining, resetSeconds: Math.ceil(Duration.toSeconds(resetAfter)) }
+              }
+            })
+          ),
+          Effect.catchReason(
+            "RateLimiterError",
+            "RateLimitExceeded",
+            ({ retryAfter }) =>
+              Effect.flatMap(CurrentRequest, (request) => {
+                const retryAfterSeconds = Math.max(1, Math.ceil(Duration.toSeconds(retryAfter)))
+                if (request !== undefined) request.rateLimit = { limit, remaining: 0, resetSeconds: retryAfterSeconds }
+                return Effect.fail(new RateLimited({ retryAfterSeconds }))
+              }),
+            // A shared store that is away must not stop the service: requests are let through until it is back.
+            () => Effect.void
+          )
+        )
+
+      return RateLimits.of({
+        principal: (name) => consume(`principal:${name}`, rateLimit.perMinute),
+        anonymous: (address) => consume(`address:${address}`, rateLimit.anonymousPerMinute)
+      })
+    })
+  )
+}

@@ -1,0 +1,56 @@
+import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
+import { latestMigration } from "../platform/migrations.ts"
+import { Shutdown } from "../platform/shutdown.ts"
+import { serviceName, serviceVersion } from "../platform/version.ts"
+import { type Health, NotReady, type Readiness, type ReadinessCheck } from "./domain.ts"
+import { HealthRepository } from "./repository.ts"
+
+export class HealthChecks extends Context.Service<
+  HealthChecks,
+  {
+    readonly health: Effect.Effect<Health>
+    readonly ready: Effect.Effect<Readiness, NotReady>
+  }
+>()("app/health/HealthChecks") {
+  static readonly layerNoDeps = Layer.effect(
+    HealthChecks,
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      const repository = yield* HealthRepository
+      const shutdown = yield* Shutdown
+      const wanted = yield* latestMigration
+
+      const health = Effect.sync(
+        (): Health => ({
+          status: "Healthy",
+          timestamp: DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()),
+          service: serviceName,
+          version: serviceVersion
+        })
+      )
+
+      const ready = Effect.gen(function* () {
+        const latest = yield* repository.latestMigration.pipe(Effect.timeoutOption("2 seconds"), Effect.option, Effect.map(Option.flatten))
+        const draining = yield* shutdown.isDraining
+        const checks: ReadonlyArray<ReadinessCheck> = [
+          { name: "database", ready: Option.isSome(latest), detail: Option.isSome(latest) ? "reachable" : "not reachable" },
+          {
+            name: "migrations",
+            ready: Option.exists(latest, (number) => number >= wanted),
+            detail: Option.match(latest, {
+              onNone: () => "unknown",
+              onSome: (number) => (number >= wanted ? "applied" : `${number} of ${wanted} applied`)
+            })
+          },
+          { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" }
+        ]
+        if (checks.some((check) => !check.ready)) return yield* new NotReady({ checks })
+        return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
+      }).pipe(Effect.withSpan("HealthChecks.ready"))
+
+      return HealthChecks.of({ health, ready })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(HealthRepository.layer))
+}

@@ -1,0 +1,100 @@
+import { Context, DateTime, Effect, Layer, Schedule, type Types } from "effect"
+import { Digest, Mac } from "effect/crypto"
+import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { CurrentPrincipal } from "../auth/domain.ts"
+import { scopeOf } from "../audit/service.ts"
+import { Database } from "../platform/database.ts"
+import { Idempotency } from "./api.ts"
+import {
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused,
+  type KeptAnswer,
+  OneTimeSecrets
+} from "./domain.ts"
+import { IdempotencyRepository } from "./repository.ts"
+
+type KeyProblem = IdempotencyInProgress | IdempotencyKeyInvalid | IdempotencyKeyReused
+
+const kept = { hours: 24 } as const
+const printable = /^[\x20-\x7e]{1,255}$/
+
+/**
+ * Runs a POST under its Idempotency-Key: the key's row is written in the transaction of the change, so that either both
+ * are stored or neither, whatever happens between them.
+ */
+export const IdempotencyLayer = Layer.effect(
+  Idempotency,
+  Effect.gen(function* () {
+    const database = yield* Database
+    const repository = yield* IdempotencyRepository
+    const digest = yield* Digest.Digest
+
+    yield* DateTime.now.pipe(
+      Effect.flatMap((now) => repository.purge(DateTime.subtract(now, kept))),
+      Effect.catchCause((cause) => Effect.logWarning("Could not remove old idempotency keys", cause)),
+      Effect.repeat(Schedule.spaced("1 hour")),
+      Effect.forkScoped
+    )
+
+    return Idempotency.of((httpEffect, { endpoint }) => {
+      if (endpoint.method !== "POST") return httpEffect
+      const secrets = Context.get(endpoint.annotations, OneTimeSecrets)
+      const once = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, key: string) {
+          if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
+          const principal = yield* CurrentPrincipal
+          const now = yield* DateTime.now
+          const text = yield* Effect.orDie(request.text)
+          const requestSha256 = yield* digest.digest(Digest.sha256, new TextEncoder().encode(`${request.url}\n${text}`))
+          const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
+          return yield* database.transaction(
+            scopeOf(principal),
+            Effect.gen(function* () {
+              if (!(yield* repository.claim(slot))) return yield* new IdempotencyInProgress({})
+              const earlier = yield* repository.find(slot, DateTime.subtract(now, kept))
+              if (earlier._tag === "Some") {
+                return Mac.timingSafeEqual(earlier.value.requestSha256, requestSha256)
+                  ? replay(earlier.value)
+                  : yield* new IdempotencyKeyReused({})
+              }
+              const response = yield* httpEffect
+              const answer = toKept(response, requestSha256, secrets)
+              if (answer !== undefined) yield* repository.keep(slot, answer, now)
+              return response
+            })
+          )
+      })
+      return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+        const key = request.headers["idempotency-key"]
+        return key === undefined ? Effect.mapError(httpEffect, (error): Types.unhandled | KeyProblem => error) : once(request, key)
+      })
+    })
+  })
+).pipe(Layer.provide(IdempotencyRepository.layer))
+
+const toKept = (
+  response: HttpServerResponse.HttpServerResponse,
+  requestSha256: Uint8Array,
+  secrets: ReadonlyArray<string>
+): KeptAnswer | undefined => {
+  const body = response.body
+  const text = body._tag === "Uint8Array" ? (body.text ?? "") : body._tag === "Empty" ? "" : undefined
+  if (text === undefined) return undefined
+  const headers: Record<string, string> = {}
+  for (const name of ["content-type", "location", "etag"]) {
+    const value = Headers.get(response.headers, name)
+    if (value._tag === "Some") headers[name] = value.value
+  }
+  return { requestSha256, status: response.status, headers, body: secrets.length === 0 ? text : masked(text, secrets) }
+}
+
+/** The answer without what is shown once: a replay proves that the thing was made, not what its secret is. */
+const masked = (text: string, secrets: ReadonlyArray<string>): string =>
+  JSON.stringify(JSON.parse(text), (name, value: unknown) => (secrets.includes(name) ? "***" : value))
+
+const replay = (answer: KeptAnswer) =>
+  HttpServerResponse.text(answer.body, {
+    status: answer.status,
+    contentType: answer.headers["content-type"] ?? "application/json",
+    headers: { ...answer.headers, "idempotency-replayed": "true" }
+  })

@@ -1,0 +1,21 @@
+/** What happened to what: `actionType` is PascalCase, entity and past verb. */
+export interface AuditAction {
+  readonly actionType: string
+  readonly entityType: string
+}
+
+const declared = new Map<string, AuditAction>()
+
+/** Declares the actions that a feature records; `GET /api/audit-logs/types` lists every declared one. */
+export const auditActions = <const Name extends string>(entityType: string, names: ReadonlyArray<Name>) => {
+  const actions: Partial<Record<Name, AuditAction>> = {}
+  for (const actionType of names) {
+    const action = { actionType, entityType }
+    declared.set(actionType, action)
+    actions[actionType] = action
+  }
+  return actions as Readonly<Record<Name, AuditAction>>
+}
+
+export const declaredActions = (): ReadonlyArray<AuditAction> =>
+  [...declared.values()].sort((a, b) => a.actionType.localeCompare(b.actionType))

@@ -1,0 +1,40 @@
+import { Schema } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { HttpApiSchema } from "effect/http-api"
+import { type Slice } from "./page.ts"
+
+/** The 201 answer of a POST that made a thing, with the address of the thing. */
+export const Created = <S extends Schema.Top>(schema: S) =>
+  HttpApiSchema.WithHeaders(schema.pipe(HttpApiSchema.status(201)), {
+    location: Schema.String.annotate({ description: "Path of the new resource", examples: ["/api/things/42"] })
+  })
+
+/** Answers a new thing with its address below `collection`. */
+export const created =
+  (collection: string) =>
+  <A extends { readonly id: string | number }>(body: A) =>
+    HttpApiSchema.withHeaders({ body, headers: { location: `${collection}/${body.id}` } })
+
+/** The 200 answer of a list that is a bare array: `Link` with rel="next" when there is more (RFC 8288). */
+export const LinkedArray = <S extends Schema.Top>(schema: S) =>
+  HttpApiSchema.WithHeaders(Schema.Array(schema), {
+    link: Schema.optionalKey(Schema.String.annotate({ description: 'The next page, as `<path>; rel="next"`' }))
+  })
+
+/** Answers a page as a bare array, with the link to the next one: the same request with another cursor. */
+export const linkedPage =
+  (request: HttpServerRequest.HttpServerRequest) =>
+  <Row>(page: Slice<Row, number | string>) =>
+    HttpApiSchema.withHeaders({
+      body: page.items,
+      headers: page.nextCursor === null ? {} : { link: nextLink(request.url, page.nextCursor) }
+    })
+
+const encode = Schema.encodeSync(Schema.StringFromBase64Url)
+
+const nextLink = (url: string, key: number | string): string => {
+  const [path = "", search = ""] = url.split("?", 2)
+  const parameters = new URLSearchParams(search)
+  parameters.set("cursor", encode(JSON.stringify(key)))
+  return `<${path}?${parameters}>; rel="next"`
+}

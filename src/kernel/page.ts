@@ -1,0 +1,43 @@
+import { Schema } from "effect"
+
+/**
+ * An opaque keyset cursor: the sort key of the last row seen, as base64url JSON. It holds no secret and grants nothing,
+ * so only its form is checked.
+ */
+export const cursor = <Key extends Schema.Codec<unknown, unknown>>(key: Key) =>
+  Schema.StringFromBase64Url.pipe(
+    Schema.decodeTo(Schema.fromJsonString(key)),
+    Schema.annotateEncoded({
+      expected: "a cursor of this list",
+      description: "Opaque; taken from nextCursor or the Link header of the page before"
+    })
+  )
+
+/** `limit` of a bare array: 1 to 1000, default 1000. */
+export const ArrayLimit = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))
+export const arrayLimitDefault = 1000
+
+/** `limit` of a page with an envelope: 1 to 200, default 50. */
+export const PageLimit = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 200 })))
+export const pageLimitDefault = 50
+
+/** The envelope of every list that the interface does not call an array. */
+export const page = <Item extends Schema.Top, Cursor extends Schema.Top>(item: Item, next: Cursor) =>
+  Schema.Struct({
+    items: Schema.Array(item),
+    nextCursor: Schema.NullOr(next).annotate({ description: "Where the next page starts; null on the last" })
+  })
+
+/** One page as services answer it: the rows, and the key of the last one when there are more. */
+export interface Slice<Row, Key> {
+  readonly items: ReadonlyArray<Row>
+  readonly nextCursor: Key | null
+}
+
+/** Cuts the answer to a query that asked for one row more than `limit`. */
+export const slice = <Row, Key>(rows: ReadonlyArray<Row>, limit: number, keyOf: (row: Row) => Key): Slice<Row, Key> => {
+  const last = rows[limit - 1]
+  return rows.length <= limit || last === undefined
+    ? { items: rows, nextCursor: null }
+    : { items: rows.slice(0, limit), nextCursor: keyOf(last) }
+}

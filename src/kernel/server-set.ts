@@ -1,0 +1,17 @@
+import { Record, Schema } from "effect"
+
+const ignored = Schema.optionalKey(Schema.Unknown.annotate({ description: "Set by the server; ignored here" }))
+
+/** Members that the server sets: they may stand in a PATCH or PUT, as in the answer before, and are ignored. */
+export const serverSet = <const Key extends string>(...keys: ReadonlyArray<Key>) =>
+  Record.fromIterableWith(keys, (key) => [key, ignored]) as { readonly [K in Key]: typeof ignored }
+
+/** The members of a patch that were given and may be changed. */
+export const given = <Patch extends object, const Key extends keyof Patch>(
+  patch: Patch,
+  keys: ReadonlyArray<Key>
+): Partial<Pick<Patch, Key>> => {
+  const result: Partial<Pick<Patch, Key>> = {}
+  for (const key of keys) if (patch[key] !== undefined) result[key] = patch[key]
+  return result
+}

@@ -1,0 +1,30 @@
+import { Schema } from "effect"
+
+/** What PostgreSQL can store as text and UTF-8 can carry: no NUL, no lone surrogate. */
+const isStorable = Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0"), {
+  expected: "text without NUL and without lone surrogates"
+})
+
+/** Storable text of `minimum` to `maximum` characters (Unicode code points). */
+export const text = (minimum: number, maximum: number) =>
+  Schema.String.pipe(Schema.check(isStorable, Schema.isBetweenCodePoints(minimum, maximum)))
+
+/** Like {@link text}, and not blank. */
+export const name = (maximum: number) =>
+  text(1, maximum).pipe(Schema.check(Schema.isPattern(/\S/u, { expected: "text that is not blank" })))
+
+/** A lower-case short name for addresses: 2 to 63 of `[a-z0-9-]`, not starting or ending with a hyphen. */
+export const Slug = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])$/, { expected: "2 to 63 of a-z, 0-9 and -" }))
+).annotate({ examples: ["billing-portal"] })
+
+/** Makes a slug from a free name: what is no letter or digit becomes a hyphen; `fallback` when nothing is left. */
+export const slugFrom = (name: string, fallback: string): string => {
+  const slug = name
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .slice(0, 63)
+    .replace(/^-+|-+$/g, "")
+  return slug.length < 2 ? fallback : slug
+}

@@ -1,0 +1,46 @@
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect, Layer } from "effect"
+import { ServiceAccount } from "./auth/service-account.ts"
+import { printBanner } from "./platform/banner.ts"
+import { DatabaseLayer } from "./platform/connection.ts"
+import * as Logging from "./platform/logging.ts"
+import { Settings } from "./platform/settings.ts"
+import { Shutdown } from "./platform/shutdown.ts"
+import * as Telemetry from "./platform/telemetry.ts"
+import { serviceVersion } from "./platform/version.ts"
+import { ServerLayer } from "./server.ts"
+
+const Observability = Layer.unwrap(
+  Effect.map(Settings, ({ environment, logging, telemetry }) =>
+    Telemetry.layer({
+      endpoint: telemetry.otlp.endpoint,
+      headers: telemetry.otlp.headers,
+      serviceName: telemetry.serviceName,
+      serviceVersion,
+      environment
+    }).pipe(Layer.provideMerge(Logging.layer({ level: logging.level, format: logging.format })))
+  )
+)
+
+const Banner = Layer.effectDiscard(Effect.flatMap(ServiceAccount, ({ madeKey }) => printBanner(madeKey)))
+
+// Built last and so closed first: from then on the service says that it is not ready.
+const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
+
+const Main = Layer.mergeAll(Banner, Drain).pipe(
+  Layer.provide(ServerLayer),
+  Layer.provide(DatabaseLayer),
+  Layer.provide(Observability),
+  Layer.provide(Settings.layer)
+)
+
+// The first signal drains; a second one is a person who will not wait.
+let signals = 0
+const onSignal = () => {
+  signals += 1
+  if (signals > 1) process.exit(130)
+}
+process.on("SIGINT", onSignal)
+process.on("SIGTERM", onSignal)
+
+NodeRuntime.runMain(Layer.launch(Main))

@@ -1,0 +1,36 @@
+import { Effect, Option, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { DatabaseConnection } from "./connection.ts"
+import { Settings } from "./settings.ts"
+
+/** What whoever started the service wants to know, once, on standard output; a key that this start made is among it. */
+export const printBanner = (madeKey: Option.Option<Redacted.Redacted>) =>
+  Effect.gen(function* () {
+    const settings = yield* Settings
+    const { embeddedIn } = yield* DatabaseConnection
+    const { address } = yield* HttpServer.HttpServer
+    const url = settings.api.publicUrl
+    const lines = [
+      `Application Manager serves on ${HttpServer.formatAddress(address)}`,
+      `  Environment  ${settings.environment}`,
+      `  Database     ${Option.match(embeddedIn, { onNone: () => "external (Database:Url)", onSome: (directory) => `embedded, in ${directory}` })}`,
+      ...(settings.api.swagger.enabled ? [`  OpenAPI      ${url}/swagger`] : []),
+      ...Option.match(madeKey, {
+        onNone: () => [],
+        onSome: (key) => [
+          `  API key      ${Redacted.value(key)}`,
+          "               The service-account key, made for this Development database and shown this once."
+        ]
+      })
+    ]
+    // The one place where a key is printed, and never through the log: it is shown once, to whoever runs the process.
+    yield* Effect.sync(() => process.stdout.write(`${lines.join("\n")}\n`))
+    if (settings.environment === "Production") {
+      if (Option.isSome(embeddedIn)) {
+        yield* Effect.logWarning("The embedded database serves in Production; Database:Url names an own PostgreSQL")
+      }
+      if (settings.sources.get("Api:PublicUrl") === "default") {
+        yield* Effect.logWarning(`Api:PublicUrl is not set; ${url} is taken for the address that callers use`)
+      }
+    }
+  })

@@ -1,0 +1,56 @@
+import { type PgClient } from "@effect/sql-pg"
+import { Context, Effect, Layer, Option, Schedule } from "effect"
+import { connection as embeddedConnection, start } from "./embedded-postgres.ts"
+import { poolLayer } from "./database.ts"
+import { migrate } from "./migrations.ts"
+import { Settings } from "./settings.ts"
+
+/** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
+export class DatabaseConnection extends Context.Service<
+  DatabaseConnection,
+  {
+    readonly options: PgClient.PgClientConfig
+    /** The directory of the embedded database; none when it is external. */
+    readonly embeddedIn: Option.Option<string>
+  }
+>()("app/platform/DatabaseConnection") {
+  static readonly layer = Layer.effect(
+    DatabaseConnection,
+    Effect.gen(function* () {
+      const { database } = yield* Settings
+      if (Option.isSome(database.url)) {
+        return DatabaseConnection.of({ options: { url: database.url.value }, embeddedIn: Option.none() })
+      }
+      const server = yield* start({ directory: database.directory })
+      return DatabaseConnection.of({ options: embeddedConnection(server), embeddedIn: Option.some(server.directory) })
+    })
+  )
+}
+
+/** Brings the database up to this build; a database that is still starting is waited for, half a minute at most. */
+export const migrateLayer = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { options } = yield* DatabaseConnection
+    const applied = yield* migrate(options).pipe(
+      Effect.retry({
+        schedule: Schedule.spaced("1 second"),
+        times: 30,
+        while: (error) => error._tag === "SqlError" && error.reason._tag === "ConnectionError"
+      })
+    )
+    for (const [id, name] of applied) yield* Effect.logInfo(`Applied migration ${id}_${name}`)
+  })
+)
+
+/** The pool on a migrated database. */
+export const DatabaseLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const { database } = yield* Settings
+    const { options } = yield* DatabaseConnection
+    return poolLayer({
+      connection: options,
+      maxConnections: database.maxConnections,
+      statementTimeoutSeconds: database.statementTimeoutSeconds
+    })
+  })
+).pipe(Layer.provide(migrateLayer), Layer.provideMerge(DatabaseConnection.layer))

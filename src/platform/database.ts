@@ -1,0 +1,70 @@
+import { PgClient } from "@effect/sql-pg"
+import { Context, Effect, Layer, String as Text } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { type TenantId } from "../kernel/identifier.ts"
+import { applicationRole } from "./migrations.ts"
+
+/** Which tenant's rows a transaction may see: one tenant's, or every tenant's for a system principal. */
+export type TenantScope = TenantId | "all"
+
+/**
+ * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
+ * which tells PostgreSQL whose rows they are; plain statements share pipelined connections and see no tenant's rows.
+ */
+export class Database extends Context.Service<
+  Database,
+  {
+    /** Runs an effect in one transaction (a savepoint inside another) that sees the rows of `scope`. */
+    transaction<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
+  }
+>()("app/platform/Database") {
+  static readonly layer = Layer.effect(
+    Database,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      return Database.of({
+        transaction: (scope, effect) =>
+          sql
+            .withTransaction(
+              Effect.andThen(
+                sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values,
+                effect
+              )
+            )
+            .pipe(Effect.catchIf(isSqlError, Effect.die))
+      })
+    })
+  )
+}
+
+const isSqlError = (error: unknown): error is SqlError.SqlError =>
+  typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"
+
+export interface PoolOptions {
+  readonly connection: PgClient.PgClientConfig
+  readonly maxConnections: number
+  readonly statementTimeoutSeconds: number
+}
+
+/** The pool: every session runs as the application's role, which owns nothing and bypasses no policy. */
+export const poolLayer = (options: PoolOptions) =>
+  Database.layer.pipe(
+    Layer.provideMerge(
+      PgClient.layer({
+        ...options.connection,
+        applicationName: "application-manager",
+        maxConnections: options.maxConnections,
+        multiplex: true,
+        connectTimeout: "5 seconds",
+        startupParameters: {
+          role: applicationRole,
+          statement_timeout: `${options.statementTimeoutSeconds}s`,
+          idle_in_transaction_session_timeout: `${options.statementTimeoutSeconds * 2}s`,
+          timezone: "UTC"
+        },
+        transformQueryNames: Text.camelToSnake,
+        transformResultNames: Text.snakeToCamel,
+        transformJson: false
+      })
+    )
+  )

@@ -1,0 +1,97 @@
+import { type PgClient } from "@effect/sql-pg"
+import { Effect, type Redacted, Schedule, type Scope } from "effect"
+import * as path from "node:path"
+import { findBinaries } from "./embedded-postgres-binaries.ts"
+import { endPredecessor, openCluster, username } from "./embedded-postgres-cluster.ts"
+import { type Endpoint, endpoints } from "./embedded-postgres-endpoint.ts"
+import { EmbeddedPostgresError } from "./embedded-postgres-error.ts"
+import { type Home, openHome } from "./embedded-postgres-home.ts"
+import { openServerLog } from "./embedded-postgres-log.ts"
+import { own } from "./embedded-postgres-owner.ts"
+import { launch } from "./embedded-postgres-server.ts"
+
+export { EmbeddedPostgresError }
+
+/** A running server; {@link connection} has what `PgClient` needs of it. */
+export interface EmbeddedPostgresServer {
+  /** The directory of its Unix socket (it begins with `/`), or 127.0.0.1. */
+  readonly host: string
+  readonly port: number
+  /** The superuser, who owns the database `postgres`. */
+  readonly username: string
+  readonly password: Redacted.Redacted
+  /** Where everything is kept: the given directory, or the one that took its place because the server could not enter it. */
+  readonly directory: string
+  /** The account that the server runs as when that is not the account of this process. */
+  readonly operatingSystemUser: string | undefined
+  /** Whether this start made the database. */
+  readonly initialised: boolean
+}
+
+/** How `PgClient` reaches the server: it takes a `host` that begins with `/` for the directory of a Unix socket. */
+export const connection = (
+  server: EmbeddedPostgresServer
+): Pick<PgClient.PgClientConfig, "host" | "port" | "username" | "password"> => ({
+  host: server.host,
+  port: server.port,
+  username: server.username,
+  password: server.password
+})
+
+/**
+ * Starts PostgreSQL on a directory, making a database there at first, and stops it when the scope closes. `settings`
+ * are further settings of the server, such as `fsync`. One process at a time owns a directory; what a killed one left
+ * behind is put in order.
+ */
+export const start = Effect.fn("EmbeddedPostgres.start")(function* (options: {
+  readonly directory: string
+  readonly settings?: Record<string, string>
+}): Effect.fn.Return<EmbeddedPostgresServer, EmbeddedPostgresError, Scope.Scope> {
+  const settings = options.settings ?? {}
+  const home = yield* openHome(path.resolve(options.directory))
+  yield* own(home.directory)
+  const binaries = yield* findBinaries(home.user, home.copies)
+  yield* endPredecessor(home, binaries)
+  const { password, initialised } = yield* openCluster(home, binaries, settings.fsync !== "off")
+  const log = yield* openServerLog(home.directory)
+
+  const endpoint = yield* listen(home, (endpoint) => launch({ home, binaries, endpoint, log, settings }))
+  yield* Effect.logInfo("Embedded PostgreSQL started").pipe(
+    Effect.annotateLogs({ directory: home.directory, ...(home.user && { user: home.user.name }) })
+  )
+  return {
+    ...endpoint,
+    username,
+    password,
+    directory: home.directory,
+    operatingSystemUser: home.user?.name,
+    initialised
+  }
+})
+
+const listen = Effect.fnUntraced(function* (
+  home: Home,
+  launchAt: (endpoint: Endpoint) => Effect.Effect<void, EmbeddedPostgresError, Scope.Scope>
+): Effect.fn.Return<Endpoint, EmbeddedPostgresError, Scope.Scope> {
+  for (const candidate of endpoints(home)) {
+    const endpoint = yield* candidate
+    if (endpoint === undefined) continue
+    const refusal = yield* launchAt(endpoint).pipe(
+      // Processes of a server that was killed by force need a moment to notice it.
+      Effect.retry({ while: isStillAttached, times: 100, schedule: Schedule.spaced("100 millis") }),
+      Effect.as(undefined),
+      Effect.catchIf(isRefusedEndpoint, Effect.succeed)
+    )
+    if (refusal === undefined) return endpoint
+    yield* Effect.logDebug("Embedded PostgreSQL could not listen").pipe(Effect.annotateLogs({ host: endpoint.host }))
+  }
+  return yield* new EmbeddedPostgresError({
+    reason: "start-failed",
+    message: `PostgreSQL finds no place to listen; its log is in ${home.directory}`
+  })
+})
+
+const isStillAttached = (error: EmbeddedPostgresError) => error.message.includes("pre-existing shared memory block")
+
+const isRefusedEndpoint = (error: EmbeddedPostgresError) =>
+  /could not create any (Unix-domain|TCP\/IP) sockets|lock file "[^"]*\.s\.PGSQL/.test(error.message)

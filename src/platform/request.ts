@@ -1,0 +1,68 @@
+import { Context, Option } from "effect"
+import { SecureRandom } from "effect/crypto"
+import type { HttpServerRequest } from "effect/http"
+import { HttpTraceContext } from "effect/http"
+import { ParentSpan } from "effect/Tracer"
+
+/** What the edge knows of the request in hand, for audit entries, problems and headers. One per request. */
+export class RequestInfo {
+  readonly requestId: string
+  /** Unix milliseconds. */
+  readonly startedAt: number
+  /** Written by the rate limiter, sent by the edge as RateLimit headers. */
+  rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
+  /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
+  route: string | undefined
+  private readonly request: HttpServerRequest.HttpServerRequest
+  private readonly spanTraceId: string | undefined
+  private generatedTraceId: string | undefined
+
+  constructor(
+    request: HttpServerRequest.HttpServerRequest,
+    requestId: string,
+    startedAt: number,
+    spanTraceId: string | undefined
+  ) {
+    this.request = request
+    this.requestId = requestId
+    this.startedAt = startedAt
+    this.spanTraceId = spanTraceId
+    this.rateLimit = undefined
+    this.route = undefined
+    this.generatedTraceId = undefined
+  }
+
+  /** W3C trace id: the exported span's, else the caller's `traceparent`, else one made when first asked for. */
+  get traceId(): string {
+    return (
+      this.spanTraceId ??
+      (this.generatedTraceId ??= Option.match(HttpTraceContext.fromHeaders(this.request.headers), {
+        onSome: (span) => span.traceId,
+        onNone: () => Buffer.from(SecureRandom.randomBytesUnsafe(16)).toString("hex")
+      }))
+    )
+  }
+
+  get ipAddress(): string | undefined {
+    return Option.getOrUndefined(this.request.remoteAddress)
+  }
+
+  get userAgent(): string | undefined {
+    return this.request.headers["user-agent"]
+  }
+
+  static make(
+    context: Context.Context<never>,
+    request: HttpServerRequest.HttpServerRequest,
+    requestId: string,
+    startedAt: number
+  ): RequestInfo {
+    const span = Context.getOrUndefined(context, ParentSpan)
+    return new RequestInfo(request, requestId, startedAt, span?.traceId)
+  }
+}
+
+/** The request being served; undefined in background jobs. */
+export const CurrentRequest = Context.Reference<RequestInfo | undefined>("app/platform/CurrentRequest", {
+  defaultValue: () => undefined
+})

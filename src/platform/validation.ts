@@ -1,0 +1,100 @@
+import { Cause, Context, Effect, ErrorReporter, Layer, Schema, SchemaIssue, type Types } from "effect"
+import { HttpMethod, type HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
+import { type Fault } from "../kernel/problem.ts"
+import { InternalError, MalformedJson, NotAcceptable, ValidationFailed } from "../kernel/problems.ts"
+import { AnswersJson, Validation } from "../kernel/validation.ts"
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1()
+
+const segment = (part: PropertyKey | { readonly key: PropertyKey }): string | number => {
+  const key = typeof part === "object" ? part.key : part
+  return typeof key === "number" ? key : String(key)
+}
+
+const faultsOf = (slot: string, error: Schema.SchemaError): ReadonlyArray<Fault> =>
+  format(error.issue).issues.map((issue) => ({
+    path: [slot, ...(issue.path ?? []).map(segment)],
+    message: issue.message
+  }))
+
+const strict = { errors: "all", onExcessProperty: "error" } as const
+const notJson = "Expected a valid JSON body"
+
+const faultsIn = (slot: string, schema: Schema.Constraint | undefined, options: typeof strict | { errors: "all" }) =>
+  schema === undefined
+    ? () => Effect.succeed<ReadonlyArray<Fault>>([])
+    : (input: unknown) =>
+        Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, options)(input).pipe(
+          Effect.match({ onSuccess: () => [], onFailure: (error) => faultsOf(slot, error) })
+        )
+
+/** Decoding stops at the first part with a fault, so the parts behind it are looked at here, for their faults alone. */
+const faultsBehind = Effect.fnUntraced(function* (kind: HttpApiError.HttpApiSchemaError["kind"], endpoint: HttpApiEndpoint.Top) {
+  const faults: Array<Fault> = []
+  if (kind === "Payload") return faults
+  const request = yield* HttpServerRequest.HttpServerRequest
+  if (kind !== "Query" && endpoint.query !== undefined) {
+    const query = Schema.toCodecArrayFromSingle(endpoint.query)
+    faults.push(...(yield* faultsIn("query", query, strict)(yield* HttpServerRequest.ParsedSearchParams)))
+  }
+  const json = endpoint.payload.get("application/json")
+  if (json !== undefined && HttpMethod.hasBody(request.method)) {
+    const body = yield* Effect.option(Effect.flatMap(request.text, (text) => Effect.try(() => JSON.parse(text) as unknown)))
+    faults.push(
+      ...(body._tag === "None"
+        ? [{ path: ["payload"], message: notJson }]
+        : yield* faultsIn("payload", Schema.Union(json.schemas), strict)(body.value))
+    )
+  }
+  return faults
+})
+
+/** Whether an Accept header lets JSON through (RFC 9110 §12.5.1). */
+const acceptsJson = (accept: string): boolean =>
+  accept.split(",").some((range) => {
+    const [type, ...parameters] = range.split(";").map((part) => part.trim().toLowerCase())
+    if (parameters.some((parameter) => /^q=0(?:\.0{0,3})?$/.test(parameter))) return false
+    return (
+      type === "*/*" || type === "application/*" || type === "application/json" || type === "application/problem+json"
+    )
+  })
+
+const toProblem = Effect.fnUntraced(function* (error: HttpApiError.HttpApiSchemaError, endpoint: HttpApiEndpoint.Top) {
+  if (error.kind === "Body" || error.kind === "ResponseHeaders") {
+    yield* ErrorReporter.report(Cause.fail(error))
+    return yield* new InternalError({})
+  }
+  const faults = faultsOf(error.kind.toLowerCase(), error.cause)
+  if (error.kind === "Payload" && faults.length === 1 && faults[0]?.message === notJson) {
+    return yield* new MalformedJson({})
+  }
+  const errors = [...faults, ...(yield* faultsBehind(error.kind, endpoint))]
+  const shown = errors.slice(0, 3).map((fault) => `${fault.path.join(".")}: ${fault.message}`)
+  return yield* new ValidationFailed({
+    errors,
+    detail: `${shown.join("; ")}${errors.length > shown.length ? `; and ${errors.length - shown.length} more` : ""}`
+  })
+})
+
+export const ValidationLayer = Layer.succeed(
+  Validation,
+  Validation.of((httpEffect, { endpoint }) => {
+    const onlyJson = Context.get(endpoint.annotations, AnswersJson)
+    const strictly = Effect.catch(
+      httpEffect,
+      (
+        error
+      ): Effect.Effect<
+        HttpServerResponse.HttpServerResponse,
+        Types.unhandled | ValidationFailed | MalformedJson | InternalError,
+        HttpRouter.Provided
+      > => (HttpApiError.HttpApiSchemaError.is(error) ? toProblem(error, endpoint) : Effect.fail(error))
+    )
+    if (!onlyJson) return strictly
+    const refused = Effect.fail(new NotAcceptable({}))
+    return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) =>
+      headers.accept === undefined || acceptsJson(headers.accept) ? Effect.void : refused
+    ).pipe(Effect.andThen(strictly))
+  })
+)

@@ -1,0 +1,71 @@
+import { Context, DateTime, Effect, Layer, Schedule, Schema } from "effect"
+import { type AuditDraft, type Change } from "../audit/domain.ts"
+import { asSystem, Audit } from "../audit/service.ts"
+import { type AuditAction } from "../kernel/audit-action.ts"
+import { Settings } from "../platform/settings.ts"
+import { type TrialUserId } from "../trial-users/domain.ts"
+import { Session, sessionActions } from "./domain.ts"
+import { SessionsRepository } from "./repository.ts"
+
+/** How sessions end without being asked to: with their user, or for want of activity. */
+export class SessionEndings extends Context.Service<
+  SessionEndings,
+  {
+    /** Ends every session of a user within the caller's change, and answers the entries that record it. */
+    endAllOf(userId: TrialUserId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
+    /** Ends the sessions that have been idle for too long; answers how many. */
+    readonly endIdle: Effect.Effect<number>
+  }
+>()("app/sessions/SessionEndings") {
+  static readonly layerNoDeps = Layer.effect(
+    SessionEndings,
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const repository = yield* SessionsRepository
+      const { sessions: settings } = yield* Settings
+
+      const endAllOf = Effect.fn("SessionEndings.endAllOf")(function* (userId: TrialUserId) {
+        return (yield* repository.endAllOf(userId)).map(ended(sessionActions.SessionEnded))
+      })
+
+      const endBatch = Effect.gen(function* () {
+        const now = yield* DateTime.now
+        const idleSince = DateTime.subtract(now, { seconds: settings.idleTimeoutSeconds })
+        const sessions = yield* repository.endIdle(DateTime.toDateUtc(idleSince), 500)
+        return { value: sessions.length, entries: sessions.map(ended(sessionActions.SessionExpired)) }
+      }).pipe(audit.change, asSystem)
+
+      const endIdle = Effect.gen(function* () {
+        let total = 0
+        let count = 0
+        do {
+          count = yield* endBatch
+          total += count
+        } while (count > 0)
+        return total
+      }).pipe(Effect.withSpan("SessionEndings.endIdle"))
+
+      yield* endIdle.pipe(
+        Effect.catchCause((cause) => Effect.logWarning("Could not end idle sessions", cause)),
+        Effect.repeat(Schedule.spaced("15 seconds")),
+        Effect.forkScoped
+      )
+
+      return SessionEndings.of({ endAllOf, endIdle })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(SessionsRepository.layer))
+}
+
+const snapshot = Schema.encodeSync(Session.json)
+
+/** The entry of a session that ended. */
+export const ended =
+  (action: AuditAction) =>
+  (session: Session): AuditDraft => ({
+    action,
+    entityId: session.id,
+    before: { ...snapshot(session), isActive: true },
+    after: snapshot(session)
+  })

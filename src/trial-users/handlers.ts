@@ -1,0 +1,23 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../api.ts"
+import { created, linkedPage } from "../kernel/location.ts"
+import { arrayLimitDefault } from "../kernel/page.ts"
+import { TrialUsers } from "./service.ts"
+
+export const TrialUsersHandlers = HttpApiBuilder.group(
+  Api,
+  "trialUsers",
+  Effect.fn(function* (handlers) {
+    const users = yield* TrialUsers
+    return handlers.handleAll({
+      list: ({ query, request }) =>
+        Effect.map(users.list(query.active, query.cursor, query.limit ?? arrayLimitDefault), linkedPage(request)),
+      get: ({ params }) => users.get(params.id),
+      getByEmail: ({ params }) => users.getByEmail(params.email),
+      create: ({ payload }) => Effect.map(users.create(payload), created("/api/trial-users")),
+      update: ({ params, payload }) => users.update(params.id, payload),
+      delete: ({ params }) => users.delete(params.id)
+    })
+  })
+)

@@ -1,0 +1,61 @@
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Redacted, type Scope } from "effect"
+import { Reactivity } from "effect/reactivity"
+import * as crypto from "node:crypto"
+import { inject } from "vitest"
+
+/** The database server of a test run, as its workers get it: superuser's credentials and the migrated template. */
+export interface DatabaseServer {
+  readonly host: string
+  readonly port: number
+  readonly username: string
+  readonly password: string
+  /** A database that everybody may connect to, to make others from there. */
+  readonly maintenanceDatabase: string
+  readonly template: string
+}
+
+declare module "vitest" {
+  interface ProvidedContext {
+    readonly databaseServer: DatabaseServer
+  }
+}
+
+/** Runs statements on a server over one connection, which is closed afterwards. */
+export const onServer = <A, E>(
+  { host, port, username, password, maintenanceDatabase }: DatabaseServer,
+  statements: (sql: PgClient.PgClient) => Effect.Effect<A, E>
+) =>
+  PgClient.makeClient({ host, port, username, password: Redacted.make(password), database: maintenanceDatabase }).pipe(
+    Effect.flatMap(statements),
+    Effect.scoped,
+    Effect.provide(Reactivity.layer)
+  )
+
+/** How a test connects to its own database, as its superuser. */
+export interface TestDatabase {
+  readonly host: string
+  readonly port: number
+  readonly username: string
+  readonly password: Redacted.Redacted
+  readonly database: string
+}
+
+/** A migrated database of one's own, which is dropped when the scope closes, whoever is still connected to it. */
+export const makeDatabase: Effect.Effect<TestDatabase, never, Scope.Scope> = Effect.suspend(() => {
+  const server = inject("databaseServer")
+  const database = `test_${crypto.randomUUID().replaceAll("-", "")}`
+  return Effect.acquireRelease(
+    onServer(server, (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE ${sql(server.template)}`),
+    () => Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
+  ).pipe(
+    Effect.as({
+      host: server.host,
+      port: server.port,
+      username: server.username,
+      password: Redacted.make(server.password),
+      database
+    }),
+    Effect.orDie
+  )
+})

@@ -1,0 +1,85 @@
+import { type PgClient } from "@effect/sql-pg"
+import { Effect, Exit, Redacted, References, Scope } from "effect"
+import * as crypto from "node:crypto"
+import * as fs from "node:fs/promises"
+import * as os from "node:os"
+import * as path from "node:path"
+import { type TestProject } from "vitest/node"
+import * as EmbeddedPostgres from "../../src/platform/embedded-postgres.ts"
+import { migrate } from "../../src/platform/migrations.ts"
+import { type DatabaseServer, onServer } from "./database.ts"
+
+const embeddedServer = Effect.gen(function* () {
+  const directories = yield* Effect.acquireRelease(
+    Effect.promise(async () => new Set([await fs.mkdtemp(path.join(os.tmpdir(), "application-manager-test-"))])),
+    (directories) => Effect.forEach(directories, removeDirectory)
+  )
+  const [directory = ""] = directories
+  // Root's server runs as another account, which a directory of mkdtemp keeps out.
+  yield* Effect.promise(() => fs.chmod(directory, 0o711))
+  const server = yield* EmbeddedPostgres.start({
+    directory,
+    settings: { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }
+  })
+  directories.add(server.directory)
+  return {
+    host: server.host,
+    port: server.port,
+    username: server.username,
+    password: Redacted.value(server.password),
+    maintenanceDatabase: "postgres",
+    template: "template_migrated"
+  }
+})
+
+const removeDirectory = (directory: string) => Effect.promise(() => fs.rm(directory, { recursive: true, force: true }))
+
+const givenServer = (given: string): DatabaseServer => {
+  const url = new URL(given)
+  return {
+    host: url.hostname,
+    port: Number(url.port || "5432"),
+    username: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    maintenanceDatabase: decodeURIComponent(url.pathname.slice(1)) || "postgres",
+    // Several runs may share the server.
+    template: `template_migrated_${crypto.randomBytes(6).toString("hex")}`
+  }
+}
+
+const makeTemplate = (server: DatabaseServer) =>
+  Effect.gen(function* () {
+    const { host, port, username, password, template } = server
+    yield* Effect.acquireRelease(
+      onServer(server, (sql) => sql`CREATE DATABASE ${sql(template)}`),
+      () => Effect.orDie(onServer(server, dropTemplate(template)))
+    )
+    yield* migrate({ host, port, username, password: Redacted.make(password), database: template })
+    yield* onServer(server, (sql) => sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE true ALLOW_CONNECTIONS false`)
+  })
+
+const dropTemplate = (template: string) => (sql: PgClient.PgClient) =>
+  Effect.andThen(
+    sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE false`,
+    sql`DROP DATABASE ${sql(template)} WITH (FORCE)`
+  )
+
+/**
+ * Gives a test run its database server: an embedded one in a new directory, or the one that `DATABASE_URL_FOR_TESTS`
+ * names (with a superuser); on it a migrated template, from which every test makes its database.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const scope = Scope.makeUnsafe()
+  const close = (exit: Exit.Exit<unknown, unknown>) => Effect.runPromise(Scope.close(scope, exit))
+  const given = process.env.DATABASE_URL_FOR_TESTS
+  const exit = await Effect.runPromiseExit(
+    (given ? Effect.succeed(givenServer(given)) : embeddedServer).pipe(
+      Effect.tap(makeTemplate),
+      Scope.provide(scope),
+      Effect.provideService(References.MinimumLogLevel, "Warn")
+    )
+  )
+  if (Exit.isFailure(exit)) await close(exit)
+  project.provide("databaseServer", Effect.runSync(exit))
+  return () => close(Exit.void)
+}

@@ -1,0 +1,100 @@
+import { Context, Effect, Layer, Logger, Option, type Scope } from "effect"
+import { HttpServer } from "effect/http"
+import { DatabaseConnection } from "../../src/platform/connection.ts"
+import { poolLayer } from "../../src/platform/database.ts"
+import { Settings } from "../../src/platform/settings.ts"
+import { ServerLayer } from "../../src/server.ts"
+import { makeDatabase, type TestDatabase } from "./database.ts"
+
+/** An answer with its body read: parsed when it is JSON, text otherwise. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of every shape
+  readonly body: any
+  readonly text: string
+}
+
+export interface Call {
+  readonly body?: unknown
+  /** The API key sent; the service account's when absent, none when null. */
+  readonly key?: string | null
+  readonly headers?: Record<string, string>
+}
+
+/** The whole service on a database of its own and a free loopback port, spoken to over HTTP. */
+export class TestService extends Context.Service<
+  TestService,
+  {
+    readonly url: string
+    readonly serviceKey: string
+    readonly database: TestDatabase
+    call(method: string, path: string, call?: Call): Effect.Effect<Answer>
+  }
+>()("test/TestService") {}
+
+export const serviceKey = "test-service-account-key-of-some-length"
+
+const databaseLayer = (database: TestDatabase) =>
+  Layer.unwrap(
+    Effect.map(Settings, (settings) =>
+      poolLayer({
+        connection: database,
+        maxConnections: settings.database.maxConnections,
+        statementTimeoutSeconds: settings.database.statementTimeoutSeconds
+      })
+    )
+  ).pipe(
+    Layer.provideMerge(
+      Layer.succeed(DatabaseConnection, DatabaseConnection.of({ options: database, embeddedIn: Option.none() }))
+    )
+  )
+
+const settingsLayer = (environment: Record<string, string>) =>
+  Settings.layerMemory({
+    environment: { Api__Port: "0", Api__ApiKey: serviceKey, Api__RateLimit__Enabled: "false", ...environment }
+  })
+
+export const caller =
+  (url: string) =>
+  (method: string, path: string, { body, headers, key = serviceKey }: Call = {}): Effect.Effect<Answer> =>
+    Effect.promise(async (signal) => {
+      const response = await fetch(`${url}${path}`, {
+        method,
+        signal,
+        headers: {
+          ...(key === null ? {} : { "x-api-key": key }),
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...headers
+        },
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
+      })
+      const text = await response.text()
+      const json = response.headers.get("content-type")?.includes("json") === true && text !== ""
+      return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : text }
+    })
+
+/** A running service on a given database; several on one database are replicas. */
+export const startService = (
+  database: TestDatabase,
+  environment: Record<string, string> = {}
+): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
+  Effect.gen(function* () {
+    const context = yield* Layer.build(
+      ServerLayer.pipe(
+        Layer.provide(databaseLayer(database)),
+        Layer.provide(settingsLayer(environment)),
+        Layer.provide(Logger.layer([]))
+      )
+    )
+    const { address } = Context.get(context, HttpServer.HttpServer)
+    const url = HttpServer.formatAddress(address)
+    return TestService.of({ url, serviceKey, database, call: caller(url) })
+  })
+
+/** A service of its own for a test file: use with `layer(serviceLayer(), { excludeTestServices: true })`. */
+export const serviceLayer = (environment: Record<string, string> = {}) =>
+  Layer.effect(
+    TestService,
+    Effect.flatMap(makeDatabase, (database) => Effect.orDie(startService(database, environment)))
+  )
