@@ -18,11 +18,15 @@ import { ServiceAccount } from "./auth/service-account.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import * as Metrics from "./platform/metrics.ts"
+import { ProblemPagesLayer } from "./platform/problem-pages.ts"
+import { PrometheusLayer } from "./platform/prometheus.ts"
 import { Settings } from "./platform/settings.ts"
 import { Shutdown } from "./platform/shutdown.ts"
+import { SwaggerLayer } from "./platform/swagger.ts"
 import { ValidationLayer } from "./platform/validation.ts"
 import { SessionEndings } from "./sessions/endings.ts"
 import { SessionsHandlers } from "./sessions/handlers.ts"
@@ -55,7 +59,14 @@ const Edge = Layer.unwrap(
   Effect.map(Settings, ({ api }) => edgeLayer({ maxBodyBytes: api.maxBodyBytes, onResponse: Metrics.recordRequest }))
 )
 
-const Routes = Layer.mergeAll(HttpApiBuilder.layer(Api), Edge)
+const Routes = Layer.mergeAll(
+  HttpApiBuilder.layer(Api),
+  SwaggerLayer,
+  ProblemPagesLayer,
+  PrometheusLayer,
+  AllowedMethodsLayer,
+  Edge
+)
 
 const Listener = Layer.unwrap(
   Effect.map(Settings, ({ api }) =>

@@ -6,6 +6,7 @@ import { OneTimeSecrets } from "../idempotency/domain.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { Created } from "../kernel/location.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
+import { integerParameter } from "../kernel/parameter.ts"
 import {
   ApiKeyCreation,
   ApiKeyId,
@@ -27,7 +28,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
     HttpApiEndpoint.get("list", "/", {
       query: {
         tenantId: Schema.optionalKey(TenantId),
-        limit: Schema.optionalKey(PageLimit),
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
         cursor: Schema.optionalKey(position)
       },
       success: page(ApiKeyView, position)

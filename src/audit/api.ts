@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../auth/api.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
+import { integerParameter } from "../kernel/parameter.ts"
 import {
   AuditCursor,
   AuditEntry,
@@ -20,7 +21,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
     HttpApiEndpoint.get("list", "/", {
       query: {
         ...AuditFilter.fields,
-        limit: Schema.optionalKey(PageLimit),
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
         cursor: Schema.optionalKey(position)
       },
       success: page(AuditEntry.json, position)

@@ -16,7 +16,8 @@ export const Capability = Schema.String.pipe(
 ).annotate({ examples: ["trial-users:read"] })
 export type Capability = typeof Capability.Type
 
-const resources = [
+/** What this service keeps, as the first part of its capabilities. */
+export const resources = [
   "trial-users",
   "sessions",
   "roles",
@@ -49,6 +50,10 @@ const actionsBeyondReadWrite: Readonly<Record<string, ReadonlyArray<string>>> = 
   "audit-logs": ["export"],
   configuration: ["rollback"]
 }
+
+/** Every capability that a resource of this service has, written out. */
+export const capabilitiesOf = (resource: (typeof resources)[number]): ReadonlyArray<Capability> =>
+  ["read", "write", ...(actionsBeyondReadWrite[resource] ?? [])].map((action) => `${resource}:${action}`)
 
 const actions = new Set(["read", "write", ...Object.values(actionsBeyondReadWrite).flat()])
 

@@ -1,11 +1,10 @@
-import { Effect, Redacted, Schedule } from "effect"
+import { Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { type Binaries } from "./embedded-postgres-binaries.ts"
 import { attempt, EmbeddedPostgresError } from "./embedded-postgres-error.ts"
 import { type Home, ifPresent } from "./embedded-postgres-home.ts"
-import { endPostmaster, findProcess, isTaken } from "./embedded-postgres-process.ts"
 import { run } from "./embedded-postgres-program.ts"
 
 /** The superuser of every embedded cluster. */
@@ -108,38 +107,3 @@ const syncDirectory = async (directory: string) => {
   const handle = await fs.open(directory, "r")
   await handle.sync().finally(() => handle.close())
 }
-
-/**
- * Ends a server that outlived the process which started it, and removes a `postmaster.pid` whose number now belongs to
- * another program, which PostgreSQL would take for its predecessor. Needs the ownership of the home.
- */
-export const endPredecessor = Effect.fnUntraced(function* (home: Home, binaries: Binaries) {
-  const file = path.join(home.cluster, "postmaster.pid")
-  const lines = yield* attempt("start-failed", `read ${file}`, () => ifPresent(fs.readFile(file, "utf8")))
-  const pid = Math.abs(Number.parseInt(lines ?? "", 10))
-  if (Number.isNaN(pid)) return
-  if (!isTaken(pid)) return
-  const found = yield* findProcess(pid)
-  if (found !== undefined && isPostmasterOf(home.cluster, found)) yield* endOrphan(home, binaries, pid)
-  yield* attempt("start-failed", `remove ${file}`, () => fs.rm(file, { force: true }))
-})
-
-const endOrphan = Effect.fnUntraced(function* (home: Home, binaries: Binaries, pid: number) {
-  yield* Effect.logWarning("Embedded PostgreSQL outlived its service and is ended").pipe(
-    Effect.annotateLogs({ pid, directory: home.directory })
-  )
-  const ended = Effect.repeat(findProcess(pid), {
-    until: (current) => current === undefined,
-    schedule: Schedule.spaced("5 millis")
-  })
-  if (yield* endPostmaster(pid, ended, binaries.pg_ctl)) return
-  return yield* new EmbeddedPostgresError({
-    reason: "start-failed",
-    message: `The server ${pid} that an earlier service left in ${home.directory} does not end`
-  })
-})
-
-const isPostmasterOf = (cluster: string, commandLine: string) =>
-  [`postgres -D ${cluster} `, `postgres.exe -D ${cluster} `].some((words) =>
-    `${commandLine.replaceAll('"', "")} `.includes(words)
-  )

@@ -4,6 +4,7 @@ import { Access, requires } from "../auth/api.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { Created, LinkedArray } from "../kernel/location.ts"
 import { ArrayLimit, cursor } from "../kernel/page.ts"
+import { integerParameter } from "../kernel/parameter.ts"
 import { TrialUserId, TrialUserNotFound } from "../trial-users/domain.ts"
 import { NewSession, Session, SessionId, SessionInactive, SessionNotFound, TrialUserInactive } from "./domain.ts"
 
@@ -14,16 +15,16 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: {
-        userId: Schema.optionalKey(TrialUserId),
+        userId: Schema.optionalKey(integerParameter(TrialUserId)),
         active: Schema.optionalKey(Schema.Boolean),
-        limit: Schema.optionalKey(ArrayLimit),
+        limit: Schema.optionalKey(integerParameter(ArrayLimit)),
         cursor: Schema.optionalKey(cursor(SessionId))
       },
       success: LinkedArray(Session.json)
     })
       .annotateMerge(read)
       .annotateMerge(OpenApi.annotations({ summary: "List sessions", description: "In the order of their ids; the filters combine." })),
-    HttpApiEndpoint.get("get", "/:id", { params: { id: SessionId }, success: Session.json, error: SessionNotFound })
+    HttpApiEndpoint.get("get", "/:id", { params: { id: integerParameter(SessionId) }, success: Session.json, error: SessionNotFound })
       .annotateMerge(read)
       .annotateMerge(OpenApi.annotations({ summary: "Get a session", description: "One session by id, ended or not." })),
     HttpApiEndpoint.post("create", "/", {
@@ -39,7 +40,7 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
         })
       ),
     HttpApiEndpoint.post("touch", "/:id/activity", {
-      params: { id: SessionId },
+      params: { id: integerParameter(SessionId) },
       success: HttpApiSchema.NoContent,
       error: [SessionNotFound, SessionInactive]
     })
@@ -50,7 +51,7 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
           description: "Sets `lastActivityAt` to now, which keeps the session from ending idle."
         })
       ),
-    HttpApiEndpoint.delete("end", "/:id", { params: { id: SessionId }, success: HttpApiSchema.NoContent, error: SessionNotFound })
+    HttpApiEndpoint.delete("end", "/:id", { params: { id: integerParameter(SessionId) }, success: HttpApiSchema.NoContent, error: SessionNotFound })
       .annotateMerge(write)
       .annotateMerge(
         OpenApi.annotations({

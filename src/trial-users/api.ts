@@ -3,6 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Access, requires } from "../auth/api.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { ArrayLimit, cursor } from "../kernel/page.ts"
+import { integerParameter } from "../kernel/parameter.ts"
 import { Created, LinkedArray } from "../kernel/location.ts"
 import { text } from "../kernel/text.ts"
 import { EmailTaken, TrialEndsBeforeStart, TrialUser, TrialUserId, TrialUserNotFound, TrialUserPatch } from "./domain.ts"
@@ -15,14 +16,14 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
     HttpApiEndpoint.get("list", "/", {
       query: {
         active: Schema.optionalKey(Schema.Boolean),
-        limit: Schema.optionalKey(ArrayLimit),
+        limit: Schema.optionalKey(integerParameter(ArrayLimit)),
         cursor: Schema.optionalKey(cursor(TrialUserId))
       },
       success: LinkedArray(TrialUser.json)
     })
       .annotateMerge(read)
       .annotateMerge(OpenApi.annotations({ summary: "List trial users", description: "In the order of their ids; `active` filters `isActive`." })),
-    HttpApiEndpoint.get("get", "/:id", { params: { id: TrialUserId }, success: TrialUser.json, error: TrialUserNotFound })
+    HttpApiEndpoint.get("get", "/:id", { params: { id: integerParameter(TrialUserId) }, success: TrialUser.json, error: TrialUserNotFound })
       .annotateMerge(read)
       .annotateMerge(OpenApi.annotations({ summary: "Get a trial user", description: "One trial user by id." })),
     HttpApiEndpoint.get("getByEmail", "/by-email/:email", {
@@ -41,7 +42,7 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
         })
       ),
     HttpApiEndpoint.patch("update", "/:id", {
-      params: { id: TrialUserId },
+      params: { id: integerParameter(TrialUserId) },
       payload: TrialUserPatch,
       success: TrialUser.json,
       error: [TrialUserNotFound, EmailTaken, TrialEndsBeforeStart]
@@ -53,7 +54,7 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
           description: "Any subset of the members. Deactivating ends the user's sessions in the same transaction."
         })
       ),
-    HttpApiEndpoint.delete("delete", "/:id", { params: { id: TrialUserId }, success: HttpApiSchema.NoContent, error: TrialUserNotFound })
+    HttpApiEndpoint.delete("delete", "/:id", { params: { id: integerParameter(TrialUserId) }, success: HttpApiSchema.NoContent, error: TrialUserNotFound })
       .annotateMerge(write)
       .annotateMerge(
         OpenApi.annotations({

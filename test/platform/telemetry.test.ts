@@ -134,7 +134,9 @@ describe("telemetry", () => {
       const spans = receiver.spans()
       const server = spans.find(({ name }) => name === "GET /things/:id")
       const method = spans.find(({ name }) => name === "Things.find")
-      const statement = spans.find(({ attributes }) => "db.query.text" in attributes)
+      const statement = spans.find(({ attributes }) =>
+        String(attributes["db.query.text"]).startsWith("SELECT $1::text")
+      )
       assert.deepStrictEqual(
         [server, method, statement].map((span) => [span?.traceId, span?.kind]),
         [
@@ -148,7 +150,6 @@ describe("telemetry", () => {
       assert.strictEqual(statement?.parentSpanId, method?.spanId)
       assert.strictEqual(server?.attributes["http.route"], "/things/:id")
       assert.strictEqual(server?.attributes["http.response.status_code"], 200)
-      assert.match(String(statement?.attributes["db.query.text"]), /WHERE \$2::text/)
 
       const record = receiver.logs().find(({ body }) => body === "found a thing")
       assert.strictEqual(record?.traceId, traceId)

@@ -1,0 +1,40 @@
+import { Effect } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { HttpApi } from "effect/http-api"
+import { Api } from "../api.ts"
+import { MethodNotAllowed } from "../kernel/problems.ts"
+
+const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const
+const pages = ["/swagger", "/swagger/index.html", "/swagger/v1/swagger.json", "/problems", "/problems/:slug", "/metrics"]
+
+/** 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6). */
+export const AllowedMethodsLayer = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const served = new Map<string, Set<string>>(pages.map((path) => [path, new Set(["GET"])]))
+    HttpApi.reflect(Api, {
+      onGroup: () => {},
+      onEndpoint: ({ endpoint }) => {
+        const path = endpoint.path
+        served.set(path, (served.get(path) ?? new Set()).add(endpoint.method))
+      }
+    })
+    for (const [path, allowed] of served) {
+      const answer = HttpServerResponse.jsonUnsafe(
+        { ...new MethodNotAllowed({}) },
+        {
+          status: 405,
+          contentType: "application/problem+json",
+          headers: { allow: [...allowed, ...(allowed.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ") }
+        }
+      )
+      for (const method of methods) {
+        if (!allowed.has(method)) yield* router.add(method, path as HttpRouter.PathInput, answer)
+      }
+      yield* router.add(
+        "OPTIONS",
+        path as HttpRouter.PathInput,
+        HttpServerResponse.empty({ status: 204, headers: { allow: answer.headers.allow } })
+      )
+    }
+  })
+)

@@ -1,0 +1,44 @@
+import { type Json } from "./openapi-schemas.ts"
+
+/** An example made of the examples of the parts; undefined where some required part has none. */
+export const exampleOf = (schema: Json | undefined, components: Json, depth = 0): unknown => {
+  if (schema === undefined || depth > 12) return undefined
+  if (typeof schema.$ref === "string") {
+    return exampleOf(components[schema.$ref.split("/").at(-1) ?? ""] as Json | undefined, components, depth + 1)
+  }
+  if (Array.isArray(schema.examples)) return schema.examples[0] as unknown
+  if (schema.const !== undefined) return schema.const
+  if (Array.isArray(schema.enum)) return schema.enum[0] as unknown
+  const alternatives = (schema.anyOf ?? schema.oneOf) as Array<Json> | undefined
+  if (alternatives !== undefined) {
+    const examples = alternatives.map((one) => exampleOf(one, components, depth + 1))
+    return examples.find((example) => example !== undefined && example !== null) ?? examples[0]
+  }
+  switch (schema.type) {
+    case "null":
+      return null
+    case "boolean":
+      return true
+    case "integer":
+    case "number":
+      return schema.minimum ?? 0
+    case "array": {
+      const item = exampleOf(schema.items as Json | undefined, components, depth + 1)
+      return item === undefined ? [] : [item]
+    }
+    case "object":
+      return objectExample(schema, components, depth)
+    default:
+      return schema.type === "string" ? "text" : undefined
+  }
+}
+
+const objectExample = (schema: Json, components: Json, depth: number): Json => {
+  const example: Json = {}
+  for (const [key, property] of Object.entries((schema.properties as Record<string, Json> | undefined) ?? {})) {
+    if (property.readOnly === true || Object.keys(property).length === 0) continue
+    const value = exampleOf(property, components, depth + 1)
+    if (value !== undefined) example[key] = value
+  }
+  return example
+}

@@ -1,0 +1,56 @@
+/** A JSON object of the document. */
+export interface Json {
+  [member: string]: unknown
+}
+
+const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Applies `change` to every object of the document, innermost first. */
+export const mapSchemas = <A>(value: A, change: (object: Json) => Json): A => {
+  if (Array.isArray(value)) return value.map((item: unknown) => mapSchemas(item, change)) as A
+  if (!isJson(value)) return value
+  const object: Json = {}
+  for (const [key, member] of Object.entries(value)) object[key] = mapSchemas(member, change)
+  return change(object) as A
+}
+
+/** One plain schema in place of an `allOf` whose parts contradict nothing: checks that were added one after another. */
+export const merged = (schema: Json): Json => {
+  if (!Array.isArray(schema.allOf)) return named(schema)
+  const { allOf, ...result } = schema
+  const rest: Array<Json> = []
+  for (const part of allOf as Array<Json>) {
+    const free = Object.entries(part).every(([key, value]) => narrows(key, result[key], value))
+    if (part.$ref === undefined && free) {
+      for (const [key, value] of Object.entries(part)) result[key] = narrower(key, result[key], value)
+    } else rest.push(part)
+  }
+  return named(rest.length === 0 ? result : { ...result, allOf: rest })
+}
+
+const bounds: Readonly<Record<string, (a: number, b: number) => number>> = {
+  minimum: Math.max,
+  minLength: Math.max,
+  minItems: Math.max,
+  maximum: Math.min,
+  maxLength: Math.min,
+  maxItems: Math.min
+}
+
+const narrows = (key: string, before: unknown, value: unknown): boolean =>
+  before === undefined || before === value || key in bounds || key === "examples" || key === "description"
+
+const narrower = (key: string, before: unknown, value: unknown): unknown => {
+  const bound = bounds[key]
+  return before === undefined || bound === undefined ? value : bound(before as number, value as number)
+}
+
+/** Titles of generated variants (`TrialUser.json`) say nothing to a reader; members that are ignored say so. */
+const named = (schema: Json): Json => {
+  const title = schema.title
+  if (typeof title === "string" && /^\w+\.json\w*$/.test(title)) {
+    const { title: _, ...rest } = schema
+    return rest
+  }
+  return schema
+}

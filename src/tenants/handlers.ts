@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../api.ts"
+import { created } from "../kernel/location.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { Tenants } from "./service.ts"
+
+export const TenantsHandlers = HttpApiBuilder.group(
+  Api,
+  "tenants",
+  Effect.fn(function* (handlers) {
+    const tenants = yield* Tenants
+    return handlers.handleAll({
+      list: ({ query }) => tenants.list(query.status, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => tenants.get(params.id),
+      create: ({ payload }) => Effect.map(tenants.create(payload), created("/api/tenants")),
+      update: ({ params, payload }) => tenants.update(params.id, payload)
+    })
+  })
+)
