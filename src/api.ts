@@ -1,17 +1,20 @@
 import { Context } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import { ApiKeysApi } from "./api-keys/api.ts"
+import { ApplicationsApi } from "./applications/api.ts"
 import { AuditApi } from "./audit/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
+import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
+import { TenantsApi } from "./tenants/api.ts"
 import { TrialUsersApi } from "./trial-users/api.ts"
 
 const strict = { errors: "all", onExcessProperty: "error" } as const
 
 /** Everything that the service offers; the OpenAPI document is derived from it. */
 export class Api extends HttpApi.make("application-manager")
-  .add(HealthApi, TrialUsersApi, SessionsApi, ApiKeysApi, AuditApi)
+  .add(HealthApi, ApplicationsApi, TrialUsersApi, SessionsApi, RolesApi, TenantsApi, ApiKeysApi, AuditApi)
   .middleware(Validation)
   .annotateMerge(
     Context.make(HttpApi.ParamsParseOptions, strict).pipe(

@@ -1,4 +1,4 @@
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
 import { ServiceAccount } from "./auth/service-account.ts"
 import { printBanner } from "./platform/banner.ts"

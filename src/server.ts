@@ -1,14 +1,15 @@
-import { NodeHttpServer, NodeRedis } from "@effect/platform-node"
-import { Duration, Effect, Layer, Option } from "effect"
-import { Digest, SecureRandom } from "effect/crypto"
-import { HttpRouter } from "effect/http"
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { ByteSize, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { HttpIncomingMessage, HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { RateLimiter } from "effect/persistence"
-import { createServer } from "node:http"
 import { Api } from "./api.ts"
 import { ApiKeyCredentials } from "./api-keys/credentials.ts"
 import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
+import { ApplicationsHandlers } from "./applications/handlers.ts"
+import { Applications } from "./applications/service.ts"
 import { AuditHandlers } from "./audit/handlers.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
@@ -21,42 +22,58 @@ import { IdempotencyLayer } from "./idempotency/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
-import * as Metrics from "./platform/metrics.ts"
+import { makeServer } from "./platform/listener.ts"
+import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
 import { Settings } from "./platform/settings.ts"
 import { Shutdown } from "./platform/shutdown.ts"
 import { SwaggerLayer } from "./platform/swagger.ts"
 import { ValidationLayer } from "./platform/validation.ts"
+import { RolesHandlers } from "./roles/handlers.ts"
+import { Roles } from "./roles/service.ts"
 import { SessionEndings } from "./sessions/endings.ts"
 import { SessionsHandlers } from "./sessions/handlers.ts"
 import { Sessions } from "./sessions/service.ts"
+import { TenantsHandlers } from "./tenants/handlers.ts"
+import { Tenants } from "./tenants/service.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
-const Handlers = Layer.mergeAll(HealthHandlers, TrialUsersHandlers, SessionsHandlers, ApiKeysHandlers, AuditHandlers)
+const Handlers = Layer.mergeAll(
+  HealthHandlers,
+  ApplicationsHandlers,
+  TrialUsersHandlers,
+  SessionsHandlers,
+  RolesHandlers,
+  TenantsHandlers,
+  ApiKeysHandlers,
+  AuditHandlers
+)
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
 
+// Redis' client is loaded by those who use it only.
 const RateLimitStore = Layer.unwrap(
-  Effect.map(Settings, ({ redis }) =>
-    Option.match(redis.url, {
-      onNone: () => RateLimiter.layerStoreMemory,
-      onSome: (url) => RateLimiter.layerStoreRedis().pipe(Layer.provide(NodeRedis.layer({ url: String(url) })))
-    })
-  )
+  Effect.gen(function* () {
+    const { redis } = yield* Settings
+    if (Option.isNone(redis.url)) return RateLimiter.layerStoreMemory
+    const NodeRedis = yield* Effect.promise(() => import("@effect/platform-node/NodeRedis"))
+    return RateLimiter.layerStoreRedis().pipe(Layer.provide(NodeRedis.layer({ url: Redacted.value(redis.url.value) })))
+  })
 )
 
-const Services = Layer.mergeAll(HealthChecks.layer, Sessions.layer, ApiKeys.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, ApiKeyCredentials.layer)),
+const Services = Layer.mergeAll(HealthChecks.layer, Sessions.layer, Roles.layer, Tenants.layer, ApiKeys.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(SecureRandom.layerWebCrypto, Digest.layerWebCrypto))
+  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, NodeCrypto.layerDigest))
 )
 
-const Edge = Layer.unwrap(
-  Effect.map(Settings, ({ api }) => edgeLayer({ maxBodyBytes: api.maxBodyBytes, onResponse: Metrics.recordRequest }))
+const BodyLimit = Layer.effect(
+  HttpIncomingMessage.MaxBodySize,
+  Effect.map(Settings, ({ api }) => ByteSize.bytes(api.maxBodyBytes))
 )
 
 const Routes = Layer.mergeAll(
@@ -65,12 +82,12 @@ const Routes = Layer.mergeAll(
   ProblemPagesLayer,
   PrometheusLayer,
   AllowedMethodsLayer,
-  Edge
+  edgeLayer
 )
 
 const Listener = Layer.unwrap(
   Effect.map(Settings, ({ api }) =>
-    NodeHttpServer.layer(() => createServer({ requestTimeout: api.requestTimeoutSeconds * 1000 }), {
+    NodeHttpServer.layer(() => makeServer(api), {
       port: api.port,
       host: api.host,
       gracefulShutdownTimeout: Duration.seconds(api.shutdownSeconds)
@@ -82,15 +99,23 @@ const Requests = Layer.unwrap(
   Effect.map(Settings, ({ api }) => InFlight.layer({ timeout: Duration.seconds(api.requestTimeoutSeconds) }))
 )
 
+const Served = Layer.unwrap(
+  Effect.map(Settings, ({ api }) =>
+    HttpRouter.serve(Routes.pipe(Layer.provide(Handlers)), {
+      disableLogger: true,
+      disableListenLog: true,
+      // No longer than the longest head that Node reads, so that every id reaches its check.
+      routerConfig: { maxParamLength: 16_384 },
+      ...perimeter(api)
+    })
+  )
+)
+
 /** The whole service on its database and its listener; `Settings` and `Database` come from outside. */
-export const ServerLayer = HttpRouter.serve(Routes.pipe(Layer.provide(Handlers)), {
-  disableLogger: true,
-  disableListenLog: true,
-  routerConfig: { maxParamLength: 1024 }
-}).pipe(
+export const ServerLayer = Served.pipe(
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
-  Layer.provide(Requests),
+  Layer.provide(Layer.merge(Requests, BodyLimit)),
   Layer.provideMerge(Shutdown.layer),
   Layer.provideMerge(Listener)
 )

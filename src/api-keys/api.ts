@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { ApplicationNotFound } from "../applications/domain.ts"
 import { Access, requires } from "../auth/api.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { OneTimeSecrets } from "../idempotency/domain.ts"
@@ -7,6 +8,7 @@ import { TenantId } from "../kernel/identifier.ts"
 import { Created } from "../kernel/location.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
 import {
   ApiKeyCreation,
   ApiKeyId,
@@ -14,7 +16,6 @@ import {
   ApiKeyNotFound,
   ApiKeyPatch,
   ApiKeyRotation,
-  ApiKeyTenantNotFound,
   ApiKeyView,
   NewApiKeyView
 } from "./domain.ts"
@@ -37,7 +38,8 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       .annotateMerge(
         OpenApi.annotations({
           summary: "List API keys",
-          description: "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves."
+          description:
+            "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves."
         })
       ),
     HttpApiEndpoint.get("get", "/:id", { params: { id: ApiKeyId }, success: ApiKeyView, error: ApiKeyNotFound })
@@ -46,7 +48,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
     HttpApiEndpoint.post("create", "/", {
       payload: ApiKeyCreation,
       success: Created(NewApiKeyView),
-      error: ApiKeyTenantNotFound
+      error: [TenantNotFound, ApplicationNotFound]
     })
       .annotateMerge(write)
       .annotate(OneTimeSecrets, ["key"])
@@ -100,4 +102,6 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
   .middleware(Idempotency)
   .middleware(Access)
   .prefix("/api/api-keys")
-  .annotateMerge(OpenApi.annotations({ title: "API keys", description: "Keys with scopes, of a tenant or system-wide." })) {}
+  .annotateMerge(
+    OpenApi.annotations({ title: "API keys", description: "Keys with scopes, of a tenant or system-wide." })
+  ) {}

@@ -2,6 +2,7 @@ import { Cache, Clock, Context, Effect, Layer, Option, Schedule } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type Principal } from "../auth/domain.ts"
+import { Database } from "../platform/database.ts"
 import { type ApiKeyId } from "./domain.ts"
 import { digestOf, parse } from "./key-format.ts"
 import { ApiKeysRepository, type Credential } from "./repository.ts"
@@ -21,6 +22,7 @@ export class ApiKeyCredentials extends Context.Service<
     Effect.gen(function* () {
       const changes = yield* AuthorityChanges
       const clock = yield* Clock.Clock
+      const database = yield* Database
       const digest = yield* Digest.Digest
       const repository = yield* ApiKeysRepository
 
@@ -39,7 +41,7 @@ export class ApiKeyCredentials extends Context.Service<
       const flush = Effect.suspend(() => {
         const batch = Array.from(uses, ([id, at]) => ({ id, at }))
         uses.clear()
-        return batch.length === 0 ? Effect.void : repository.used(batch)
+        return batch.length === 0 ? Effect.void : database.transaction("all", repository.used(batch))
       }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not store when keys were last used", cause)))
       yield* flush.pipe(Effect.repeat(Schedule.spaced("5 seconds")), Effect.forkScoped)
       yield* Effect.addFinalizer(() => flush)
@@ -47,30 +49,42 @@ export class ApiKeyCredentials extends Context.Service<
       // Compared on a miss as well, so that an unknown id takes as long as a wrong secret.
       const dummy = new Uint8Array(32)
 
-      const check = Effect.fnUntraced(function* (key: string) {
-        const parsed = parse(key)
-        if (parsed === undefined) return yield* Effect.fail<RefusalReason>("malformed")
-        const found = Option.getOrUndefined(yield* Cache.get(cache, parsed.publicId))
-        const presented = yield* digestOf(digest, parsed.secret)
+      const refused = (reason: RefusalReason) => Effect.fail(reason)
+
+      const judge = (found: Found | undefined, presented: Uint8Array): Effect.Effect<Principal, RefusalReason> => {
         const same = Mac.timingSafeEqual(found?.credential.secretSha256 ?? dummy, presented)
-        if (found === undefined) return yield* Effect.fail<RefusalReason>("unknown")
-        if (!same) return yield* Effect.fail<RefusalReason>("wrong-secret")
+        if (found === undefined) return refused("unknown")
+        if (!same) return refused("wrong-secret")
         const now = clock.currentTimeMillisUnsafe()
         const { expiresAt, id, revokedAt, tenantStatus } = found.credential
-        if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return yield* Effect.fail<RefusalReason>("revoked")
-        if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return yield* Effect.fail<RefusalReason>("expired")
-        if (tenantStatus !== null && tenantStatus !== "active") {
-          return yield* Effect.fail<RefusalReason>("tenant-suspended")
-        }
+        if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return refused("revoked")
+        if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return refused("expired")
+        if (tenantStatus !== null && tenantStatus !== "active") return refused("tenant-suspended")
         uses.set(id, now)
-        return found.principal
-      })
+        return Effect.succeed(found.principal)
+      }
+
+      const check = (key: string): Effect.Effect<Principal, RefusalReason> => {
+        const parsed = parse(key)
+        return parsed === undefined
+          ? refused("malformed")
+          : Effect.flatMap(Cache.get(cache, parsed.publicId), (found) =>
+              Effect.flatMap(digestOf(digest, parsed.secret), (presented) =>
+                judge(Option.getOrUndefined(found), presented)
+              )
+            )
+      }
 
       return ApiKeyCredentials.of({ check })
     })
   )
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
+}
+
+interface Found {
+  readonly credential: Credential
+  readonly principal: Principal
 }
 
 const principalOf = (credential: Credential): Principal => ({

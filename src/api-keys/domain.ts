@@ -44,7 +44,10 @@ export class ApiKey extends Model.Class<ApiKey>("ApiKey")({
 const view = {
   id: ApiKeyId,
   name: KeyName,
-  start: Schema.String.annotate({ description: "How the key begins, to tell keys apart", examples: ["amk_4fG7hK2mQ9xZ"] }),
+  start: Schema.String.annotate({
+    description: "How the key begins, to tell keys apart",
+    examples: ["amk_4fG7hK2mQ9xZ"]
+  }),
   scopes: Scopes,
   tenantId: Schema.NullOr(TenantId).annotate({ description: "null for a system key, which acts across tenants" }),
   applicationId: Schema.NullOr(IntegerId),
@@ -63,10 +66,12 @@ export type ApiKeyView = typeof ApiKeyView.Type
 /** A key just made: the one answer that holds the key itself. */
 export const NewApiKeyView = Schema.Struct({
   ...view,
-  key: Schema.RedactedFromValue(Schema.String).annotate({
-    description: "The key, shown this once",
-    examples: ["amk_…" as never]
-  })
+  key: Schema.RedactedFromValue(
+    Schema.String.annotate({
+      description: "The key, shown this once",
+      examples: ["amk_4fG7hK2mQ9xZexampleOfASecretThatNobodyHasAnywhere000000000000"]
+    })
+  )
 }).annotate({ identifier: "NewApiKey" })
 export type NewApiKeyView = typeof NewApiKeyView.Type
 
@@ -125,10 +130,4 @@ export class ApiKeyInactive extends Problem<ApiKeyInactive>()("ApiKeyInactive", 
   slug: "api-key-inactive",
   status: 409,
   meaning: "The key is revoked or expired; make a new one."
-}) {}
-
-export class ApiKeyTenantNotFound extends Problem<ApiKeyTenantNotFound>()("ApiKeyTenantNotFound", {
-  slug: "tenant-not-found",
-  status: 404,
-  meaning: "No tenant has this id."
 }) {}

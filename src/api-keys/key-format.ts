@@ -1,5 +1,5 @@
 import { Effect, Redacted } from "effect"
-import { Digest, SecureRandom } from "effect/crypto"
+import { Digest, type SecureRandom } from "effect/crypto"
 import { crc32 } from "node:zlib"
 
 /**

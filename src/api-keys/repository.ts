@@ -1,10 +1,12 @@
-import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
+import { Context, DateTime, Effect, Layer, Option, Predicate, Schema } from "effect"
+import { SqlClient, type SqlError, SqlModel, SqlSchema } from "effect/sql"
+import { ApplicationNotFound } from "../applications/domain.ts"
 import { Change } from "../audit/domain.ts"
 import { Capability } from "../kernel/capability.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
-import { ApiKey, ApiKeyId, ApiKeyNotFound, ApiKeyTenantNotFound } from "./domain.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import { ApiKey, ApiKeyId, ApiKeyNotFound } from "./domain.ts"
 
 /** What authentication needs of a key; read past row-level security, since nobody knows the tenant yet. */
 export const Credential = Schema.Struct({
@@ -23,10 +25,14 @@ export class ApiKeysRepository extends Context.Service<
   ApiKeysRepository,
   {
     credential(publicId: string): Effect.Effect<Option.Option<Credential>>
-    list(tenantId: TenantId | undefined, after: ApiKeyId | undefined, limit: number): Effect.Effect<ReadonlyArray<ApiKey>>
+    list(
+      tenantId: TenantId | undefined,
+      after: ApiKeyId | undefined,
+      limit: number
+    ): Effect.Effect<ReadonlyArray<ApiKey>>
     get(id: ApiKeyId): Effect.Effect<ApiKey, ApiKeyNotFound>
     lock(id: ApiKeyId): Effect.Effect<ApiKey, ApiKeyNotFound, Change>
-    insert(key: typeof ApiKey.insert.Type): Effect.Effect<ApiKey, ApiKeyTenantNotFound, Change>
+    insert(key: typeof ApiKey.insert.Type): Effect.Effect<ApiKey, TenantNotFound | ApplicationNotFound, Change>
     update(key: typeof ApiKey.update.Type): Effect.Effect<ApiKey, never, Change>
     /** Moves `lastUsedAt` of many keys forward at once; use is no audit entry. */
     used(uses: ReadonlyArray<{ readonly id: ApiKeyId; readonly at: number }>): Effect.Effect<void>
@@ -91,7 +97,7 @@ export class ApiKeysRepository extends Context.Service<
         insert: (key) =>
           Change.use(() =>
             model.insert(key).pipe(
-              Effect.catchReason("SqlError", "ConstraintError", () => new ApiKeyTenantNotFound({})),
+              Effect.catchReason("SqlError", "ConstraintError", ownerGone),
               Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
             )
           ),
@@ -107,4 +113,10 @@ export class ApiKeysRepository extends Context.Service<
       })
     })
   )
+}
+
+const ownerGone = (reason: SqlError.ConstraintError): Effect.Effect<never, TenantNotFound | ApplicationNotFound> => {
+  const constraint = Predicate.hasProperty(reason.cause, "constraint") ? reason.cause.constraint : undefined
+  if (constraint === "api_keys_tenant_id_fkey") return Effect.fail(new TenantNotFound({}))
+  return constraint === "api_keys_application" ? Effect.fail(new ApplicationNotFound({})) : Effect.die(reason)
 }

@@ -1,5 +1,7 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
+import { Model } from "effect/schema"
+import { type ApplicationNotFound } from "../applications/domain.ts"
 import { Audit, scopeOf } from "../audit/service.ts"
 import { requireAuthority } from "../auth/authority.ts"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
@@ -8,6 +10,7 @@ import { distinct } from "../kernel/capability.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
+import { type TenantNotFound } from "../tenants/domain.ts"
 import {
   ApiKey,
   apiKeyActions,
@@ -17,7 +20,6 @@ import {
   type ApiKeyNotFound,
   type ApiKeyPatch,
   type ApiKeyRotation,
-  type ApiKeyTenantNotFound,
   ApiKeyView,
   type NewApiKeyView
 } from "./domain.ts"
@@ -35,7 +37,7 @@ export class ApiKeys extends Context.Service<
       limit: number
     ): Effect.Effect<Slice<ApiKeyView, ApiKeyId>>
     get(id: ApiKeyId): Effect.Effect<ApiKeyView, ApiKeyNotFound>
-    create(input: ApiKeyCreation): Effect.Effect<NewApiKeyView, Forbidden | ApiKeyTenantNotFound>
+    create(input: ApiKeyCreation): Effect.Effect<NewApiKeyView, Forbidden | TenantNotFound | ApplicationNotFound>
     update(id: ApiKeyId, patch: ApiKeyPatch): Effect.Effect<ApiKeyView, ApiKeyNotFound | ApiKeyInactive | Forbidden>
     rotate(
       id: ApiKeyId,
@@ -79,6 +81,7 @@ export class ApiKeys extends Context.Service<
         if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
           return yield* new Forbidden({ missing: [], detail: "A tenant's caller makes keys of its own tenant only." })
         }
+        const now = yield* DateTime.now
         const made = yield* generate(random, digest)
         const key = yield* repository.insert(
           ApiKey.insert.make({
@@ -87,6 +90,7 @@ export class ApiKeys extends Context.Service<
             scopes,
             tenantId,
             applicationId: input.applicationId ?? null,
+            createdAt: Model.Override(now),
             createdBy: principal.name,
             lastUsedAt: null,
             expiresAt: input.expiresAt ?? null,
@@ -94,7 +98,7 @@ export class ApiKeys extends Context.Service<
             rotatedFrom: null
           })
         )
-        const view = viewAt(yield* DateTime.now)(key)
+        const view = viewAt(now)(key)
         return {
           value: { ...view, key: made.key },
           entries: [{ action: apiKeyActions.ApiKeyCreated, entityId: key.id, tenantId, after: snapshot(view) }]
@@ -156,6 +160,7 @@ export class ApiKeys extends Context.Service<
                 scopes: old.scopes,
                 tenantId: old.tenantId,
                 applicationId: old.applicationId,
+                createdAt: Model.Override(now),
                 createdBy: principal.name,
                 lastUsedAt: null,
                 expiresAt: old.expiresAt,

@@ -4,6 +4,7 @@ import { type AuditAction } from "../kernel/audit-action.ts"
 import { TenantId, Uuid } from "../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../kernel/instant.ts"
 import { Problem } from "../kernel/problem.ts"
+import { text } from "../kernel/text.ts"
 
 export const AuditEntryId = Uuid.pipe(Schema.brand("AuditEntryId"))
 export type AuditEntryId = typeof AuditEntryId.Type
@@ -16,13 +17,19 @@ const Stamp = Model.Field({ select: InstantFromDate, insert: InstantFromDate, js
 export const Changes = Schema.Struct({
   before: Schema.NullOr(Schema.Record(Schema.String, Schema.Json)),
   after: Schema.NullOr(Schema.Record(Schema.String, Schema.Json))
-}).annotate({ identifier: "AuditChanges", description: "The members of the thing before and after; no secrets" })
+}).annotate({
+  identifier: "AuditChanges",
+  description: "The members of the thing before and after; no secrets",
+  examples: [{ before: { isActive: true }, after: { isActive: false } }]
+})
 
 /** One act: who did what to which thing, when and from where. Entries are only ever added. */
 export class AuditEntry extends Model.Class<AuditEntry>("AuditEntry")({
   id: Model.GeneratedByDb(AuditEntryId),
   sequence: Model.GeneratedByDb(
-    Schema.NullOr(Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })))).annotate({
+    Schema.NullOr(
+      Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })))
+    ).annotate({
       description: "Place in the proof of the log; null until the entry is linked"
     })
   ),
@@ -35,7 +42,7 @@ export class AuditEntry extends Model.Class<AuditEntry>("AuditEntry")({
   tenantId: Schema.NullOr(TenantId),
   applicationId: Schema.NullOr(Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))),
   outcome: Outcome,
-  reason: Schema.NullOr(Schema.String).annotate({ description: "Why it was refused or failed" }),
+  reason: Schema.NullOr(Schema.String).annotate({ description: "Why it was refused or failed", examples: [null] }),
   count: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))).annotate({
     description: "How many like refusals within a minute this entry stands for",
     examples: [1]
@@ -80,12 +87,14 @@ export interface Changed<A> {
  */
 export class Change extends Context.Service<Change, { readonly occurredAt: Date }>()("app/audit/Change") {}
 
+const FilterText = text(0, 512)
+
 /** The list filters; dates are exclusive on both sides. */
 export const AuditFilter = Schema.Struct({
-  actionType: Schema.optionalKey(Schema.String),
-  entityType: Schema.optionalKey(Schema.String),
-  entityId: Schema.optionalKey(Schema.String),
-  userId: Schema.optionalKey(Schema.String),
+  actionType: Schema.optionalKey(FilterText),
+  entityType: Schema.optionalKey(FilterText),
+  entityId: Schema.optionalKey(FilterText),
+  userId: Schema.optionalKey(FilterText),
   tenantId: Schema.optionalKey(TenantId),
   outcome: Schema.optionalKey(Outcome),
   startDate: Schema.optionalKey(Instant),

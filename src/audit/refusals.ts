@@ -8,7 +8,9 @@ const most = 10_000
  * Counts like refusals (same reason, caller, target), so that a stranger cannot fill the log: the first is written at
  * once, those of the minute after it become one entry with their `count` when the minute is over.
  */
-export const makeRefusals = Effect.fnUntraced(function* (write: (rows: ReadonlyArray<AuditRow>) => Effect.Effect<void>) {
+export const makeRefusals = Effect.fnUntraced(function* (
+  write: (rows: ReadonlyArray<AuditRow>) => Effect.Effect<void>
+) {
   const clock = yield* Clock.Clock
   const open = new Map<string, { readonly until: number; readonly row: AuditRow; repeats: number }>()
 

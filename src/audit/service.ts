@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Schedule } from "effect"
+import { Context, DateTime, Effect, Layer, Schedule } from "effect"
 import { CurrentPrincipal, system, type Principal } from "../auth/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import { type Slice, slice } from "../kernel/page.ts"
@@ -55,7 +55,9 @@ export class Audit extends Context.Service<
           return yield* database.transaction(
             scopeOf(principal),
             Effect.gen(function* () {
-              const { value, entries } = yield* Effect.provideService(work, Change, { occurredAt: DateTime.toDateUtc(now) })
+              const { value, entries } = yield* Effect.provideService(work, Change, {
+                occurredAt: DateTime.toDateUtc(now)
+              })
               const context = yield* rowContext
               yield* repository.insert(entries.map((draft) => rowOf(draft, context)))
               return value
@@ -91,10 +93,7 @@ export class Audit extends Context.Service<
       const get = Effect.fn("Audit.get")(function* (id: AuditEntryId) {
         const principal = yield* CurrentPrincipal
         const found = yield* database.transaction(scopeOf(principal), repository.find(id))
-        return yield* Option.match(found, {
-          onSome: Effect.succeed,
-          onNone: () => Effect.fail(new AuditEntryNotFound({}))
-        })
+        return yield* Effect.fromOption(found).pipe(Effect.mapError(() => new AuditEntryNotFound({})))
       })
 
       // Months are made ahead of their entries, by any replica and as often as it likes.

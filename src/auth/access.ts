@@ -1,13 +1,12 @@
 import { Context, Effect, Layer, type Types } from "effect"
-import { HttpServerRequest } from "effect/http"
-import { type HttpApiEndpoint, type HttpApiGroup } from "effect/http-api"
-import { ApiKeyCredentials } from "../api-keys/credentials.ts"
+import { HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { ApiKeyCredentials, type RefusalReason } from "../api-keys/credentials.ts"
 import { apiKeyActions } from "../api-keys/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { covers } from "../kernel/capability.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { Access, RequiredCapability } from "./api.ts"
+import { Access, RequiredCapability, type Requirement } from "./api.ts"
 import { CurrentPrincipal, Forbidden, type Principal, serviceAccount, Unauthenticated } from "./domain.ts"
 import { RateLimits } from "./rate-limits.ts"
 import { ServiceAccount } from "./service-account.ts"
@@ -22,68 +21,74 @@ export const AccessLayer = Layer.effect(
     const credentials = yield* ApiKeyCredentials
     const limits = yield* RateLimits
 
-    const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.ipAddress ?? "unknown"))
+    const anonymousLimit = Effect.flatMap(CurrentRequest, (request) =>
+      limits.anonymous(request?.ipAddress ?? "unknown")
+    )
 
-    const authenticate = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-      const key = request.headers["x-api-key"]
-      if (key === undefined || key === "") {
-        yield* anonymousLimit
-        return yield* new Unauthenticated({ detail: "Send an API key in the header X-Api-Key." })
-      }
-      if (yield* account.owns(key)) return serviceAccount
-      return yield* Effect.catch(credentials.check(key), (reason) =>
-        Effect.gen(function* () {
-          yield* anonymousLimit
-          yield* audit.refused({ action: apiKeyActions.ApiKeyRefused, target: publicPart(key), reason })
-          return yield* new Unauthenticated({})
-        })
-      )
+    const refuseKey = Effect.fnUntraced(function* (key: string, reason: RefusalReason) {
+      yield* anonymousLimit
+      yield* audit.refused({ action: apiKeyActions.ApiKeyRefused, target: publicPart(key), reason })
+      return yield* new Unauthenticated({})
     })
+    const noKey = Effect.andThen(
+      anonymousLimit,
+      Effect.fail(new Unauthenticated({ detail: "Send an API key in the header X-Api-Key." }))
+    )
 
-    const authorize = Effect.fnUntraced(function* (
-      principal: Principal,
-      endpoint: HttpApiEndpoint.Top,
-      group: HttpApiGroup.Top
-    ) {
-      const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
-      const refuse = (detail: string, missing: ReadonlyArray<string>) =>
-        Effect.provideService(
-          Effect.andThen(
-            audit.refused({
-              action: accessActions.AccessForbidden,
-              target: `${group.identifier}.${endpoint.identifier}`,
-              reason: detail
-            }),
-            Effect.fail(new Forbidden({ detail, missing }))
-          ),
-          CurrentPrincipal,
-          principal
-        )
-      if (requirement === undefined) return yield* refuse("The operation lets nobody in.", [])
-      if (requirement.systemOnly && principal.tenantId !== undefined) {
-        return yield* refuse("Only system principals reach this; the caller belongs to a tenant.", [])
-      }
-      if (!principal.capabilities.some((held) => covers(held, requirement.capability))) {
-        return yield* refuse(`The caller lacks ${requirement.capability}.`, [requirement.capability])
-      }
+    const authenticate = (key: string | undefined) =>
+      key === undefined || key === ""
+        ? noKey
+        : Effect.flatMap(account.owns(key), (owned) =>
+            owned
+              ? Effect.succeed(serviceAccount)
+              : Effect.catch(credentials.check(key), (reason) => refuseKey(key, reason))
+          )
+
+    const refuse = Effect.fnUntraced(function* (principal: Principal, operation: string, refusal: Refusal) {
+      yield* audit
+        .refused({ action: accessActions.AccessForbidden, target: operation, reason: refusal.detail })
+        .pipe(Effect.provideService(CurrentPrincipal, principal))
+      return yield* new Forbidden(refusal)
     })
 
     return Access.of({
-      apiKey: (httpEffect, { endpoint, group }) =>
-        Effect.gen(function* () {
-          const request = yield* HttpServerRequest.HttpServerRequest
-          const principal = yield* authenticate(request)
-          yield* limits.principal(principal.name)
-          yield* authorize(principal, endpoint, group)
-          return yield* Effect.provideService(
-            Effect.mapError(httpEffect, (error): Types.unhandled => error),
-            CurrentPrincipal,
-            principal
+      apiKey: (httpEffect, { endpoint, group }) => {
+        const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
+        const operation = `${group.identifier}.${endpoint.identifier}`
+        return Effect.withFiber((fiber) => {
+          const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+          return Effect.flatMap(authenticate(headers["x-api-key"]), (principal) =>
+            Effect.flatMap(
+              limits.principal(principal.name),
+              (): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled | Forbidden> => {
+                const refusal = refusalOf(principal, requirement)
+                return refusal === undefined
+                  ? Effect.provideService(httpEffect, CurrentPrincipal, principal)
+                  : refuse(principal, operation, refusal)
+              }
+            )
           )
         })
+      }
     })
   })
 )
+
+interface Refusal {
+  readonly detail: string
+  readonly missing: ReadonlyArray<string>
+}
+
+/** Why a principal may not do what an endpoint does; undefined when it may. */
+const refusalOf = (principal: Principal, requirement: Requirement | undefined): Refusal | undefined => {
+  if (requirement === undefined) return { detail: "The operation lets nobody in.", missing: [] }
+  if (requirement.systemOnly && principal.tenantId !== undefined) {
+    return { detail: "Only system principals reach this; the caller belongs to a tenant.", missing: [] }
+  }
+  return principal.capabilities.some((held) => covers(held, requirement.capability))
+    ? undefined
+    : { detail: `The caller lacks ${requirement.capability}.`, missing: [requirement.capability] }
+}
 
 /** The part of a presented key that may be written down. */
 const publicPart = (key: string): string => (/^amk_[0-9A-Za-z]{12}/.test(key) ? key.slice(0, 16) : "no key of ours")

@@ -10,7 +10,9 @@ export interface Requirement {
   readonly systemOnly: boolean
 }
 
-export class RequiredCapability extends Context.Service<RequiredCapability, Requirement>()("app/auth/RequiredCapability") {}
+export class RequiredCapability extends Context.Service<RequiredCapability, Requirement>()(
+  "app/auth/RequiredCapability"
+) {}
 
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
 export const requires = (capability: Capability, options?: { readonly systemOnly?: boolean }) => {

@@ -20,20 +20,26 @@ export class HealthChecks extends Context.Service<
       const shutdown = yield* Shutdown
       const wanted = yield* latestMigration
 
-      const health = Effect.sync(
-        (): Health => ({
-          status: "Healthy",
-          timestamp: DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()),
-          service: serviceName,
-          version: serviceVersion
-        })
-      )
+      const health = Effect.sync((): Health => ({
+        status: "Healthy",
+        timestamp: DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()),
+        service: serviceName,
+        version: serviceVersion
+      }))
 
       const ready = Effect.gen(function* () {
-        const latest = yield* repository.latestMigration.pipe(Effect.timeoutOption("2 seconds"), Effect.option, Effect.map(Option.flatten))
+        const latest = yield* repository.latestMigration.pipe(
+          Effect.timeoutOption("2 seconds"),
+          Effect.option,
+          Effect.map(Option.flatten)
+        )
         const draining = yield* shutdown.isDraining
         const checks: ReadonlyArray<ReadinessCheck> = [
-          { name: "database", ready: Option.isSome(latest), detail: Option.isSome(latest) ? "reachable" : "not reachable" },
+          {
+            name: "database",
+            ready: Option.isSome(latest),
+            detail: Option.isSome(latest) ? "reachable" : "not reachable"
+          },
           {
             name: "migrations",
             ready: Option.exists(latest, (number) => number >= wanted),

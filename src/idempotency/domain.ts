@@ -3,7 +3,7 @@ import { Problem } from "../kernel/problem.ts"
 
 /** 1 to 255 printable ASCII characters. */
 export const IdempotencyKey = Schema.String.pipe(
-  Schema.check(Schema.isPattern(/^[\x20-\x7e]{1,255}$/, { expected: "1 to 255 printable ASCII characters" }))
+  Schema.check(Schema.isPattern(/^[\x20-\x7e]{1,255}$/u, { expected: "1 to 255 printable ASCII characters" }))
 )
 
 /** What was answered to a POST under a key: enough to answer the same again. */

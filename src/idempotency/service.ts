@@ -41,32 +41,34 @@ export const IdempotencyLayer = Layer.effect(
       if (endpoint.method !== "POST") return httpEffect
       const secrets = Context.get(endpoint.annotations, OneTimeSecrets)
       const once = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, key: string) {
-          if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
-          const principal = yield* CurrentPrincipal
-          const now = yield* DateTime.now
-          const text = yield* Effect.orDie(request.text)
-          const requestSha256 = yield* digest.digest(Digest.sha256, new TextEncoder().encode(`${request.url}\n${text}`))
-          const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
-          return yield* database.transaction(
-            scopeOf(principal),
-            Effect.gen(function* () {
-              if (!(yield* repository.claim(slot))) return yield* new IdempotencyInProgress({})
-              const earlier = yield* repository.find(slot, DateTime.subtract(now, kept))
-              if (earlier._tag === "Some") {
-                return Mac.timingSafeEqual(earlier.value.requestSha256, requestSha256)
-                  ? replay(earlier.value)
-                  : yield* new IdempotencyKeyReused({})
-              }
-              const response = yield* httpEffect
-              const answer = toKept(response, requestSha256, secrets)
-              if (answer !== undefined) yield* repository.keep(slot, answer, now)
-              return response
-            })
-          )
+        if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
+        const principal = yield* CurrentPrincipal
+        const now = yield* DateTime.now
+        const text = yield* Effect.orDie(request.text)
+        const requestSha256 = yield* digest.digest(Digest.sha256, new TextEncoder().encode(`${request.url}\n${text}`))
+        const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
+        return yield* database.transaction(
+          scopeOf(principal),
+          Effect.gen(function* () {
+            if (!(yield* repository.claim(slot))) return yield* new IdempotencyInProgress({})
+            const earlier = yield* repository.find(slot, DateTime.subtract(now, kept))
+            if (earlier._tag === "Some") {
+              return Mac.timingSafeEqual(earlier.value.requestSha256, requestSha256)
+                ? replay(earlier.value)
+                : yield* new IdempotencyKeyReused({})
+            }
+            const response = yield* httpEffect
+            const answer = toKept(response, requestSha256, secrets)
+            if (answer !== undefined) yield* repository.keep(slot, answer, now)
+            return response
+          })
+        )
       })
       return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
         const key = request.headers["idempotency-key"]
-        return key === undefined ? Effect.mapError(httpEffect, (error): Types.unhandled | KeyProblem => error) : once(request, key)
+        return key === undefined
+          ? Effect.mapError(httpEffect, (error): Types.unhandled | KeyProblem => error)
+          : once(request, key)
       })
     })
   })
@@ -79,7 +81,8 @@ const toKept = (
 ): KeptAnswer | undefined => {
   const body = response.body
   const text = body._tag === "Uint8Array" ? (body.text ?? "") : body._tag === "Empty" ? "" : undefined
-  if (text === undefined) return undefined
+  // A refusal frees the key, also where it comes as an answer and not as a failure.
+  if (text === undefined || response.status >= 300) return undefined
   const headers: Record<string, string> = {}
   for (const name of ["content-type", "location", "etag"]) {
     const value = Headers.get(response.headers, name)

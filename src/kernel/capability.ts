@@ -9,7 +9,7 @@ const segment = "[a-z0-9][a-z0-9._-]{0,62}|\\*"
 /** Any well-formed capability; applications define names of their own. */
 export const Capability = Schema.String.pipe(
   Schema.check(
-    Schema.isPattern(new RegExp(`^(?:${segment}):(?:${segment})$`), {
+    Schema.isPattern(new RegExp(`^(?:${segment}):(?:${segment})$`, "u"), {
       expected: "<resource>:<action> in lower case, digits, '-', '_', '.' or '*'"
     })
   )
@@ -62,7 +62,12 @@ export const isOwn = (capability: Capability): boolean => {
   const [resource, action] = parts(capability)
   if (resource === "*") return action === "*" || actions.has(action)
   if (!(resources as ReadonlyArray<string>).includes(resource)) return false
-  return action === "*" || action === "read" || action === "write" || (actionsBeyondReadWrite[resource] ?? []).includes(action)
+  return (
+    action === "*" ||
+    action === "read" ||
+    action === "write" ||
+    (actionsBeyondReadWrite[resource] ?? []).includes(action)
+  )
 }
 
 /** A capability of this service. */
@@ -93,4 +98,6 @@ export const missing = (
 ): ReadonlyArray<Capability> => needed.filter((capability) => !held.some((one) => covers(one, capability)))
 
 /** The list without repetitions, in the order of first mention. */
-export const distinct = (capabilities: ReadonlyArray<Capability>): ReadonlyArray<Capability> => [...new Set(capabilities)]
+export const distinct = (capabilities: ReadonlyArray<Capability>): ReadonlyArray<Capability> => [
+  ...new Set(capabilities)
+]

@@ -2,14 +2,16 @@ import { Schema } from "effect"
 import { Model } from "effect/schema"
 
 /** A positive integer that PostgreSQL's `integer` holds; each feature brands it by what it names. */
-export const IntegerId = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))).annotate({
+export const IntegerId = Schema.Int.pipe(
+  Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))
+).annotate({
   examples: [42]
 })
 
 /** A UUID in its canonical lower-case form; new ones are UUIDv7. Each feature brands it by what it names. */
 export const Uuid = Schema.String.pipe(
   Schema.check(
-    Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, {
+    Schema.isPattern(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/u, {
       expected: "a UUID in lower case"
     })
   )
@@ -20,4 +22,5 @@ export const TenantId = Uuid.pipe(Schema.brand("TenantId"))
 export type TenantId = typeof TenantId.Type
 
 /** An id that the database gives: read everywhere, never taken from a caller. */
-export const generatedId = <S extends Schema.Top>(schema: S) => Model.Field({ select: schema, update: schema, json: schema })
+export const generatedId = <S extends Schema.Top>(schema: S) =>
+  Model.Field({ select: schema, update: schema, json: schema })

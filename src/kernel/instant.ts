@@ -1,23 +1,38 @@
-import { DateTime, Schema } from "effect"
+import { DateTime, Effect, Option, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Model } from "effect/schema"
 
-const between = Schema.makeIsBetween({ order: DateTime.Order })({
-  minimum: DateTime.makeUnsafe("1970-01-01T00:00:00Z"),
-  maximum: DateTime.makeUnsafe("9999-12-31T23:59:59.999Z")
-})
+const minimum = DateTime.makeUnsafe("1970-01-01T00:00:00Z")
+const maximum = DateTime.makeUnsafe("9999-12-31T23:59:59.999Z")
+const between = Schema.makeIsBetween({ order: DateTime.Order })({ minimum, maximum })
 
-const withOffset = Schema.String.pipe(
-  Schema.check(
-    Schema.isPattern(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/i, {
-      expected: "an RFC 3339 timestamp such as 2026-01-31T09:30:00.000Z, from 1970 to 9999"
-    })
-  )
-)
+const rfc3339 = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/
+
+/** The moment of an RFC 3339 text with an offset; JavaScript alone would take 30 February for 2 March. */
+const parse = (text: string): Option.Option<DateTime.Utc> => {
+  const day = rfc3339.exec(text)?.[1]
+  const isDay = Option.exists(DateTime.make(`${day}T00:00:00Z`), (start) => DateTime.formatIsoDateUtc(start) === day)
+  return isDay ? Option.map(DateTime.make(text), DateTime.toUtc) : Option.none()
+}
 
 /** A moment as RFC 3339 text on the wire (written in UTC with milliseconds), within what `timestamptz` holds. */
-export const Instant = withOffset.pipe(
-  Schema.decodeTo(Schema.DateTimeUtcFromString),
-  Schema.annotateEncoded({ format: "date-time", examples: ["2026-01-31T09:30:00.000Z"] }),
+export const Instant = Schema.String.annotate({ format: "date-time", examples: ["2026-01-31T09:30:00.000Z"] }).pipe(
+  Schema.decodeTo(
+    Schema.DateTimeUtc,
+    SchemaTransformation.transformEffect<DateTime.Utc, string, never, never>({
+      decode: (text, options) =>
+        Effect.fromOption(parse(text)).pipe(
+          Effect.mapError(
+            () =>
+              new SchemaIssue.InvalidValue(
+                { expected: "an RFC 3339 timestamp such as 2026-01-31T09:30:00.000Z, from 1970 to 9999" },
+                text,
+                options
+              )
+          )
+        ),
+      encode: (moment) => Effect.succeed(DateTime.formatIso(moment))
+    })
+  ),
   Schema.check(between)
 )
 

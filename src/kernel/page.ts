@@ -9,7 +9,8 @@ export const cursor = <Key extends Schema.Codec<unknown, unknown>>(key: Key) =>
     Schema.decodeTo(Schema.fromJsonString(key)),
     Schema.annotateEncoded({
       expected: "a cursor of this list",
-      description: "Opaque; taken from nextCursor or the Link header of the page before"
+      description: "Opaque; taken from nextCursor or the Link header of the page before",
+      examples: ["NDI"]
     })
   )
 

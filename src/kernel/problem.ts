@@ -20,7 +20,7 @@ export interface ProblemDefinition {
 }
 const definitions = new Map<string, ProblemDefinition>()
 export const problemDefinitions = (): ReadonlyArray<ProblemDefinition> =>
-  [...definitions.values()].sort((a, b) => a.slug.localeCompare(b.slug))
+  [...definitions.values()].toSorted((a, b) => a.slug.localeCompare(b.slug))
 
 const phrases: Readonly<Record<number, string>> = {
   400: "Bad Request",
@@ -36,8 +36,10 @@ const phrases: Readonly<Record<number, string>> = {
   412: "Precondition Failed",
   413: "Content Too Large",
   415: "Unsupported Media Type",
+  417: "Expectation Failed",
   422: "Unprocessable Content",
   429: "Too Many Requests",
+  431: "Request Header Fields Too Large",
   500: "Internal Server Error",
   501: "Not Implemented",
   502: "Bad Gateway",
@@ -68,7 +70,9 @@ export const Problem =
       tag,
       { type: problemType(declaration.slug), status: declaration.status, title },
       {
-        detail: Schema.String.annotate({ examples: [declaration.meaning] }).pipe(Schema.withConstructorDefault(Effect.succeed(declaration.meaning))),
+        detail: Schema.String.annotate({ examples: [declaration.meaning] }).pipe(
+          Schema.withConstructorDefault(Effect.succeed(declaration.meaning))
+        ),
         traceId: Schema.optionalKey(TraceId),
         ...(fields as Fields)
       },
@@ -76,7 +80,7 @@ export const Problem =
     )
   }
 
-const TraceId = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{32}$/))).annotate({
+const TraceId = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{32}$/u))).annotate({
   description: "W3C trace id of the request",
   examples: ["4bf92f3577b34da6a3ce929d0e0e4736"]
 })

@@ -43,6 +43,12 @@ export class NotAcceptable extends Problem<NotAcceptable>()("NotAcceptable", {
   meaning: "The Accept header excludes every form this answer has."
 }) {}
 
+export class RequestTimeout extends Problem<RequestTimeout>()("RequestTimeout", {
+  slug: "request-timeout",
+  status: 408,
+  meaning: "The request did not arrive as a whole within the time that it may take."
+}) {}
+
 export class PayloadTooLarge extends Problem<PayloadTooLarge>()("PayloadTooLarge", {
   slug: "payload-too-large",
   status: 413,
@@ -55,10 +61,28 @@ export class UnsupportedMediaType extends Problem<UnsupportedMediaType>()("Unsup
   meaning: "The body's Content-Type is none that this operation reads."
 }) {}
 
+export class ExpectationFailed extends Problem<ExpectationFailed>()("ExpectationFailed", {
+  slug: "expectation-failed",
+  status: 417,
+  meaning: "The Expect header asks for something other than 100-continue."
+}) {}
+
+export class HeadersTooLarge extends Problem<HeadersTooLarge>()("HeadersTooLarge", {
+  slug: "headers-too-large",
+  status: 431,
+  meaning: "The address and the headers of the request are larger than 16 KiB together."
+}) {}
+
 export class InternalError extends Problem<InternalError>()("InternalError", {
   slug: "internal-error",
   status: 500,
   meaning: "The service failed; the trace id finds the reason in its log."
+}) {}
+
+export class MethodNotImplemented extends Problem<MethodNotImplemented>()("MethodNotImplemented", {
+  slug: "method-not-implemented",
+  status: 501,
+  meaning: "Nothing here is served by this method."
 }) {}
 
 export class Overloaded extends Problem<Overloaded>()("Overloaded", {
@@ -66,4 +90,3 @@ export class Overloaded extends Problem<Overloaded>()("Overloaded", {
   status: 503,
   meaning: "The service cannot take the request now; try again after the seconds in Retry-After."
 }) {}
-

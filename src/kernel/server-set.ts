@@ -1,6 +1,8 @@
 import { Record, Schema } from "effect"
 
-const ignored = Schema.optionalKey(Schema.Unknown.annotate({ description: "Set by the server; ignored here" }))
+const ignored = Schema.optionalKey(Schema.Unknown).pipe(
+  Schema.annotateKey({ description: "Set by the server; ignored here", readOnly: true })
+)
 
 /** Members that the server sets: they may stand in a PATCH or PUT, as in the answer before, and are ignored. */
 export const serverSet = <const Key extends string>(...keys: ReadonlyArray<Key>) =>

@@ -15,7 +15,7 @@ export const name = (maximum: number) =>
 
 /** A lower-case short name for addresses: 2 to 63 of `[a-z0-9-]`, not starting or ending with a hyphen. */
 export const Slug = Schema.String.pipe(
-  Schema.check(Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])$/, { expected: "2 to 63 of a-z, 0-9 and -" }))
+  Schema.check(Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])$/u, { expected: "2 to 63 of a-z, 0-9 and -" }))
 ).annotate({ examples: ["billing-portal"] })
 
 /** Makes a slug from a free name: what is no letter or digit becomes a hyphen; `fallback` when nothing is left. */

@@ -1,6 +1,7 @@
 import { Context } from "effect"
 import { HttpApiMiddleware } from "effect/http-api"
 import {
+  BadRequest,
   InternalError,
   MalformedJson,
   NotAcceptable,
@@ -12,7 +13,16 @@ import {
 
 /** Reads requests strictly: every fault of every part at once, as one problem. */
 export class Validation extends HttpApiMiddleware.Service<Validation>()("app/kernel/Validation", {
-  error: [ValidationFailed, MalformedJson, NotAcceptable, PayloadTooLarge, UnsupportedMediaType, InternalError, Overloaded]
+  error: [
+    ValidationFailed,
+    MalformedJson,
+    BadRequest,
+    NotAcceptable,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    InternalError,
+    Overloaded
+  ]
 }) {}
 
 /** Whether an endpoint answers JSON alone, so that an Accept header without it is refused; streams and files say no. */

@@ -4,8 +4,15 @@ import { HttpApi } from "effect/http-api"
 import { Api } from "../api.ts"
 import { MethodNotAllowed } from "../kernel/problems.ts"
 
-const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const
-const pages = ["/swagger", "/swagger/index.html", "/swagger/v1/swagger.json", "/problems", "/problems/:slug", "/metrics"]
+const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "TRACE"] as const
+const pages = [
+  "/swagger",
+  "/swagger/index.html",
+  "/swagger/v1/swagger.json",
+  "/problems",
+  "/problems/:slug",
+  "/metrics"
+]
 
 /** 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6). */
 export const AllowedMethodsLayer = HttpRouter.use((router) =>
@@ -27,9 +34,11 @@ export const AllowedMethodsLayer = HttpRouter.use((router) =>
           headers: { allow: [...allowed, ...(allowed.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ") }
         }
       )
-      for (const method of methods) {
-        if (!allowed.has(method)) yield* router.add(method, path as HttpRouter.PathInput, answer)
-      }
+      yield* router.addAll(
+        methods
+          .filter((method) => !allowed.has(method))
+          .map((method) => HttpRouter.route(method, path as HttpRouter.PathInput, answer))
+      )
       yield* router.add(
         "OPTIONS",
         path as HttpRouter.PathInput,

@@ -40,6 +40,16 @@ export class Database extends Context.Service<
 const isSqlError = (error: unknown): error is SqlError.SqlError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"
 
+/** Column names are few and come with every row, so each is transformed once. */
+const once = (transform: (name: string) => string) => {
+  const known = new Map<string, string>()
+  return (name: string): string => {
+    let transformed = known.get(name)
+    if (transformed === undefined) known.set(name, (transformed = transform(name)))
+    return transformed
+  }
+}
+
 export interface PoolOptions {
   readonly connection: PgClient.PgClientConfig
   readonly maxConnections: number
@@ -62,8 +72,8 @@ export const poolLayer = (options: PoolOptions) =>
           idle_in_transaction_session_timeout: `${options.statementTimeoutSeconds * 2}s`,
           timezone: "UTC"
         },
-        transformQueryNames: Text.camelToSnake,
-        transformResultNames: Text.snakeToCamel,
+        transformQueryNames: once(Text.camelToSnake),
+        transformResultNames: once(Text.snakeToCamel),
         transformJson: false
       })
     )

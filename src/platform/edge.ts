@@ -1,90 +1,93 @@
-import { ByteSize, type Cause, Clock, Context, Effect, Layer } from "effect"
+import { type Cause, Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { HttpIncomingMessage, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpMethod, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlError } from "effect/sql"
 import { problemType, statusPhrase } from "../kernel/problem.ts"
 import {
   BadRequest,
   InternalError,
+  MethodNotImplemented,
   Overloaded,
   PayloadTooLarge,
   RouteNotFound,
   UnsupportedMediaType
 } from "../kernel/problems.ts"
 import { InFlight } from "./in-flight.ts"
+import * as Metrics from "./metrics.ts"
 import { CurrentRequest, RequestInfo } from "./request.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 
 const problemJson = "application/problem+json"
+const nanosPerSecond = 1e9
 
-/** A problem as any layer may answer it, in the form that the edge completes: `traceId` and its headers. */
+/** A problem as any layer may answer it; the edge adds `traceId` and the headers that go with the status. */
 interface ProblemBody {
   readonly type: string
   readonly title: string
   readonly status: number
-  readonly detail?: string
+  readonly detail?: string | undefined
   readonly retryAfterSeconds?: number
 }
 
-const bodyOfStatus = (status: number, detail: string): ProblemBody => ({
-  type: status === 415 ? new UnsupportedMediaType({}).type : problemType("http-error"),
-  title: statusPhrase(status),
-  status,
-  detail
-})
-
-const complete = (response: Response, body: ProblemBody, info: RequestInfo): Response => {
-  const headers: Record<string, string> = {}
-  if (response.status === 401) headers["www-authenticate"] = `ApiKey realm="application-manager", Bearer`
-  if (response.status === 429 || response.status === 503) headers["retry-after"] = String(body.retryAfterSeconds ?? 2)
-  const { detail, status, title, type, ...extensions } = body
-  return HttpServerResponse.text(JSON.stringify({ type, title, status, detail, ...extensions, traceId: info.traceId }), {
-    status: response.status,
-    contentType: problemJson,
-    headers: { ...response.headers, ...headers, "content-type": problemJson }
-  })
+const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
+  const { detail, status, title, type, ...extensions } = problem
+  return HttpServerResponse.text(
+    JSON.stringify({ type, title, status, detail, ...extensions, traceId: info.traceId }),
+    {
+      status,
+      contentType: problemJson,
+      headers: {
+        ...headers,
+        ...(status === 401 ? { "www-authenticate": `ApiKey realm="application-manager", Bearer` } : {}),
+        ...(status === 429 || status === 503 ? { "retry-after": String(problem.retryAfterSeconds ?? 2) } : {}),
+        "content-type": problemJson
+      }
+    }
+  )
 }
 
-/** Gives every answer of 400 and above its final form; the dialects that must speak another one set their own type. */
+const ofStatus = (status: number): ProblemBody => {
+  if (status === 413) return { ...new PayloadTooLarge({}) }
+  if (status === 415) return { ...new UnsupportedMediaType({}) }
+  const title = statusPhrase(status)
+  return { type: problemType("http-error"), title, status, detail: title }
+}
+
+/** Gives every answer of 400 and above its final form; dialects that must speak another one set their own type. */
 const toProblem = (response: Response, info: RequestInfo): Response => {
   const body = response.body
   if (body._tag === "Empty" || (body._tag === "Uint8Array" && body.contentType.startsWith("text/plain"))) {
-    return complete(response, bodyOfStatus(response.status, statusPhrase(response.status)), info)
+    return rendered(ofStatus(response.status), info, { ...response.headers })
   }
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
-  return complete(response, JSON.parse(body.text) as ProblemBody, info)
+  return rendered(JSON.parse(body.text) as ProblemBody, info, { ...response.headers })
 }
 
-type Problem = { readonly status: number; readonly detail?: string }
-
-/** What a failure that no handler declared means to the caller; undefined when nothing is wrong on our side. */
-const declaredCause = (cause: Cause.Cause<unknown>): Problem | undefined => {
+/** What a failure that no handler declared means to the caller; undefined when it is a fault of the service. */
+const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
   for (const reason of cause.reasons) {
-    const error = reason._tag === "Fail" ? reason.error : reason._tag === "Die" ? reason.defect : undefined
-    if (HttpServerError.isHttpServerError(error)) {
-      switch (error.reason._tag) {
-        case "RouteNotFound":
-          return new RouteNotFound({})
-        case "RequestParseError":
-          return error.reason.reason === "BodyTooLarge" ? new PayloadTooLarge({}) : new BadRequest({})
-        case "InternalError":
-        case "ResponseError":
-          return undefined
-      }
+    if (reason._tag === "Interrupt") {
+      return { ...new Overloaded({ detail: "The request took too long and was stopped." }) }
     }
+    const error = reason._tag === "Fail" ? reason.error : reason.defect
     if (SqlError.isSqlError(error) && (error.isRetryable || error.reason._tag === "ConnectionError")) {
-      return new Overloaded({ detail: "The database cannot be reached now, or is busy; nothing was changed." })
+      return { ...new Overloaded({ detail: "The database cannot be reached now, or is busy; nothing was changed." }) }
     }
-    if (reason._tag === "Interrupt") return new Overloaded({ detail: "The request took too long and was stopped." })
+    if (!HttpServerError.isHttpServerError(error)) continue
+    if (error.reason._tag === "RouteNotFound") {
+      const known = HttpMethod.isHttpMethod(error.reason.request.method)
+      return { ...(known ? new RouteNotFound({}) : new MethodNotImplemented({})) }
+    }
+    if (error.reason._tag === "RequestParseError") {
+      return { ...(error.reason.reason === "BodyTooLarge" ? new PayloadTooLarge({}) : new BadRequest({})) }
+    }
   }
   return undefined
 }
 
 const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>
-  cause.reasons.some(
-    (reason) => reason._tag === "Interrupt" && reason.annotations.has(HttpServerError.ClientAbort.key)
-  )
+  cause.reasons.some((reason) => reason._tag === "Interrupt" && reason.annotations.has(HttpServerError.ClientAbort.key))
 
 const safeHeaders = {
   "x-content-type-options": "nosniff",
@@ -104,75 +107,83 @@ const withHeaders = (response: Response, info: RequestInfo): Response => {
 
 const wellFormedRequestId = /^[A-Za-z0-9._-]{1,128}$/
 
-export interface EdgeOptions {
-  readonly maxBodyBytes: number
-  /** Told of every answer: method, route pattern, status, seconds. */
-  readonly onResponse: (method: string, route: string | undefined, status: number, durationSeconds: number) => void
+/** What a request says that no part of the service could read; undefined when it can be. */
+const unreadable = (request: HttpServerRequest.HttpServerRequest): ProblemBody | undefined => {
+  if (!isReadable(request.url)) {
+    return { ...new BadRequest({ detail: "The address holds a percent-encoding that stands for no UTF-8 text." }) }
+  }
+  return request.headers.host === undefined && isHttp11(request.source)
+    ? { ...new BadRequest({ detail: "The request has no Host header." }) }
+    : undefined
 }
 
+/** Whether every percent-encoding of an address stands for text (RFC 3986 §2.5); the router would put something in its place. */
+const isReadable = (url: string): boolean => {
+  if (!url.includes("%")) return true
+  try {
+    decodeURIComponent(url)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const isHttp11 = (source: object): boolean => "httpVersion" in source && source.httpVersion === "1.1"
+
 /** The outermost shell of every request: its id, its limits, safe headers, and a problem for whatever goes wrong. */
-export const edgeLayer = (options: EdgeOptions) =>
-  Layer.unwrap(
-    Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      const random = yield* SecureRandom.SecureRandom
-      const inFlight = yield* InFlight
-      const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
-      const maxBodySize = ByteSize.bytes(options.maxBodyBytes)
-      let served = 0
+export const edgeLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const inFlight = yield* InFlight
+    const random = yield* SecureRandom.SecureRandom
+    const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
+    let served = 0
 
-      const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
-        if (isClientAbort(cause)) return Effect.failCause(cause)
-        const problem = declaredCause(cause)
-        if (problem !== undefined) return Effect.succeed(respond(problem, info))
-        return Effect.as(
-          Effect.annotateLogs(Effect.logError("The request failed", cause), {
-            requestId: info.requestId,
-            traceId: info.traceId,
-            route: info.route
-          }),
-          respond(new InternalError({}), info)
-        )
-      }
-      const respond = (problem: Problem, info: RequestInfo) =>
-        complete(HttpServerResponse.empty({ status: problem.status }), { ...problem } as ProblemBody, info)
+    const requestIdOf = (given: string | undefined) =>
+      given !== undefined && wellFormedRequestId.test(given) ? given : `${instance}-${(served++).toString(36)}`
 
-      return HttpRouter.middleware(
-        (httpEffect) =>
-          Effect.withFiber((fiber) => {
-            const request = Context.getUnsafe(
-              fiber.context as Context.Context<HttpServerRequest.HttpServerRequest>,
-              HttpServerRequest.HttpServerRequest
-            )
-            const given = request.headers["x-request-id"]
-            const requestId =
-              given !== undefined && wellFormedRequestId.test(given) ? given : `${instance}-${(served++).toString(36)}`
-            const startedAt = clock.currentTimeMillisUnsafe()
-            const info = RequestInfo.make(fiber.context, request, requestId, startedAt)
-            const release = inFlight.enter(fiber, startedAt)
-            const finish = (response: Response): Response => {
-              release()
-              const finished = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info)
-              options.onResponse(
-                request.method,
-                info.route,
-                response.status,
-                (clock.currentTimeMillisUnsafe() - startedAt) / 1000
-              )
-              return finished
-            }
-            return Effect.provideContext(
-              httpEffect,
-              Context.make(CurrentRequest, info).pipe(Context.add(HttpIncomingMessage.MaxBodySize, maxBodySize))
-            ).pipe(
-              Effect.matchCauseEffect({
-                onSuccess: (response) => Effect.succeed(finish(response)),
-                onFailure: (cause) =>
-                  Effect.map(onFailure(cause, info), finish).pipe(Effect.tapCause(() => Effect.sync(release)))
-              })
-            )
-          }),
-        { global: true }
+    const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
+      const problem = problemOf(cause)
+      if (problem !== undefined) return Effect.succeed(rendered(problem, info))
+      return Effect.logError("The request failed", cause).pipe(
+        Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route: info.route }),
+        Effect.as(rendered({ ...new InternalError({}) }, info))
       )
-    })
-  )
+    }
+
+    return HttpRouter.middleware(
+      (httpEffect) =>
+        Effect.withFiber((fiber) => {
+          const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+          const startedAt = clock.currentTimeNanosUnsafe()
+          const info = RequestInfo.make(fiber.context, request, requestIdOf(request.headers["x-request-id"]))
+          const leave = inFlight.enter(fiber)
+          Metrics.requestStarted()
+          const ended = (status: number) => {
+            leave()
+            Metrics.requestEnded()
+            const seconds = Number(clock.currentTimeNanosUnsafe() - startedAt) / nanosPerSecond
+            Metrics.recordRequest(request.method, info.route, status, seconds)
+          }
+          const finish = (response: Response): Response => {
+            ended(response.status)
+            return withHeaders(response.status >= 400 ? toProblem(response, info) : response, info)
+          }
+          const fault = unreadable(request)
+          if (fault !== undefined) return Effect.succeed(finish(rendered(fault, info)))
+          return httpEffect.pipe(
+            Effect.provideService(CurrentRequest, info),
+            Effect.matchCauseEffect({
+              onSuccess: (response) => Effect.succeed(finish(response)),
+              onFailure: (cause) => {
+                if (!isClientAbort(cause)) return Effect.map(onFailure(cause, info), finish)
+                ended(499)
+                return Effect.failCause(cause)
+              }
+            })
+          )
+        }),
+      { global: true }
+    )
+  })
+)

@@ -42,7 +42,7 @@ export const launch = Effect.fnUntraced(function* (options: {
     Effect.gen(function* () {
       const pid = server.runningPid()
       if (pid !== undefined) yield* endPostmaster(pid, server.exited, options.binaries.pg_ctl)
-      yield* server.watcherEnded
+      yield* server.dismissWatcher
     })
   )
   const started = yield* Effect.raceFirst(
@@ -85,7 +85,7 @@ const spawnServer = (options: Parameters<typeof launch>[0]) =>
     child.stderr?.on("data", hear)
     const watcher = child.pid === undefined ? undefined : watch(child.pid, options.home)
     child.once("exit", () => {
-      watcher?.dismiss()
+      watcher?.kill()
       complete(exited)
     })
     child.once("close", () => complete(exited, silent))
@@ -99,7 +99,7 @@ const spawnServer = (options: Parameters<typeof launch>[0]) =>
       exited: Deferred.await(exited),
       silent: Deferred.await(silent),
       lastWords: () => lastWords.trim(),
-      watcherEnded: watcher?.ended ?? Effect.void
+      dismissWatcher: watcher === undefined ? Effect.void : Effect.andThen(Effect.sync(watcher.kill), watcher.ended)
     }
   })
 
@@ -125,5 +125,5 @@ const watch = (pid: number, home: Home) => {
   watcher.once("exit", end)
   watcher.once("error", end)
   watcher.stdin?.once("error", end)
-  return { dismiss: () => watcher.kill("SIGKILL"), ended: Deferred.await(ended) }
+  return { kill: () => watcher.kill("SIGKILL"), ended: Deferred.await(ended) }
 }

@@ -1,10 +1,5 @@
 import { Clock, Context, Duration, Effect, type Fiber, Layer, Schedule } from "effect"
 
-interface Entry {
-  readonly fiber: Fiber.Fiber<unknown, unknown>
-  readonly startedAt: number
-}
-
 /**
  * The requests being served. One sweep a second stops those that outlived their time, which costs a request two set
  * operations instead of a timer of its own.
@@ -12,9 +7,8 @@ interface Entry {
 export class InFlight extends Context.Service<
   InFlight,
   {
-    /** Registers the request's fiber; the answer takes it out again. */
-    enter(fiber: Fiber.Fiber<unknown, unknown>, startedAt: number): () => void
-    /** Exempts the fiber of a long-lived answer (a stream) from the time limit. */
+    /** Registers the request's fiber; the returned function takes it out again when its answer is there. */
+    enter(fiber: Fiber.Fiber<unknown, unknown>): () => void
     readonly count: Effect.Effect<number>
   }
 >()("app/platform/InFlight") {
@@ -23,21 +17,24 @@ export class InFlight extends Context.Service<
       InFlight,
       Effect.gen(function* () {
         const clock = yield* Clock.Clock
-        const entries = new Set<Entry>()
         const timeoutMillis = Duration.toMillis(options.timeout)
+        const entries = new Set<{ readonly fiber: Fiber.Fiber<unknown, unknown>; readonly startedAt: number }>()
+
+        // Entries stand in the order of their arrival, so the sweep stops at the first that has time left.
         yield* Effect.sync(() => {
-          const oldest = clock.currentTimeMillisUnsafe() - timeoutMillis
+          const latest = clock.currentTimeMillisUnsafe() - timeoutMillis
           for (const entry of entries) {
-            if (entry.startedAt > oldest) break
+            if (entry.startedAt > latest) break
             entries.delete(entry)
             entry.fiber.interruptUnsafe()
           }
         }).pipe(Effect.repeat(Schedule.spaced("1 second")), Effect.forkScoped)
+
         return InFlight.of({
-          enter: (fiber, startedAt) => {
-            const entry = { fiber, startedAt }
+          enter: (fiber) => {
+            const entry = { fiber, startedAt: clock.currentTimeMillisUnsafe() }
             entries.add(entry)
-            return () => entries.delete(entry)
+            return () => void entries.delete(entry)
           },
           count: Effect.sync(() => entries.size)
         })

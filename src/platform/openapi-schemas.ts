@@ -3,7 +3,8 @@ export interface Json {
   [member: string]: unknown
 }
 
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+export const isJson = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** Applies `change` to every object of the document, innermost first. */
 export const mapSchemas = <A>(value: A, change: (object: Json) => Json): A => {
@@ -16,7 +17,7 @@ export const mapSchemas = <A>(value: A, change: (object: Json) => Json): A => {
 
 /** One plain schema in place of an `allOf` whose parts contradict nothing: checks that were added one after another. */
 export const merged = (schema: Json): Json => {
-  if (!Array.isArray(schema.allOf)) return named(schema)
+  if (!Array.isArray(schema.allOf)) return untitled(schema)
   const { allOf, ...result } = schema
   const rest: Array<Json> = []
   for (const part of allOf as Array<Json>) {
@@ -25,7 +26,7 @@ export const merged = (schema: Json): Json => {
       for (const [key, value] of Object.entries(part)) result[key] = narrower(key, result[key], value)
     } else rest.push(part)
   }
-  return named(rest.length === 0 ? result : { ...result, allOf: rest })
+  return untitled(rest.length === 0 ? result : { ...result, allOf: rest })
 }
 
 const bounds: Readonly<Record<string, (a: number, b: number) => number>> = {
@@ -45,12 +46,9 @@ const narrower = (key: string, before: unknown, value: unknown): unknown => {
   return before === undefined || bound === undefined ? value : bound(before as number, value as number)
 }
 
-/** Titles of generated variants (`TrialUser.json`) say nothing to a reader; members that are ignored say so. */
-const named = (schema: Json): Json => {
-  const title = schema.title
-  if (typeof title === "string" && /^\w+\.json\w*$/.test(title)) {
-    const { title: _, ...rest } = schema
-    return rest
-  }
-  return schema
+/** Titles of generated variants (`TrialUser.json`) say nothing to a reader. */
+const untitled = (schema: Json): Json => {
+  if (typeof schema.title !== "string" || !/^\w+\.json\w*$/.test(schema.title)) return schema
+  const { title: _, ...rest } = schema
+  return rest
 }

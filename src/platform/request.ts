@@ -7,8 +7,6 @@ import { ParentSpan } from "effect/Tracer"
 /** What the edge knows of the request in hand, for audit entries, problems and headers. One per request. */
 export class RequestInfo {
   readonly requestId: string
-  /** Unix milliseconds. */
-  readonly startedAt: number
   /** Written by the rate limiter, sent by the edge as RateLimit headers. */
   rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
   /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
@@ -17,15 +15,9 @@ export class RequestInfo {
   private readonly spanTraceId: string | undefined
   private generatedTraceId: string | undefined
 
-  constructor(
-    request: HttpServerRequest.HttpServerRequest,
-    requestId: string,
-    startedAt: number,
-    spanTraceId: string | undefined
-  ) {
+  constructor(request: HttpServerRequest.HttpServerRequest, requestId: string, spanTraceId: string | undefined) {
     this.request = request
     this.requestId = requestId
-    this.startedAt = startedAt
     this.spanTraceId = spanTraceId
     this.rateLimit = undefined
     this.route = undefined
@@ -54,11 +46,10 @@ export class RequestInfo {
   static make(
     context: Context.Context<never>,
     request: HttpServerRequest.HttpServerRequest,
-    requestId: string,
-    startedAt: number
+    requestId: string
   ): RequestInfo {
     const span = Context.getOrUndefined(context, ParentSpan)
-    return new RequestInfo(request, requestId, startedAt, span?.traceId)
+    return new RequestInfo(request, requestId, span?.traceId)
   }
 }
 

@@ -3,7 +3,7 @@ import type { AnyValue, AnyValueMap } from "@opentelemetry/api-logs"
 import type { ReadableLogRecord } from "@opentelemetry/sdk-logs"
 import type { MetricData, ResourceMetrics } from "@opentelemetry/sdk-metrics"
 import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace-base"
-import { Clock, Effect, Layer, Option, Redacted } from "effect"
+import { Clock, Effect, Layer, Option, Redacted, References } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { isSecretName, layerRedactedNames, scrub } from "./logging.ts"
 import * as Metrics from "./metrics.ts"
@@ -35,7 +35,8 @@ const queue = {
  */
 export const layer = (options: TelemetryOptions): Layer.Layer<never> =>
   Option.match(options.endpoint, {
-    onNone: () => Layer.empty,
+    // Spans that nobody receives are not made: half a dozen a request.
+    onNone: () => Layer.succeed(References.TracerEnabled, false),
     onSome: (endpoint) => exporting(endpoint, options)
     // The gauges lie below the exporter, whose last export still reads them.
   }).pipe(Layer.provideMerge(Layer.merge(Metrics.layer, layerRedactedNames)))

@@ -1,11 +1,24 @@
-import { Cause, Context, Effect, ErrorReporter, Layer, Schema, SchemaIssue, type Types } from "effect"
-import { HttpMethod, type HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { ByteSize, Cause, Context, Effect, ErrorReporter, Layer, Schema, SchemaIssue, type Types } from "effect"
+import { HttpIncomingMessage, HttpMethod, HttpServerRequest } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { type Fault } from "../kernel/problem.ts"
-import { InternalError, MalformedJson, NotAcceptable, ValidationFailed } from "../kernel/problems.ts"
-import { AnswersJson, Validation } from "../kernel/validation.ts"
+import { InternalError, MalformedJson, NotAcceptable, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
+import { AnswersJson, MaxBodyBytes, Validation } from "../kernel/validation.ts"
+import { declaresMoreThan, inUtf8 } from "./request-body.ts"
+import { CurrentRequest } from "./request.ts"
 
-const format = SchemaIssue.makeFormatterStandardSchemaV1()
+const format = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) => {
+    switch (issue._tag) {
+      case "MissingKey":
+        return "Required"
+      case "UnexpectedKey":
+        return "Unknown member"
+      default:
+        return SchemaIssue.defaultLeafHook(issue)
+    }
+  }
+})
 
 const segment = (part: PropertyKey | { readonly key: PropertyKey }): string | number => {
   const key = typeof part === "object" ? part.key : part
@@ -25,12 +38,16 @@ const faultsIn = (slot: string, schema: Schema.Constraint | undefined, options: 
   schema === undefined
     ? () => Effect.succeed<ReadonlyArray<Fault>>([])
     : (input: unknown) =>
-        Schema.decodeUnknownEffect(schema as Schema.Codec<unknown>, options)(input).pipe(
-          Effect.match({ onSuccess: () => [], onFailure: (error) => faultsOf(slot, error) })
-        )
+        Schema.decodeUnknownEffect(
+          schema as Schema.Codec<unknown>,
+          options
+        )(input).pipe(Effect.match({ onSuccess: () => [], onFailure: (error) => faultsOf(slot, error) }))
 
 /** Decoding stops at the first part with a fault, so the parts behind it are looked at here, for their faults alone. */
-const faultsBehind = Effect.fnUntraced(function* (kind: HttpApiError.HttpApiSchemaError["kind"], endpoint: HttpApiEndpoint.Top) {
+const faultsBehind = Effect.fnUntraced(function* (
+  kind: HttpApiError.HttpApiSchemaError["kind"],
+  endpoint: HttpApiEndpoint.Top
+) {
   const faults: Array<Fault> = []
   if (kind === "Payload") return faults
   const request = yield* HttpServerRequest.HttpServerRequest
@@ -40,7 +57,9 @@ const faultsBehind = Effect.fnUntraced(function* (kind: HttpApiError.HttpApiSche
   }
   const json = endpoint.payload.get("application/json")
   if (json !== undefined && HttpMethod.hasBody(request.method)) {
-    const body = yield* Effect.option(Effect.flatMap(request.text, (text) => Effect.try(() => JSON.parse(text) as unknown)))
+    const body = yield* Effect.option(
+      Effect.flatMap(request.text, (text) => Effect.try(() => JSON.parse(text) as unknown))
+    )
     faults.push(
       ...(body._tag === "None"
         ? [{ path: ["payload"], message: notJson }]
@@ -52,6 +71,7 @@ const faultsBehind = Effect.fnUntraced(function* (kind: HttpApiError.HttpApiSche
 
 /** Whether an Accept header lets JSON through (RFC 9110 §12.5.1). */
 const acceptsJson = (accept: string): boolean =>
+  accept === "*/*" ||
   accept.split(",").some((range) => {
     const [type, ...parameters] = range.split(";").map((part) => part.trim().toLowerCase())
     if (parameters.some((parameter) => /^q=0(?:\.0{0,3})?$/.test(parameter))) return false
@@ -77,24 +97,33 @@ const toProblem = Effect.fnUntraced(function* (error: HttpApiError.HttpApiSchema
   })
 })
 
+const isSchemaError = (error: unknown): error is HttpApiError.HttpApiSchemaError & Types.unhandled =>
+  HttpApiError.HttpApiSchemaError.is(error)
+
 export const ValidationLayer = Layer.succeed(
   Validation,
   Validation.of((httpEffect, { endpoint }) => {
     const onlyJson = Context.get(endpoint.annotations, AnswersJson)
-    const strictly = Effect.catch(
-      httpEffect,
-      (
-        error
-      ): Effect.Effect<
-        HttpServerResponse.HttpServerResponse,
-        Types.unhandled | ValidationFailed | MalformedJson | InternalError,
-        HttpRouter.Provided
-      > => (HttpApiError.HttpApiSchemaError.is(error) ? toProblem(error, endpoint) : Effect.fail(error))
-    )
-    if (!onlyJson) return strictly
-    const refused = Effect.fail(new NotAcceptable({}))
-    return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) =>
-      headers.accept === undefined || acceptsJson(headers.accept) ? Effect.void : refused
-    ).pipe(Effect.andThen(strictly))
+    const maxBodyBytes = Context.get(endpoint.annotations, MaxBodyBytes)
+    const sized =
+      maxBodyBytes === undefined
+        ? httpEffect
+        : Effect.provideService(httpEffect, HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBodyBytes))
+    const strictly = Effect.catchIf(sized, isSchemaError, (error) => toProblem(error, endpoint))
+    const readsBody = endpoint.payload.size > 0 && HttpMethod.hasBody(endpoint.method)
+    const decoded = readsBody && endpoint.payload.has("application/json") ? inUtf8(strictly) : strictly
+    const admitted: Effect.Effect<
+      Effect.Success<typeof decoded>,
+      Effect.Error<typeof decoded> | NotAcceptable | PayloadTooLarge,
+      Effect.Services<typeof decoded>
+    > = decoded
+    return Effect.withFiber((fiber): typeof admitted => {
+      const info = Context.get(fiber.context, CurrentRequest)
+      if (info !== undefined) info.route = endpoint.path
+      const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+      if (onlyJson && headers.accept !== undefined && !acceptsJson(headers.accept)) return Effect.fail(new NotAcceptable({}))
+      const most = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
+      return readsBody && declaresMoreThan(headers, most) ? Effect.fail(new PayloadTooLarge({})) : admitted
+    })
   })
 )

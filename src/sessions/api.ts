@@ -23,10 +23,21 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
       success: LinkedArray(Session.json)
     })
       .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "List sessions", description: "In the order of their ids; the filters combine." })),
-    HttpApiEndpoint.get("get", "/:id", { params: { id: integerParameter(SessionId) }, success: Session.json, error: SessionNotFound })
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "List sessions",
+          description: "In the order of their ids; the filters combine."
+        })
+      ),
+    HttpApiEndpoint.get("get", "/:id", {
+      params: { id: integerParameter(SessionId) },
+      success: Session.json,
+      error: SessionNotFound
+    })
       .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "Get a session", description: "One session by id, ended or not." })),
+      .annotateMerge(
+        OpenApi.annotations({ summary: "Get a session", description: "One session by id, ended or not." })
+      ),
     HttpApiEndpoint.post("create", "/", {
       payload: NewSession,
       success: Created(Session.json),
@@ -51,7 +62,11 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
           description: "Sets `lastActivityAt` to now, which keeps the session from ending idle."
         })
       ),
-    HttpApiEndpoint.delete("end", "/:id", { params: { id: integerParameter(SessionId) }, success: HttpApiSchema.NoContent, error: SessionNotFound })
+    HttpApiEndpoint.delete("end", "/:id", {
+      params: { id: integerParameter(SessionId) },
+      success: HttpApiSchema.NoContent,
+      error: SessionNotFound
+    })
       .annotateMerge(write)
       .annotateMerge(
         OpenApi.annotations({

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"

@@ -5,20 +5,22 @@ import { Idempotency } from "../idempotency/api.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { Created } from "../kernel/location.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
+import { integerParameter } from "../kernel/parameter.ts"
 import { Tenant, TenantIsDefault, TenantNotFound, TenantPatch, TenantSlugTaken, TenantStatus } from "./domain.ts"
 
 const read = requires("tenants:read", { systemOnly: true })
 const write = requires("tenants:write", { systemOnly: true })
+const position = cursor(TenantId)
 
 export class TenantsApi extends HttpApiGroup.make("tenants")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: {
         status: Schema.optionalKey(TenantStatus),
-        limit: Schema.optionalKey(PageLimit),
-        cursor: Schema.optionalKey(cursor(TenantId))
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(position)
       },
-      success: page(Tenant.json, cursor(TenantId))
+      success: page(Tenant.json, position)
     })
       .annotateMerge(read)
       .annotateMerge(

@@ -18,7 +18,7 @@ export class TenantsRepository extends Context.Service<
     insert(tenant: typeof Tenant.insert.Type): Effect.Effect<Tenant, TenantSlugTaken, Change>
     /** Inserts under the first of `slugs` that no tenant has, whoever else inserts at the same time. */
     insertUnderFree(
-      tenant: Omit<typeof Tenant.insert.Type, "slug">,
+      tenant: typeof Tenant.insert.Type,
       slugs: ReadonlyArray<string>
     ): Effect.Effect<Tenant, TenantSlugTaken, Change>
     update(tenant: typeof Tenant.update.Type): Effect.Effect<Tenant, TenantSlugTaken, Change>
@@ -79,11 +79,11 @@ export class TenantsRepository extends Context.Service<
         )
 
       const insertUnderFree = Effect.fn("TenantsRepository.insertUnderFree")(function* (
-        tenant: Omit<typeof Tenant.insert.Type, "slug">,
+        tenant: typeof Tenant.insert.Type,
         slugs: ReadonlyArray<string>
       ) {
         yield* Change
-        for (let lost = 0; lost < slugs.length; lost++) {
+        for (let attempt = 0; attempt < slugs.length; attempt++) {
           const free = yield* Effect.orDie(selectFree(slugs))
           if (Option.isNone(free)) break
           const inserted = yield* Effect.orDie(insertUnlessTaken({ ...tenant, slug: free.value.slug }))
@@ -105,7 +105,10 @@ export class TenantsRepository extends Context.Service<
           Change.use(() =>
             Effect.flatMap(
               Effect.orDie(selectLocked(id)),
-              Option.match({ onNone: () => Effect.fail(new TenantNotFound({})), onSome: (tenant) => Effect.succeed(tenant) })
+              Option.match({
+                onNone: () => Effect.fail(new TenantNotFound({})),
+                onSome: (tenant) => Effect.succeed(tenant)
+              })
             )
           )
         ),

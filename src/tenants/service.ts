@@ -46,16 +46,11 @@ export class Tenants extends Context.Service<
       })
 
       const create = Effect.fn("Tenants.create")(function* (input: typeof Tenant.jsonCreate.Type) {
-        const slugs = input.slug === undefined ? slugsFrom(input.name) : [input.slug]
-        const { slug, ...wanted } = Tenant.insert.make({
-          name: input.name,
-          slug: slugs[0],
-          status: "active",
-          settings: input.settings ?? {}
-        })
+        const slug = input.slug ?? slugFrom(input.name, "tenant")
+        const wanted = Tenant.insert.make({ name: input.name, slug, status: "active", settings: input.settings ?? {} })
         const tenant = yield* input.slug === undefined
-          ? repository.insertUnderFree(wanted, slugs)
-          : repository.insert({ ...wanted, slug })
+          ? repository.insertUnderFree(wanted, numbered(slug))
+          : repository.insert(wanted)
         return {
           value: tenant,
           entries: [{ action: tenantActions.TenantCreated, entityId: tenant.id, after: snapshot(tenant) }]
@@ -94,8 +89,6 @@ const changeable = ["name", "slug", "status", "settings"] as const
 
 const snapshot = Schema.encodeSync(Tenant.json)
 
-/** The slugs that a name may get, in the order of preference: the plain one, then `-2` to `-100`. */
-const slugsFrom = (name: string) => {
-  const slug = slugFrom(name, "tenant")
-  return Array.makeBy(100, (index) => (index === 0 ? slug : `${slug.slice(0, 59)}-${index + 1}`))
-}
+/** The slugs that stand for a made one, in the order of preference: itself, then with `-2` to `-100`. */
+const numbered = (slug: string): ReadonlyArray<string> =>
+  Array.makeBy(100, (index) => (index === 0 ? slug : `${slug.slice(0, 59)}-${index + 1}`))

@@ -6,7 +6,14 @@ import { ArrayLimit, cursor } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { Created, LinkedArray } from "../kernel/location.ts"
 import { text } from "../kernel/text.ts"
-import { EmailTaken, TrialEndsBeforeStart, TrialUser, TrialUserId, TrialUserNotFound, TrialUserPatch } from "./domain.ts"
+import {
+  EmailTaken,
+  TrialEndsBeforeStart,
+  TrialUser,
+  TrialUserId,
+  TrialUserNotFound,
+  TrialUserPatch
+} from "./domain.ts"
 
 const read = requires("trial-users:read", { systemOnly: true })
 const write = requires("trial-users:write", { systemOnly: true })
@@ -22,8 +29,17 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
       success: LinkedArray(TrialUser.json)
     })
       .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "List trial users", description: "In the order of their ids; `active` filters `isActive`." })),
-    HttpApiEndpoint.get("get", "/:id", { params: { id: integerParameter(TrialUserId) }, success: TrialUser.json, error: TrialUserNotFound })
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "List trial users",
+          description: "In the order of their ids; `active` filters `isActive`."
+        })
+      ),
+    HttpApiEndpoint.get("get", "/:id", {
+      params: { id: integerParameter(TrialUserId) },
+      success: TrialUser.json,
+      error: TrialUserNotFound
+    })
       .annotateMerge(read)
       .annotateMerge(OpenApi.annotations({ summary: "Get a trial user", description: "One trial user by id." })),
     HttpApiEndpoint.get("getByEmail", "/by-email/:email", {
@@ -32,8 +48,14 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
       error: TrialUserNotFound
     })
       .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "Find a trial user by e-mail", description: "Compared without regard to case." })),
-    HttpApiEndpoint.post("create", "/", { payload: TrialUser.jsonCreate, success: Created(TrialUser.json), error: EmailTaken })
+      .annotateMerge(
+        OpenApi.annotations({ summary: "Find a trial user by e-mail", description: "Compared without regard to case." })
+      ),
+    HttpApiEndpoint.post("create", "/", {
+      payload: TrialUser.jsonCreate,
+      success: Created(TrialUser.json),
+      error: EmailTaken
+    })
       .annotateMerge(write)
       .annotateMerge(
         OpenApi.annotations({
@@ -54,7 +76,11 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
           description: "Any subset of the members. Deactivating ends the user's sessions in the same transaction."
         })
       ),
-    HttpApiEndpoint.delete("delete", "/:id", { params: { id: integerParameter(TrialUserId) }, success: HttpApiSchema.NoContent, error: TrialUserNotFound })
+    HttpApiEndpoint.delete("delete", "/:id", {
+      params: { id: integerParameter(TrialUserId) },
+      success: HttpApiSchema.NoContent,
+      error: TrialUserNotFound
+    })
       .annotateMerge(write)
       .annotateMerge(
         OpenApi.annotations({

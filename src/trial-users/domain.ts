@@ -11,14 +11,16 @@ export const TrialUserId = IntegerId.pipe(Schema.brand("TrialUserId"))
 export type TrialUserId = typeof TrialUserId.Type
 
 /** An address as HTML's e-mail field takes it, with a dotted domain; unique without regard to case, kept as typed. */
-export const Email = text(3, 254).pipe(
-  Schema.check(
-    Schema.isPattern(
-      /^[\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.)+[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u,
-      { expected: "a valid e-mail address" }
+export const Email = text(3, 254)
+  .pipe(
+    Schema.check(
+      Schema.isPattern(
+        /^[\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.)+[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u,
+        { expected: "a valid e-mail address" }
+      )
     )
   )
-).annotate({ examples: ["ada@example.com"] })
+  .annotate({ examples: ["ada@example.com"] })
 
 const Moment = Model.Field({ select: InstantFromDate, insert: InstantFromDate, update: InstantFromDate, json: Instant })
 const FirstName = name(100).annotate({ examples: ["Ada"] })

@@ -10,7 +10,11 @@ export class TrialUsersRepository extends Context.Service<
     /** The row locked until the transaction ends: FOR UPDATE to change it, FOR SHARE to rely on it. */
     lock(id: TrialUserId, mode: "UPDATE" | "SHARE"): Effect.Effect<TrialUser, TrialUserNotFound>
     getByEmail(email: string): Effect.Effect<TrialUser, TrialUserNotFound>
-    list(active: boolean | undefined, after: TrialUserId | undefined, limit: number): Effect.Effect<ReadonlyArray<TrialUser>>
+    list(
+      active: boolean | undefined,
+      after: TrialUserId | undefined,
+      limit: number
+    ): Effect.Effect<ReadonlyArray<TrialUser>>
     insert(user: typeof TrialUser.insert.Type): Effect.Effect<TrialUser, EmailTaken, Change>
     update(user: typeof TrialUser.update.Type): Effect.Effect<TrialUser, EmailTaken, Change>
     delete(id: TrialUserId): Effect.Effect<void, never, Change>
@@ -52,7 +56,10 @@ export class TrialUsersRepository extends Context.Service<
       })
 
       const found = Effect.flatMap(
-        Option.match({ onNone: () => Effect.fail(new TrialUserNotFound({})), onSome: (user: TrialUser) => Effect.succeed(user) })
+        Option.match({
+          onNone: () => Effect.fail(new TrialUserNotFound({})),
+          onSome: (user: TrialUser) => Effect.succeed(user)
+        })
       )
       const emailTaken = <A, R>(effect: Effect.Effect<A, Effect.Error<ReturnType<typeof model.insert>>, R>) =>
         Change.use(() =>

@@ -1,4 +1,5 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Model } from "effect/schema"
 import { Change } from "../audit/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { type Slice, slice } from "../kernel/page.ts"
@@ -61,7 +62,8 @@ export class TrialUsers extends Context.Service<
             isActive: true,
             emailVerified: false,
             trialStartDate: now,
-            trialEndDate: DateTime.add(now, { days: settings.trialDays })
+            trialEndDate: DateTime.add(now, { days: settings.trialDays }),
+            createdAt: Model.Override(now)
           })
         )
         return {
@@ -74,7 +76,8 @@ export class TrialUsers extends Context.Service<
         const before = yield* repository.lock(id, "UPDATE")
         const changes = given(patch, changeable)
         const wanted = { ...before, ...changes }
-        if (changeable.every((key) => String(before[key]) === String(wanted[key]))) return { value: before, entries: [] }
+        if (changeable.every((key) => String(before[key]) === String(wanted[key])))
+          return { value: before, entries: [] }
         if (DateTime.isLessThan(wanted.trialEndDate, wanted.trialStartDate)) return yield* new TrialEndsBeforeStart({})
         const after = yield* repository.update(wanted)
         const ended = before.isActive && !after.isActive ? yield* sessions.endAllOf(id) : []

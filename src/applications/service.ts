@@ -1,0 +1,152 @@
+import { Array, Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Model } from "effect/schema"
+import { type Change } from "../audit/domain.ts"
+import { asSystem, Audit } from "../audit/service.ts"
+import { type Slice, slice } from "../kernel/page.ts"
+import { given } from "../kernel/server-set.ts"
+import { slugFrom } from "../kernel/text.ts"
+import {
+  Application,
+  applicationActions,
+  ApplicationBuiltIn,
+  type ApplicationId,
+  type ApplicationInUse,
+  type ApplicationNotFound,
+  type ApplicationPatch,
+  type ApplicationSlugTaken,
+  type ApplicationStatus,
+  builtInApplications
+} from "./domain.ts"
+import { ApplicationsRepository } from "./repository.ts"
+
+export class Applications extends Context.Service<
+  Applications,
+  {
+    list(
+      status: ApplicationStatus | undefined,
+      after: ApplicationId | undefined,
+      limit: number
+    ): Effect.Effect<Slice<Application, ApplicationId>>
+    get(id: ApplicationId): Effect.Effect<Application, ApplicationNotFound>
+    getBySlug(slug: string): Effect.Effect<Application, ApplicationNotFound>
+    create(input: typeof Application.jsonCreate.Type): Effect.Effect<Application, ApplicationSlugTaken>
+    update(
+      id: ApplicationId,
+      patch: ApplicationPatch
+    ): Effect.Effect<Application, ApplicationNotFound | ApplicationSlugTaken | ApplicationBuiltIn>
+    delete(id: ApplicationId): Effect.Effect<void, ApplicationNotFound | ApplicationInUse | ApplicationBuiltIn>
+    /** The application as it stays until the transaction of the change ends. */
+    hold(id: ApplicationId): Effect.Effect<Application, ApplicationNotFound, Change>
+  }
+>()("app/applications/Applications") {
+  /** Makes the built-in applications where they are missing, before anybody can ask for them. */
+  static readonly layerNoDeps = Layer.effect(
+    Applications,
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const repository = yield* ApplicationsRepository
+
+      const list = Effect.fn("Applications.list")(function* (
+        status: ApplicationStatus | undefined,
+        after: ApplicationId | undefined,
+        limit: number
+      ) {
+        return slice(yield* repository.list(status, after, limit + 1), limit, (application) => application.id)
+      })
+
+      const create = Effect.fn("Applications.create")(function* (input: typeof Application.jsonCreate.Type) {
+        const slug = input.slug ?? slugFrom(input.name, "application")
+        const wanted = Application.insert.make({
+          name: input.name,
+          slug,
+          description: input.description ?? "",
+          status: "active",
+          builtIn: false
+        })
+        const application = yield* input.slug === undefined
+          ? repository.insertUnderFree(wanted, numbered(slug))
+          : repository.insert(wanted)
+        return { value: application, entries: [createdEntry(application)] }
+      }, audit.change)
+
+      const update = Effect.fn("Applications.update")(function* (id: ApplicationId, patch: ApplicationPatch) {
+        const before = yield* repository.lock(id, "UPDATE")
+        const wanted = { ...before, ...given(patch, changeable) }
+        if (changeable.every((key) => before[key] === wanted[key])) return { value: before, entries: [] }
+        if (before.builtIn && (wanted.slug !== before.slug || wanted.status !== before.status)) {
+          return yield* new ApplicationBuiltIn({})
+        }
+        const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
+        return {
+          value: after,
+          entries: [
+            {
+              action: applicationActions.ApplicationUpdated,
+              entityId: id,
+              applicationId: id,
+              before: snapshot(before),
+              after: snapshot(after)
+            }
+          ]
+        }
+      }, audit.change)
+
+      const remove = Effect.fn("Applications.delete")(function* (id: ApplicationId) {
+        const before = yield* repository.lock(id, "UPDATE")
+        if (before.builtIn) return yield* new ApplicationBuiltIn({})
+        yield* repository.delete(id)
+        return {
+          value: undefined,
+          entries: [
+            {
+              action: applicationActions.ApplicationDeleted,
+              entityId: id,
+              applicationId: id,
+              before: snapshot(before)
+            }
+          ]
+        }
+      }, audit.change)
+
+      const makeBuiltIn = Effect.fnUntraced(function* (application: (typeof builtInApplications)[number]) {
+        const made = yield* repository
+          .insertUnderFree(Application.insert.make({ ...application, status: "active", builtIn: true }), [
+            application.slug
+          ])
+          .pipe(Effect.option)
+        return { value: undefined, entries: Array.fromOption(made).map(createdEntry) }
+      }, audit.change)
+      yield* Effect.forEach(builtInApplications, makeBuiltIn, { discard: true }).pipe(
+        asSystem,
+        Effect.withSpan("Applications.makeBuiltIn")
+      )
+
+      return Applications.of({
+        list,
+        create,
+        update,
+        delete: remove,
+        get: Effect.fn("Applications.get")(repository.get),
+        getBySlug: Effect.fn("Applications.getBySlug")(repository.getBySlug),
+        hold: (id) => repository.lock(id, "SHARE")
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(ApplicationsRepository.layer))
+}
+
+const changeable = ["name", "slug", "description", "status"] as const
+
+const snapshot = Schema.encodeSync(Application.json)
+
+const createdEntry = (application: Application) => ({
+  action: applicationActions.ApplicationCreated,
+  entityId: application.id,
+  applicationId: application.id,
+  after: snapshot(application)
+})
+
+/** The slugs that stand for a made one, in the order of preference: itself, then with `-2` to `-100`. */
+const numbered = (slug: string): ReadonlyArray<string> =>
+  Array.makeBy(100, (index) => (index === 0 ? slug : `${slug.slice(0, 59)}-${index + 1}`))

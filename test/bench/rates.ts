@@ -1,0 +1,100 @@
+import autocannon from "autocannon"
+import { spawn, type ChildProcess } from "node:child_process"
+import * as fs from "node:fs/promises"
+import * as os from "node:os"
+import * as path from "node:path"
+
+export const root = path.resolve(import.meta.dirname, "../..")
+export const serviceKey = "benchmark-service-account-key-0123456789"
+
+/** A server under test: where it answers, its process, and how to end it. */
+export interface Server {
+  readonly url: string
+  readonly process: ChildProcess
+  stop(): Promise<void>
+}
+
+const started = async (child: ChildProcess, pattern: RegExp): Promise<Server> => {
+  const url = await new Promise<string>((resolve, reject) => {
+    let output = ""
+    const read = (chunk: Buffer) => {
+      output += chunk.toString()
+      const match = pattern.exec(output)
+      if (match?.[1] !== undefined) resolve(match[1])
+    }
+    child.stdout?.on("data", read)
+    child.stderr?.on("data", read)
+    child.once("exit", (code) => reject(new Error(`ended with ${code}: ${output}`)))
+  })
+  return {
+    url,
+    process: child,
+    stop: async () => {
+      const ended = new Promise((resolve) => child.once("exit", resolve))
+      child.kill("SIGTERM")
+      await ended
+    }
+  }
+}
+
+/** The service as `npm start` runs it, in Production with everything on, on a free port. */
+export const startService = (directory: string, environment: Record<string, string> = {}): Promise<Server> =>
+  started(
+    spawn(
+      process.execPath,
+      ["--import", path.join(root, "src/platform/compile-cache.ts"), path.join(root, "src/main.ts")],
+      {
+        cwd: directory,
+        stdio: ["ignore", "pipe", "pipe"],
+        env: {
+          ...process.env,
+          APP_ENVIRONMENT: "Production",
+          Api__Host: "127.0.0.1",
+          Api__Port: "0",
+          Api__ApiKey: serviceKey,
+          Api__RateLimit__PerMinute: "1000000",
+          ...environment
+        }
+      }
+    ),
+    /serves on (http:\S+)/
+  )
+
+/** A bare Fastify server with one route that answers as /health does. */
+export const startFastify = (): Promise<Server> =>
+  started(
+    spawn(process.execPath, [path.join(import.meta.dirname, "fastify.ts")], { stdio: ["ignore", "pipe", "pipe"] }),
+    /listening on (http:\S+)/
+  )
+
+export const temporaryDirectory = async (): Promise<string> => {
+  const directory = await fs.mkdtemp(path.join(os.tmpdir(), "application-manager-bench-"))
+  await fs.chmod(directory, 0o755)
+  return directory
+}
+
+/** Requests a second over a few seconds of 32 connections; any answer that is not 2xx ends the benchmark. */
+export const rate = async (url: string, seconds: number, connections = 32): Promise<number> => {
+  const result = await autocannon({ url, connections, duration: seconds, headers: { "x-api-key": serviceKey } })
+  if (result.non2xx > 0 || result.errors > 0) throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} broken`)
+  return result.requests.total / result.duration
+}
+
+export const median = (values: ReadonlyArray<number>): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+
+export interface Row {
+  readonly what: string
+  readonly measured: string
+  readonly wanted: string
+  readonly met: boolean
+}
+
+export const print = (title: string, rows: ReadonlyArray<Row>): void => {
+  const widths = [Math.max(...rows.map((row) => row.what.length)), Math.max(...rows.map((row) => row.measured.length))]
+  const lines = rows.map(
+    (row) =>
+      `  ${row.what.padEnd(widths[0] ?? 0)}  ${row.measured.padStart(widths[1] ?? 0)}  ${row.wanted}${row.met ? "" : "  MISSED"}`
+  )
+  process.stdout.write(`\n${title}\n${lines.join("\n")}\n`)
+}

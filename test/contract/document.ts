@@ -1,0 +1,82 @@
+import { openApiDocument } from "../../src/platform/openapi.ts"
+
+/** A JSON Schema of the document, or any other JSON object. */
+export interface Json {
+  readonly [member: string]: unknown
+}
+
+export interface Parameter {
+  readonly name: string
+  readonly in: "path" | "query" | "header"
+  readonly required: boolean
+  readonly schema: Json
+}
+
+interface MediaType {
+  readonly schema: Json
+  readonly example?: unknown
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
+}
+
+interface Response {
+  readonly description: string
+  readonly headers?: Readonly<Record<string, Json>>
+  readonly content?: Readonly<Record<string, MediaType>>
+}
+
+/** One operation as the document tells of it. */
+export interface Operation {
+  readonly operationId: string
+  readonly method: string
+  readonly path: string
+  readonly summary: string
+  readonly description: string
+  readonly tags: ReadonlyArray<string>
+  readonly security: ReadonlyArray<Json>
+  readonly parameters: ReadonlyArray<Parameter>
+  readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, MediaType>> }
+  readonly responses: Readonly<Record<string, Response>>
+  readonly "x-required-capability"?: string
+  readonly "x-system-only"?: boolean
+}
+
+interface OpenApiDocument extends Json {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Omit<Operation, "method" | "path">>>>>
+  readonly tags: ReadonlyArray<{ readonly name: string; readonly description?: string }>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Json>>
+    readonly headers: Readonly<Record<string, Json>>
+    readonly securitySchemes: Readonly<Record<string, Json>>
+  }
+}
+
+export const document = openApiDocument("http://127.0.0.1:11402") as OpenApiDocument
+
+/** Every operation, in the order of the document. */
+export const operations: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => Object.assign({ method: method.toUpperCase(), path }, operation))
+)
+
+/** The operations that need no credential. */
+export const anonymousOperations: ReadonlyArray<string> = ["health.get", "health.ready"]
+
+export const mutating = (operation: Operation): boolean => ["POST", "PUT", "PATCH", "DELETE"].includes(operation.method)
+
+/** The path with its parameters filled in, percent-encoded. */
+export const pathOf = (operation: Operation, parameters: Readonly<Record<string, string | number>> = {}): string =>
+  operation.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(parameters[name])))
+
+/** The schema of the operation's JSON body; undefined when it has none. */
+export const bodySchemaOf = (operation: Operation): Json | undefined =>
+  operation.requestBody?.content["application/json"]?.schema
+
+/** The name of the component that a schema refers to. */
+export const componentOf = (schema: Json): string | undefined =>
+  typeof schema.$ref === "string" ? schema.$ref.split("/").at(-1) : undefined
+
+/** A schema with its reference followed. */
+export const dereferenced = (schema: Json): Json => {
+  const name = componentOf(schema)
+  const component = name === undefined ? undefined : document.components.schemas[name]
+  return component === undefined ? schema : dereferenced(component)
+}

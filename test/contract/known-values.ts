@@ -1,0 +1,65 @@
+import { type Json, type Operation } from "./document.ts"
+
+type Known = string | number
+
+const mostKept = 40
+
+/**
+ * What the service itself has answered so far, by the collection that answered and the member's name: so that generated
+ * requests are about things that exist.
+ */
+export class KnownValues {
+  private readonly values = new Map<string, Array<Known>>()
+  private readonly withheld = new Set<Known>()
+
+  /** Keeps values out: those of the credentials that the test itself calls with. */
+  withhold(value: Known): void {
+    this.withheld.add(value)
+  }
+
+  private add(key: string, value: Known): void {
+    const list = this.values.get(key) ?? []
+    if (list.includes(value) || this.withheld.has(value)) return
+    list.push(value)
+    if (list.length > mostKept) list.shift()
+    this.values.set(key, list)
+  }
+
+  /** Learns every member of an answer, however deep it stands. */
+  learn(operation: Operation, body: unknown): void {
+    if (Array.isArray(body)) return body.slice(-5).forEach((item: unknown) => this.learn(operation, item))
+    if (typeof body !== "object" || body === null) return
+    if (this.withheld.has(Reflect.get(body, "id") as Known)) return
+    for (const [name, value] of Object.entries(body as Json)) {
+      if (typeof value === "string" || typeof value === "number") {
+        for (const collection of segmentsOf(operation.path)) this.add(`${collection}.${name}`, value)
+        this.add(`.${name}`, value)
+      } else this.learn(operation, value)
+    }
+  }
+
+  /** Values for a path parameter: of the collections before it, the nearest first. */
+  forPath(operation: Operation, name: string): ReadonlyArray<Known> {
+    const before = operation.path.slice(0, operation.path.indexOf(`{${name}}`))
+    for (const collection of segmentsOf(before).toReversed()) {
+      for (const member of name.endsWith("Id") ? [name, "id"] : [name]) {
+        const found = this.values.get(`${collection}.${member}`)
+        if (found !== undefined) return found
+      }
+    }
+    return []
+  }
+
+  /** Values for a member or query parameter: ids of the collection that `xId` names, else what bore the same name. */
+  forMember(name: string): ReadonlyArray<Known> {
+    if (name === "cursor") return this.values.get(".nextCursor") ?? []
+    const stem = /^(\w+)Id$/.exec(name)?.[1]?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+    for (const [key, values] of this.values) {
+      if (stem !== undefined && (key === `${stem}s.id` || key.endsWith(`-${stem}s.id`))) return values
+    }
+    return this.values.get(`.${name}`) ?? []
+  }
+}
+
+const segmentsOf = (path: string): ReadonlyArray<string> =>
+  path.split("/").filter((segment) => segment !== "" && segment !== "api" && !segment.startsWith("{"))

@@ -1,0 +1,205 @@
+import { assert, describe, it } from "@effect/vitest"
+import { createConfig, lintFromString } from "@redocly/openapi-core"
+import { Schema } from "effect"
+import { Capability, isOwn } from "../../src/kernel/capability.ts"
+import { problemDefinitions, problemType } from "../../src/kernel/problem.ts"
+import {
+  anonymousOperations,
+  componentOf,
+  dereferenced,
+  document,
+  type Json,
+  type Operation,
+  operations
+} from "./document.ts"
+import { faultsOf } from "./validator.ts"
+
+const problemPrefix = problemType("")
+const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+/** A schema with every schema inside it, each with its place. */
+const schemasIn = (schema: unknown, place: string): ReadonlyArray<readonly [place: string, schema: Json]> => {
+  if (!isObject(schema)) return []
+  const named = ["properties", "patternProperties", "$defs"].flatMap((keyword) =>
+    Object.entries(isObject(schema[keyword]) ? schema[keyword] : {}).flatMap(([name, inner]) =>
+      schemasIn(inner, `${place}/${keyword}/${name}`)
+    )
+  )
+  const listed = ["anyOf", "oneOf", "allOf", "prefixItems"].flatMap((keyword) =>
+    listOf(schema[keyword]).flatMap((inner, index) => schemasIn(inner, `${place}/${keyword}/${index}`))
+  )
+  const single = ["items", "additionalProperties", "not", "propertyNames"].flatMap((keyword) =>
+    schemasIn(schema[keyword], `${place}/${keyword}`)
+  )
+  return [[place, schema], ...named, ...listed, ...single]
+}
+
+const schemasOfContent = (content: Operation["responses"][string]["content"], place: string) =>
+  Object.entries(content ?? {}).flatMap(([type, { schema }]) => schemasIn(schema, `${place} ${type}`))
+
+const schemasOfHeaders = (headers: Readonly<Record<string, Json>> | undefined, place: string) =>
+  Object.entries(headers ?? {}).flatMap(([name, { schema }]) => schemasIn(schema, `${place} ${name}`))
+
+const schemas = [
+  ...Object.entries(document.components.schemas).flatMap(([name, schema]) => schemasIn(schema, name)),
+  ...schemasOfHeaders(document.components.headers, "header"),
+  ...operations.flatMap(({ operationId, parameters }) =>
+    parameters.flatMap(({ name, schema }) => schemasIn(schema, `${operationId} ${name}`))
+  ),
+  ...operations.flatMap(({ operationId, requestBody }) => schemasOfContent(requestBody?.content, operationId)),
+  ...operations.flatMap(({ operationId, responses }) =>
+    Object.entries(responses).flatMap(([status, { content, headers }]) =>
+      schemasOfContent(content, `${operationId} ${status}`).concat(
+        schemasOfHeaders(headers, `${operationId} ${status}`)
+      )
+    )
+  )
+]
+
+const problemTypeOf = (schema: Json): string | undefined => {
+  const type = listOf((schema.properties as Record<string, Json> | undefined)?.type?.enum)[0]
+  return typeof type === "string" && type.startsWith(problemPrefix) ? type : undefined
+}
+const problems = Object.entries(document.components.schemas).filter(([, schema]) => problemTypeOf(schema) !== undefined)
+
+describe("the OpenAPI document", () => {
+  it("passes Redocly's recommended rules without an error or a warning", async () => {
+    const config = await createConfig({ extends: ["recommended"] })
+    const found = await lintFromString({ source: JSON.stringify(document), config })
+    assert.deepStrictEqual(
+      found.map(({ location, message, ruleId }) => `${ruleId} ${location.map(({ pointer }) => pointer)}: ${message}`),
+      []
+    )
+  })
+
+  it("describes every tag", () => {
+    for (const tag of document.tags) assert.isAbove(tag.description?.length ?? 0, 0, tag.name)
+  })
+
+  it("names every component in PascalCase, and none Encoded", () => {
+    for (const name of Object.keys(document.components.schemas)) {
+      assert.match(name, /^[A-Z][A-Za-z0-9]*$/)
+      assert.notMatch(name, /Encoded/)
+    }
+  })
+
+  it("has no empty schema, and no untyped one without a word on what it is", () => {
+    const typed = ["$ref", "type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "format"]
+    for (const [place, schema] of schemas) {
+      assert.isAbove(Object.keys(schema).length, 0, `${place} is empty`)
+      if (!typed.some((keyword) => keyword in schema)) assert.isString(schema.description, `${place} has no type`)
+    }
+  })
+
+  it("bounds every integer, and spells none as text", () => {
+    for (const [place, schema] of schemas) {
+      assert.notStrictEqual(schema.type, "number", `${place} is a float`)
+      assert.notInclude(String(schema.pattern), "[1-9]\\d", `${place} is an integer spelled as text`)
+      if (schema.type !== "integer" || schema.enum !== undefined) continue
+      assert.isTrue(Number.isInteger(schema.minimum), `${place} has no minimum`)
+      assert.isTrue(Number.isInteger(schema.maximum), `${place} has no maximum`)
+    }
+  })
+
+  it("has no allOf of mere checks", () => {
+    for (const [place, schema] of schemas) {
+      if (schema.allOf === undefined) continue
+      assert.isTrue(
+        listOf(schema.allOf).some((part) => isObject(part) && part.$ref !== undefined),
+        `${place}/allOf can be merged`
+      )
+    }
+  })
+
+  it("has one complete component for each problem", () => {
+    const known = new Set<string>(problemDefinitions().map(({ slug }) => problemType(slug)))
+    const types = problems.map(([, schema]) => problemTypeOf(schema))
+    assert.deepStrictEqual(types, [...new Set(types)], "two components have one type")
+    for (const [name, schema] of problems) {
+      assert.isTrue(known.has(problemTypeOf(schema) ?? ""), `${name} is not among GET /problems`)
+      assert.includeMembers([...listOf(schema.required)], ["type", "title", "status", "detail", "traceId"], name)
+      assert.isString(schema.description, name)
+      assert.strictEqual((schema.properties as Record<string, Json>).status?.type, "integer", name)
+    }
+  })
+
+  it("names every operation once", () => {
+    const ids = operations.map(({ operationId }) => operationId)
+    assert.deepStrictEqual(ids, [...new Set(ids)])
+  })
+})
+
+describe.each(operations.map((operation) => [operation.operationId, operation] as const))("%s", (_, operation) => {
+  const { operationId, parameters, requestBody, responses } = operation
+  const anonymous = anonymousOperations.includes(operationId)
+
+  it("is described", () => {
+    assert.match(operationId, /^[a-z][A-Za-z0-9]*\.[a-z][A-Za-z0-9]*$/)
+    assert.isAbove(operation.summary.length, 0)
+    assert.isAbove(operation.description.length, 0)
+    assert.isAbove(operation.tags.length, 0)
+    for (const tag of operation.tags)
+      assert.isTrue(
+        document.tags.some(({ name }) => name === tag),
+        `tag ${tag}`
+      )
+  })
+
+  it("says who may call it", () => {
+    const capability = operation["x-required-capability"]
+    if (anonymous) {
+      assert.deepStrictEqual(operation.security, [])
+      return assert.isUndefined(capability)
+    }
+    assert.isAbove(operation.security.length, 0)
+    assert.isTrue(Schema.is(Capability)(capability), `x-required-capability is ${capability}`)
+    assert.isTrue(isOwn(capability ?? ""), `${capability} is no capability of the service`)
+  })
+
+  it("declares its success and its errors", () => {
+    const statuses = Object.keys(responses)
+    assert.isTrue(statuses.some((status) => status.startsWith("2")))
+    const inPath = parameters.some((parameter) => parameter.in === "path")
+    const given = parameters.some((parameter) => parameter.in !== "header") || requestBody !== undefined
+    const repeatable = parameters.some(({ name }) => name === "Idempotency-Key")
+    assert.includeMembers(statuses, [
+      "406",
+      "500",
+      "503",
+      ...(anonymous ? [] : ["401", "403", "429"]),
+      ...(given ? ["400"] : []),
+      ...(inPath ? ["404"] : []),
+      ...(requestBody === undefined ? [] : ["413", "415"]),
+      ...(repeatable ? ["400", "409", "422"] : [])
+    ])
+    assert.strictEqual(statuses.includes("422"), repeatable, "422 and Idempotency-Key go together")
+    for (const [status, { content, description }] of Object.entries(responses)) {
+      assert.isAbove(description.length, 0, status)
+      if (Number(status) < 400) continue
+      assert.deepStrictEqual(Object.keys(content ?? {}), ["application/problem+json"], status)
+      const schema = content?.["application/problem+json"]?.schema ?? {}
+      for (const one of (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]) {
+        const { properties } = dereferenced(one)
+        const problem = properties as Record<string, Json> | undefined
+        assert.deepStrictEqual(problem?.status?.enum, [Number(status)], `${status} ${componentOf(one)}`)
+      }
+    }
+  })
+
+  it("shows an example of each body, and each is valid", () => {
+    const bodies = [
+      ...Object.entries(requestBody?.content ?? {}).map(([type, media]) => ["request", type, media] as const),
+      ...Object.entries(responses).flatMap(([status, { content }]) =>
+        Object.entries(content ?? {}).map(([type, media]) => [status, type, media] as const)
+      )
+    ]
+    for (const [place, type, media] of bodies) {
+      if (!type.includes("json")) continue
+      const examples =
+        media.example === undefined ? Object.values(media.examples ?? {}).map(({ value }) => value) : [media.example]
+      assert.isAbove(examples.length, 0, `${place} has no example`)
+      for (const example of examples) assert.deepStrictEqual(faultsOf(media.schema, example), [], place)
+    }
+  })
+})

@@ -1,0 +1,139 @@
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
+import * as http from "node:http"
+import { serviceLayer, TestService } from "../support/service.ts"
+import { type Caller, makeCallers } from "./callers.ts"
+import { answerFaults, bodyConforms } from "./conformance.ts"
+import { type Dice, diceOf } from "./dice.ts"
+import { type Operation, operations } from "./document.ts"
+import { KnownValues } from "./known-values.ts"
+import { conforming, hostile } from "./requests.ts"
+import { sender, type SendError, shortened, shownRequest, type WireAnswer, type WireRequest } from "./wire.ts"
+
+const seed = process.env.CONTRACT_SEED ?? "1"
+const requestsPerOperation = Number(process.env.CONTRACT_REQUESTS ?? "300")
+const atOnce = 6
+const mostShown = 8
+
+class Contract extends Context.Service<
+  Contract,
+  {
+    readonly callers: Effect.Success<ReturnType<typeof makeCallers>>
+    readonly known: KnownValues
+    send(request: WireRequest): Effect.Effect<WireAnswer, SendError>
+  }
+>()("test/Contract") {
+  static readonly layer = Layer.effect(
+    Contract,
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const known = new KnownValues()
+      const agent = yield* Effect.acquireRelease(
+        Effect.sync(() => new http.Agent({ keepAlive: true, maxSockets: atOnce })),
+        (agent) => Effect.sync(() => agent.destroy())
+      )
+      return Contract.of({ callers: yield* makeCallers(service, known), known, send: sender(service.url, agent) })
+    })
+  ).pipe(Layer.provide(serviceLayer()))
+}
+
+interface Case {
+  readonly caller: Caller
+  readonly operation: Operation
+  readonly request: WireRequest
+}
+
+const caseOf = (dice: Dice, operation: Operation, { callers, known }: Contract["Service"], spoil: boolean): Case => {
+  const caller = spoil && dice.chance(0.3) ? dice.pick(callers.others) : callers.service
+  const request = (spoil ? hostile : conforming)(dice, operation, known)
+  return { caller, operation, request: { ...request, headers: { ...caller.headers, ...request.headers } } }
+}
+
+/** What is wrong with the answer to a request: by the document, and by who asked and what for. */
+const faultsOfCase = ({ caller, operation, request }: Case, answer: WireAnswer): ReadonlyArray<string> => {
+  const succeeded = answer.status < 300
+  return [
+    ...answerFaults(operation, answer),
+    ...(succeeded && !caller.mayCall(operation) ? [`let ${caller.name} in`] : []),
+    ...(succeeded && !bodyConforms(operation, request) ? ["took a body that the document refuses"] : [])
+  ]
+}
+
+const shownCase = ({ caller, request }: Case, answer: WireAnswer, faults: ReadonlyArray<string>): string =>
+  [
+    ...faults.slice(0, 5),
+    `  ${caller.name}: ${shownRequest(request)}`,
+    `  ${answer.status} ${shortened(answer.text)}`
+  ].join("\n")
+
+const runCase = Effect.fnUntraced(function* (one: Case) {
+  const { known, send } = yield* Contract
+  const answer = yield* send(one.request).pipe(
+    Effect.mapError(({ message }) => new Error(`${message}: ${shownRequest(one.request)}`))
+  )
+  const faults = faultsOfCase(one, answer)
+  if (answer.status < 300 && answer.text !== "") known.learn(one.operation, JSON.parse(answer.text))
+  return { status: answer.status, shown: faults.length === 0 ? [] : [shownCase(one, answer, faults)] }
+})
+
+const succeeded = new Set<string>()
+
+const drive = Effect.fnUntraced(function* (
+  operation: Operation,
+  name: string,
+  total: number,
+  spoils: (at: number) => boolean
+) {
+  const contract = yield* Contract
+  const dice = diceOf(`${seed} ${operation.operationId} ${name}`)
+  const shown: Array<string> = []
+  for (let done = 0; done < total && shown.length < mostShown; done += atOnce) {
+    const cases = Array.from({ length: atOnce }, (_, index) => caseOf(dice, operation, contract, spoils(done + index)))
+    for (const result of yield* Effect.forEach(cases, runCase, { concurrency: atOnce })) {
+      shown.push(...result.shown)
+      if (result.status < 300) succeeded.add(operation.operationId)
+    }
+  }
+  if (shown.length > 0) assert.fail(`CONTRACT_SEED=${seed}\n${shown.slice(0, mostShown).join("\n")}\n`)
+})
+
+const inCollections = (method: string) =>
+  operations.filter((operation) => operation.method === method && !operation.path.includes("{"))
+const fillers = [...inCollections("POST"), ...inCollections("GET")]
+
+/** Makes some of everything, so that the requests after it are about things that are there. */
+const fill = Effect.fnUntraced(function* (name: string) {
+  for (const operation of fillers) yield* drive(operation, `filling ${name}`, atOnce, () => false)
+})
+
+layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
+  "every operation keeps its contract",
+  (it) => {
+    it.effect("while the collections are filled", () =>
+      Effect.andThen(fill("things that name nothing"), fill("things that name those"))
+    )
+
+    for (const operation of operations) {
+      it.effect(
+        `${operation.operationId}: conforming and hostile requests`,
+        () =>
+          Effect.andThen(
+            fill(`before ${operation.operationId}`),
+            drive(operation, "driving", requestsPerOperation, (at) => at % 4 !== 0)
+          ),
+        60_000
+      )
+    }
+
+    it.effect("and succeeds at least once", () =>
+      Effect.sync(() => {
+        const silent = operations.filter(({ operationId }) => !succeeded.has(operationId))
+        assert.deepStrictEqual(
+          silent.map(({ operationId }) => operationId),
+          [],
+          "never seen to succeed: give their schemas examples that work"
+        )
+      })
+    )
+  }
+)

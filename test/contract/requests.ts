@@ -1,0 +1,168 @@
+import { type Dice } from "./dice.ts"
+import { bodySchemaOf, type Operation } from "./document.ts"
+import { valueOf } from "./generated-values.ts"
+import { hostileBodies, hostileMediaTypes, hostileTexts, jsonTextOf, spoiled } from "./hostile-values.ts"
+import { type KnownValues } from "./known-values.ts"
+import { type WireRequest } from "./wire.ts"
+
+type Changeable = { -readonly [Member in keyof WireRequest]: WireRequest[Member] }
+
+/** One hostile change to a request, where it can be made. */
+type Spoil = (request: Changeable, dice: Dice, operation: Operation, known: KnownValues) => void
+
+const headerTexts = hostileTexts.filter((text) => /^[\x20-\x7e]{0,300}$/.test(text))
+
+// The router's own treatment of `.` and `..` makes another path of them, and so another operation.
+const pathTexts = hostileTexts.filter((text) => text !== "")
+
+/** Percent-encoded as UTF-8; a lone surrogate goes as the three bytes that it would have. */
+const encoded = (text: string): string =>
+  encodeURIComponent(text.toWellFormed()).replaceAll("%EF%BF%BD", text.isWellFormed() ? "%EF%BF%BD" : "%ED%A0%80")
+
+const targetOf = (operation: Operation, parameter: (name: string) => string, query: ReadonlyArray<string>): string => {
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => parameter(name))
+  return query.length === 0 ? path : `${path}?${query.join("&")}`
+}
+
+const pathValue = (dice: Dice, operation: Operation, known: KnownValues, name: string): string => {
+  const existing = known.forPath(operation, name)
+  if (existing.length > 0 && dice.chance(0.8)) return encoded(String(dice.pickOr(existing, "")))
+  const schema = operation.parameters.find((parameter) => parameter.name === name)?.schema ?? {}
+  return encoded(String(valueOf(dice, schema, known, name)) || "x")
+}
+
+const queryOf = (dice: Dice, operation: Operation, known: KnownValues): ReadonlyArray<string> =>
+  operation.parameters.flatMap(({ in: place, name, required, schema }) =>
+    place === "query" && (required || dice.chance(0.25))
+      ? [`${encoded(name)}=${encoded(String(valueOf(dice, schema, known, name)))}`]
+      : []
+  )
+
+const jsonBody = (request: Changeable, value: unknown): void => {
+  request.body = Buffer.from(jsonTextOf(value))
+  request.headers = { ...request.headers, "content-type": "application/json" }
+}
+
+/** A request that conforms to the document. */
+export const conforming = (dice: Dice, operation: Operation, known: KnownValues): WireRequest => {
+  const request: Changeable = {
+    method: operation.method,
+    target: targetOf(operation, (name) => pathValue(dice, operation, known, name), queryOf(dice, operation, known)),
+    headers: {},
+    body: undefined
+  }
+  const schema = bodySchemaOf(operation)
+  if (schema !== undefined) jsonBody(request, valueOf(dice, schema, known))
+  const repeatable = operation.parameters.some(({ name }) => name === "Idempotency-Key")
+  if (repeatable && dice.chance(0.3)) {
+    request.headers = { ...request.headers, "idempotency-key": `key ${dice.below(dice.chance(0.5) ? 3 : 2 ** 31)}` }
+  }
+  return request
+}
+
+const withHeader = (request: Changeable, name: string, value: string): void => {
+  request.headers = { ...request.headers, [name]: value }
+}
+
+const appended = (target: string, part: string): string => `${target}${target.includes("?") ? "&" : "?"}${part}`
+
+const spoilPath: Spoil = (request, dice, operation) => {
+  const search = request.target.split("?")[1]
+  const raw = () => dice.pick(["%", "%zz", "%ff", "%00", "a%2Fb", "%25", "%2e%2e%2f", "a+b", "*", "~"])
+  const value = () => (dice.chance(0.2) ? raw() : encoded(dice.pickOr(pathTexts, "x")))
+  request.target = targetOf(operation, value, search === undefined ? [] : [search])
+}
+
+const spoilQuery: Spoil = (request, dice, operation) => {
+  const names = operation.parameters.flatMap(({ in: place, name }) => (place === "query" ? [name] : []))
+  const name = dice.chance(0.7)
+    ? dice.pickOr(names, "unknown")
+    : dice.pick(["unknown", "__proto__", "constructor", "", "a[b]"])
+  const raw = () =>
+    dice.pick(["%", `${name}=%zz`, `${name}=%ff`, "&&&", `${name}`, `${name}[]=1`, `${name}.a=1`, `=${name}`])
+  const parts = dice.chance(0.2) ? [raw()] : [`${encoded(name)}=${encoded(dice.pick(hostileTexts))}`]
+  if (dice.chance(0.2)) parts.push(...parts)
+  for (const part of parts) request.target = appended(request.target, part)
+}
+
+const spoilMember: Spoil = (request, dice, operation, known) => {
+  const schema = bodySchemaOf(operation)
+  if (schema === undefined) return spoilBody(request, dice, operation, known)
+  let value = valueOf(dice, schema, known)
+  for (let times = 1 + dice.below(3); times > 0; times--) value = spoiled(dice, value)
+  jsonBody(request, value)
+}
+
+const spoilBody: Spoil = (request, dice) => {
+  request.body = dice.pick(hostileBodies)
+  withHeader(request, "content-type", "application/json")
+}
+
+const spoilMediaType: Spoil = (request, dice) => {
+  if (dice.chance(0.2)) {
+    const { "content-type": _, ...rest } = request.headers
+    request.headers = rest
+  } else withHeader(request, "content-type", dice.pick(hostileMediaTypes))
+  if (request.body === undefined && dice.chance(0.5)) request.body = dice.pick(hostileBodies)
+}
+
+const headerNames = [
+  "accept",
+  "accept-encoding",
+  "accept-language",
+  "authorization",
+  "content-encoding",
+  "cookie",
+  "forwarded",
+  "idempotency-key",
+  "if-match",
+  "origin",
+  "range",
+  "traceparent",
+  "tracestate",
+  "user-agent",
+  "x-forwarded-for",
+  "x-http-method-override",
+  "x-request-id"
+] as const
+
+const wellKnownHeaders: readonly [readonly [string, string], ...ReadonlyArray<readonly [string, string]>] = [
+  ["accept", "text/html"],
+  ["accept", "application/json;q=0, */*"],
+  ["accept", "*/*;q=0.1"],
+  ["accept", "application/problem+json"],
+  ["accept", ",;=,"],
+  ["content-encoding", "gzip"],
+  ["idempotency-key", "é"],
+  ["idempotency-key", "k".repeat(256)],
+  ["if-match", '"1"'],
+  ["traceparent", "00-00000000000000000000000000000000-0000000000000000-01"],
+  ["traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"],
+  ["user-agent", "ÿ".repeat(1000)],
+  ["x-request-id", "x".repeat(129)]
+]
+
+const spoilHeader: Spoil = (request, dice) => {
+  const [name, value] = dice.chance(0.5)
+    ? ([dice.pick(headerNames), dice.pickOr(headerTexts, "")] as const)
+    : dice.pick(wellKnownHeaders)
+  withHeader(request, name, value)
+}
+
+const spoils = [
+  spoilPath,
+  spoilQuery,
+  spoilMember,
+  spoilMember,
+  spoilMember,
+  spoilBody,
+  spoilMediaType,
+  spoilHeader
+] as const
+
+/** A request that does one to three things that the document does not provide for. */
+export const hostile = (dice: Dice, operation: Operation, known: KnownValues): WireRequest => {
+  const request: Changeable = { ...conforming(dice, operation, known) }
+  for (let times = 1 + dice.below(3); times > 0; times--) dice.pick(spoils)(request, dice, operation, known)
+  return request
+}
