@@ -25,13 +25,15 @@ export default Effect.gen(function* () {
     ) PARTITION BY RANGE (occurred_at)`
   yield* sql`CREATE INDEX audit_entries_time ON audit_entries (occurred_at DESC, id DESC)`
   yield* sql`CREATE INDEX audit_entries_action ON audit_entries (action_type, occurred_at DESC, id DESC)`
-  yield* sql`CREATE INDEX audit_entries_entity ON audit_entries (entity_type, entity_id, occurred_at DESC, id DESC)`
   yield* sql`CREATE INDEX audit_entries_entity_type ON audit_entries (entity_type, occurred_at DESC, id DESC)`
   yield* sql`CREATE INDEX audit_entries_entity_id ON audit_entries (entity_id, occurred_at DESC, id DESC)`
   yield* sql`CREATE INDEX audit_entries_user ON audit_entries (user_id, occurred_at DESC, id DESC)`
   yield* sql`CREATE INDEX audit_entries_tenant ON audit_entries (tenant_id, occurred_at DESC, id DESC)`
   yield* sql`
     CREATE INDEX audit_entries_refused ON audit_entries (outcome, occurred_at DESC, id DESC) WHERE outcome <> 'success'`
+  yield* sql`
+    CREATE INDEX audit_entries_refused_action ON audit_entries (action_type, tenant_id, occurred_at DESC, id DESC)
+    WHERE outcome <> 'success'`
 
   // A row outside every month still finds a place: an entry is never refused for want of a partition.
   yield* sql`CREATE TABLE audit_entries_default PARTITION OF audit_entries DEFAULT`

@@ -105,7 +105,7 @@ const Served = Layer.unwrap(
       disableLogger: true,
       disableListenLog: true,
       // No longer than the longest head that Node reads, so that every id reaches its check.
-      routerConfig: { maxParamLength: 16_384 },
+      routerConfig: { caseSensitive: true, maxParamLength: 16_384 },
       ...perimeter(api)
     })
   )

@@ -141,8 +141,7 @@ export class ApiKeys extends Context.Service<
             ]
           }
         },
-        audit.change,
-        Effect.tap(changes.clear)
+        audit.change
       )
 
       const rotate = Effect.fn("ApiKeys.rotate")(
@@ -189,8 +188,7 @@ export class ApiKeys extends Context.Service<
             ]
           }
         },
-        audit.change,
-        Effect.tap(changes.clear)
+        audit.change
       )
 
       const revoke = Effect.fn("ApiKeys.revoke")(
@@ -213,8 +211,7 @@ export class ApiKeys extends Context.Service<
             ]
           }
         },
-        audit.change,
-        Effect.tap(changes.clear)
+        audit.change
       )
 
       return ApiKeys.of({ list, get, create, update, rotate, revoke })

@@ -11,7 +11,7 @@ const channel = "authority_changed"
 export class AuthorityChanges extends Context.Service<
   AuthorityChanges,
   {
-    /** Part of a change: every replica looks credentials up again once it is committed. */
+    /** Part of a change: once it is committed, this replica looks credentials up again, and the others soon after. */
     readonly announce: Effect.Effect<void, never, Change>
     /** Makes this replica look credentials up again from now on. */
     readonly clear: Effect.Effect<void>
@@ -39,7 +39,12 @@ export class AuthorityChanges extends Context.Service<
       )
 
       return AuthorityChanges.of({
-        announce: Change.use(() => Effect.orDie(client`SELECT pg_notify(${channel}, '')`.pipe(Effect.asVoid))),
+        announce: Change.use(() =>
+          Effect.andThen(
+            Effect.orDie(client`SELECT pg_notify(${channel}, '')`.pipe(Effect.asVoid)),
+            client.afterCommit(clear)
+          )
+        ),
         clear,
         onChange: (empty) => Effect.sync(() => void caches.push(empty))
       })

@@ -95,9 +95,13 @@ const toKept = (
 const masked = (text: string, secrets: ReadonlyArray<string>): string =>
   JSON.stringify(JSON.parse(text), (name, value: unknown) => (secrets.includes(name) ? "***" : value))
 
-const replay = (answer: KeptAnswer) =>
-  HttpServerResponse.text(answer.body, {
-    status: answer.status,
-    contentType: answer.headers["content-type"] ?? "application/json",
-    headers: { ...answer.headers, "idempotency-replayed": "true" }
-  })
+const replay = (answer: KeptAnswer) => {
+  const headers = { ...answer.headers, "idempotency-replayed": "true" }
+  return answer.body === ""
+    ? HttpServerResponse.empty({ status: answer.status, headers })
+    : HttpServerResponse.text(answer.body, {
+        status: answer.status,
+        contentType: answer.headers["content-type"] ?? "application/json",
+        headers
+      })
+}

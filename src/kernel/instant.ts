@@ -5,7 +5,8 @@ const minimum = DateTime.makeUnsafe("1970-01-01T00:00:00Z")
 const maximum = DateTime.makeUnsafe("9999-12-31T23:59:59.999Z")
 const between = Schema.makeIsBetween({ order: DateTime.Order })({ minimum, maximum })
 
-const rfc3339 = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/
+const rfc3339 =
+  /^(\d{4}-\d{2}-\d{2})[Tt](?:[01]\d|2[0-3])(?::[0-5]\d){2}(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
 /** The moment of an RFC 3339 text with an offset; JavaScript alone would take 30 February for 2 March. */
 const parse = (text: string): Option.Option<DateTime.Utc> => {

@@ -1,10 +1,8 @@
 import { Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { HttpApiSwagger } from "effect/http-api"
 import { Api } from "../api.ts"
 import { contentSecurityPolicy, prefersHtml } from "./negotiation.ts"
-import { openApiDocument } from "./openapi.ts"
 import { Settings } from "./settings.ts"
 
 /** The OpenAPI document at /swagger for clients, and Swagger UI there for whoever prefers HTML. */
@@ -13,13 +11,18 @@ export const SwaggerLayer = Layer.unwrap(
     const { api } = yield* Settings
     if (!api.swagger.enabled) return Layer.empty
     const digest = yield* Digest.Digest
-    const document = JSON.stringify(openApiDocument(api.publicUrl))
-    const json = HttpServerResponse.text(document, { contentType: "application/json" })
 
-    // The page is a megabyte and seldom asked for, so it is made when it is.
-    const page = yield* Effect.cached(makePage(document, digest))
+    // Both are seldom asked for and large, so they are made when they are, and kept.
+    const document = yield* Effect.cached(
+      Effect.map(
+        Effect.promise(() => import("./openapi.ts")),
+        ({ openApiDocument }) => JSON.stringify(openApiDocument(api.publicUrl))
+      )
+    )
+    const page = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
+    const json = Effect.map(document, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
     const negotiated = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-      prefersHtml(request) ? page : Effect.succeed(json)
+      prefersHtml(request) ? page : json
     ).pipe(Effect.map(HttpServerResponse.setHeader("vary", "Accept")))
 
     return Layer.mergeAll(
@@ -30,8 +33,10 @@ export const SwaggerLayer = Layer.unwrap(
   })
 )
 
+/** Effect's Swagger UI page around our own document, with a policy that lets just its script run. */
 const makePage = (document: string, digest: Digest.Digest["Service"]) =>
   Effect.gen(function* () {
+    const HttpApiSwagger = yield* Effect.promise(() => import("effect/http-api/HttpApiSwagger"))
     const app = yield* HttpRouter.toHttpEffect(HttpApiSwagger.layer(Api, { path: "/" }))
     const request = HttpServerRequest.fromWeb(new Request("http://localhost/"))
     const shell = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, request)

@@ -1,26 +1,26 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
-import { TestClock } from "effect/testing"
 import { ApiKeyCredentials } from "../../src/api-keys/credentials.ts"
 import { ApiKeys } from "../../src/api-keys/service.ts"
 import { asSystem, Audit } from "../../src/audit/service.ts"
 import { AuthorityChanges } from "../../src/auth/authority-changes.ts"
 import { Database } from "../../src/platform/database.ts"
-import { OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
+import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 const ServicesLayer = Layer.merge(ApiKeys.layer, ApiKeyCredentials.layer).pipe(
   Layer.provide(Layer.merge(Audit.layer, AuthorityChanges.layer).pipe(Layer.provide(realClock))),
   Layer.provide([SecureRandom.layerWebCrypto, Digest.layerWebCrypto]),
-  Layer.provideMerge(poolOnOwnDatabase)
+  Layer.provideMerge(poolOnOwnDatabase),
+  Layer.provideMerge(HandClock.layer)
 )
 
-const make = Effect.fnUntraced(function* (expiresAt?: DateTime.Utc) {
+const make = Effect.fnUntraced(function* (expiresAt: DateTime.Utc | null = null) {
   const keys = yield* ApiKeys
-  const made = yield* keys.create({ name: "a key", scopes: ["sessions:read"], expiresAt: expiresAt ?? null })
+  const made = yield* asSystem(keys.create({ name: "a key", scopes: ["sessions:read"], expiresAt }))
   return { id: made.id, key: Redacted.value(made.key) }
-}, asSystem)
+})
 
 /** What the check says of a key: "works", or why not. */
 const checked = Effect.fnUntraced(function* (key: string) {
@@ -28,16 +28,14 @@ const checked = Effect.fnUntraced(function* (key: string) {
   return yield* Effect.match(credentials.check(key), { onSuccess: () => "works", onFailure: (reason) => reason })
 })
 
-const setTime = (text: string) => TestClock.setTime(DateTime.makeUnsafe(text).epochMilliseconds)
-
-layer(ServicesLayer, { timeout: "60 seconds" })("the check of API keys", (it) => {
+layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("the check of API keys", (it) => {
   it.effect("a key expires at its moment, though it was looked up just before", () =>
     Effect.gen(function* () {
-      yield* setTime("2090-01-01T00:00:00Z")
+      yield* HandClock.setTime("2090-01-01T00:00:00Z")
       const { key } = yield* make(DateTime.makeUnsafe("2090-01-01T01:00:00Z"))
-      yield* setTime("2090-01-01T00:59:59.999Z")
+      yield* HandClock.setTime("2090-01-01T00:59:59.999Z")
       assert.strictEqual(yield* checked(key), "works")
-      yield* TestClock.adjust("1 millis")
+      yield* HandClock.adjust(1)
       assert.strictEqual(yield* checked(key), "expired")
     })
   )
@@ -45,14 +43,14 @@ layer(ServicesLayer, { timeout: "60 seconds" })("the check of API keys", (it) =>
   for (const graceSeconds of [undefined, 1, 86_400, 604_800]) {
     it.effect(`a rotated key works until its grace of ${graceSeconds ?? "a day, the default,"} is over`, () =>
       Effect.gen(function* () {
-        yield* setTime("2091-01-01T00:00:00Z")
+        yield* HandClock.setTime("2091-01-01T00:00:00Z")
         const keys = yield* ApiKeys
         const old = yield* make()
         const rotation = graceSeconds === undefined ? {} : { graceSeconds }
         const rotated = yield* asSystem(keys.rotate(old.id, rotation))
-        yield* TestClock.adjust((graceSeconds ?? 86_400) * 1000 - 1)
+        yield* HandClock.adjust((graceSeconds ?? 86_400) * 1000 - 1)
         assert.strictEqual(yield* checked(old.key), "works")
-        yield* TestClock.adjust("1 millis")
+        yield* HandClock.adjust(1)
         assert.strictEqual(yield* checked(old.key), "expired")
         assert.strictEqual(yield* checked(Redacted.value(rotated.key)), "works")
       })
@@ -75,7 +73,7 @@ layer(ServicesLayer, { timeout: "60 seconds" })("the check of API keys", (it) =>
       const { id, key } = yield* make()
       assert.strictEqual(yield* checked(key), "works")
       yield* asSuperuser(database, (sql) => sql`UPDATE api_keys SET revoked_at = '2000-01-01' WHERE id = ${id}`)
-      yield* TestClock.adjust("1 second")
+      yield* HandClock.adjust(1000)
       assert.strictEqual(yield* checked(key), "revoked")
     })
   )

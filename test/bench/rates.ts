@@ -3,9 +3,16 @@ import { spawn, type ChildProcess } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
+import manifest from "../../package.json" with { type: "json" }
 
 export const root = path.resolve(import.meta.dirname, "../..")
 export const serviceKey = "benchmark-service-account-key-0123456789"
+
+/** What `npm start` gives to node, with its paths made absolute. */
+const startArguments = manifest.scripts.start
+  .split(" ")
+  .slice(1)
+  .map((argument) => (argument.includes("src/") ? path.join(root, argument) : argument))
 
 /** A server under test: where it answers, its process, and how to end it. */
 export interface Server {
@@ -42,7 +49,7 @@ export const startService = (directory: string, environment: Record<string, stri
   started(
     spawn(
       process.execPath,
-      ["--import", path.join(root, "src/platform/compile-cache.ts"), path.join(root, "src/main.ts")],
+      startArguments,
       {
         cwd: directory,
         stdio: ["ignore", "pipe", "pipe"],

@@ -35,6 +35,7 @@ const wordOf = (dice: Dice, from: ReadonlyArray<string>, length: number): string
 const variant = (dice: Dice, schema: Json): string | undefined => {
   const example = dice.pickOr((schema.examples as ReadonlyArray<unknown> | undefined) ?? [], undefined)
   if (typeof example !== "string") return undefined
+  if (dice.chance(0.4)) return example
   const made = wordOf(dice, letters, 6) + example
   const fits = schema.pattern === undefined || new RegExp(String(schema.pattern), "u").test(made)
   return fits && made.length <= Number(schema.maxLength ?? 1000) && schema.format === undefined ? made : example
@@ -50,9 +51,9 @@ const formatted: Readonly<Record<string, (dice: Dice) => string>> = {
 const textOf = (dice: Dice, schema: Json): string => {
   const alternatives = (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]
   const format = formatted[String(dice.pickOr(alternatives, schema).format)]
-  const example = dice.chance(0.4) ? variant(dice, schema) : undefined
+  if (format !== undefined && dice.chance(0.6)) return format(dice)
+  const example = dice.chance(0.6) ? variant(dice, schema) : undefined
   if (example !== undefined) return example
-  if (format !== undefined) return format(dice)
   const minLength = Number(schema.minLength ?? 0)
   const maxLength = Number(schema.maxLength ?? 200)
   if (schema.pattern !== undefined && schema.pattern !== "\\S") {

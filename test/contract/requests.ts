@@ -26,7 +26,9 @@ const targetOf = (operation: Operation, parameter: (name: string) => string, que
 
 const pathValue = (dice: Dice, operation: Operation, known: KnownValues, name: string): string => {
   const existing = known.forPath(operation, name)
-  if (existing.length > 0 && dice.chance(0.8)) return encoded(String(dice.pickOr(existing, "")))
+  // The newest are the likeliest to be neither ended nor deleted.
+  const candidates = dice.chance(0.5) ? existing.slice(-6) : existing
+  if (candidates.length > 0 && dice.chance(0.8)) return encoded(String(dice.pickOr(candidates, "")))
   const schema = operation.parameters.find((parameter) => parameter.name === name)?.schema ?? {}
   return encoded(String(valueOf(dice, schema, known, name)) || "x")
 }

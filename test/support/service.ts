@@ -74,17 +74,18 @@ export const caller =
       return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : text }
     })
 
-/** A running service on a given database; several on one database are replicas. */
+/** A running service on a given database; several on one database are replicas. Its log goes nowhere but to `loggers`. */
 export const startService = (
   database: TestDatabase,
-  environment: Record<string, string> = {}
+  environment: Record<string, string> = {},
+  loggers: ReadonlyArray<Logger.Logger<unknown, unknown>> = []
 ): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
   Effect.gen(function* () {
     const context = yield* Layer.build(
       ServerLayer.pipe(
         Layer.provide(databaseLayer(database)),
         Layer.provide(settingsLayer(environment)),
-        Layer.provide(Logger.layer([]))
+        Layer.provide(Logger.layer(loggers))
       )
     )
     const { address } = Context.get(context, HttpServer.HttpServer)

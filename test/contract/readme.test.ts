@@ -1,0 +1,17 @@
+import { assert, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { settingsMarkdown } from "../../src/platform/settings.ts"
+
+const readme = fs.readFileSync(path.resolve(import.meta.dirname, "../../README.md"), "utf8")
+
+const cells = (table: string) =>
+  table
+    .trim()
+    .split("\n")
+    .map((line) => line.split("|").map((cell) => cell.trim().replace(/^-+$/, "-")))
+
+it("README's table of settings is the one that the service reads", () => {
+  const shown = /<!-- settings -->([\s\S]*)<!-- \/settings -->/.exec(readme)?.[1] ?? ""
+  assert.deepStrictEqual(cells(shown), cells(settingsMarkdown))
+})
