@@ -1,5 +1,5 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Effect, Layer } from "effect"
+import { Cause, Effect, Exit, Layer, Runtime } from "effect"
 import { ServiceAccount } from "./auth/service-account.ts"
 import { printBanner } from "./platform/banner.ts"
 import { DatabaseLayer } from "./platform/connection.ts"
@@ -43,4 +43,10 @@ const onSignal = () => {
 process.on("SIGINT", onSignal)
 process.on("SIGTERM", onSignal)
 
-NodeRuntime.runMain(Layer.launch(Main))
+// Whoever asked for the end got it: supervisors take any other code than 0 for a crash.
+const teardown: Runtime.Teardown = (exit, onExit) =>
+  signals > 0 && Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)
+    ? onExit(0)
+    : Runtime.defaultTeardown(exit, onExit)
+
+NodeRuntime.runMain(Layer.launch(Main), { teardown })

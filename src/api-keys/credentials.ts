@@ -1,4 +1,4 @@
-import { Cache, Clock, Context, Effect, Layer, Option, Schedule } from "effect"
+import { Cache, Clock, Context, Effect, Exit, Layer, Option, Schedule } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type Principal } from "../auth/domain.ts"
@@ -26,15 +26,15 @@ export class ApiKeyCredentials extends Context.Service<
       const digest = yield* Digest.Digest
       const repository = yield* ApiKeysRepository
 
-      const cache = yield* Cache.make({
-        capacity: 10_000,
-        timeToLive: "1 second",
-        lookup: (publicId: string) =>
+      const cache = yield* Cache.makeWith(
+        (publicId: string) =>
           Effect.map(
             repository.credential(publicId),
             Option.map((credential) => ({ credential, principal: principalOf(credential) }))
-          )
-      })
+          ),
+        // A lookup that failed says nothing of the key, and the next may find the database back.
+        { capacity: 10_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
+      )
       yield* changes.onChange(Cache.invalidateAll(cache))
 
       const uses = new Map<ApiKeyId, number>()
@@ -48,8 +48,6 @@ export class ApiKeyCredentials extends Context.Service<
 
       // Compared on a miss as well, so that an unknown id takes as long as a wrong secret.
       const dummy = new Uint8Array(32)
-
-      const refused = (reason: RefusalReason) => Effect.fail(reason)
 
       const judge = (found: Found | undefined, presented: Uint8Array): Effect.Effect<Principal, RefusalReason> => {
         const same = Mac.timingSafeEqual(found?.credential.secretSha256 ?? dummy, presented)
@@ -81,6 +79,8 @@ export class ApiKeyCredentials extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
 }
+
+const refused = (reason: RefusalReason) => Effect.fail(reason)
 
 interface Found {
   readonly credential: Credential

@@ -96,10 +96,12 @@ export class ApiKeysRepository extends Context.Service<
         ),
         insert: (key) =>
           Change.use(() =>
-            model.insert(key).pipe(
-              Effect.catchReason("SqlError", "ConstraintError", ownerGone),
-              Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-            )
+            model
+              .insert(key)
+              .pipe(
+                Effect.catchReason("SqlError", "ConstraintError", ownerGone),
+                Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+              )
           ),
         update: (key) => Change.use(() => Effect.orDie(model.update(key))),
         used: Effect.fn("ApiKeysRepository.used")((uses) =>

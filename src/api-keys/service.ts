@@ -112,107 +112,98 @@ export class ApiKeys extends Context.Service<
         return key
       })
 
-      const update = Effect.fn("ApiKeys.update")(
-        function* (id: ApiKeyId, patch: ApiKeyPatch) {
-          const before = yield* take(id)
-          const now = yield* DateTime.now
-          if (before.status(now) !== "active") return yield* new ApiKeyInactive({})
-          if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
-          const shown = viewAt(now)(before)
-          const wanted = {
-            ...before,
-            name: patch.name ?? before.name,
-            scopes: patch.scopes === undefined ? before.scopes : distinct(patch.scopes),
-            expiresAt: patch.expiresAt === undefined ? before.expiresAt : patch.expiresAt
-          }
-          const after = viewAt(now)(yield* repository.update(wanted))
-          if (JSON.stringify(snapshot(shown)) === JSON.stringify(snapshot(after))) return { value: after, entries: [] }
-          yield* changes.announce
-          return {
-            value: after,
-            entries: [
-              {
-                action: apiKeyActions.ApiKeyUpdated,
-                entityId: id,
-                tenantId: before.tenantId,
-                before: snapshot(shown),
-                after: snapshot(after)
-              }
-            ]
-          }
-        },
-        audit.change
-      )
+      const update = Effect.fn("ApiKeys.update")(function* (id: ApiKeyId, patch: ApiKeyPatch) {
+        const before = yield* take(id)
+        const now = yield* DateTime.now
+        if (before.status(now) !== "active") return yield* new ApiKeyInactive({})
+        if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
+        const shown = viewAt(now)(before)
+        const wanted = {
+          ...before,
+          name: patch.name ?? before.name,
+          scopes: patch.scopes === undefined ? before.scopes : distinct(patch.scopes),
+          expiresAt: patch.expiresAt === undefined ? before.expiresAt : patch.expiresAt
+        }
+        const after = viewAt(now)(yield* repository.update(wanted))
+        if (JSON.stringify(snapshot(shown)) === JSON.stringify(snapshot(after))) return { value: after, entries: [] }
+        yield* changes.announce
+        return {
+          value: after,
+          entries: [
+            {
+              action: apiKeyActions.ApiKeyUpdated,
+              entityId: id,
+              tenantId: before.tenantId,
+              before: snapshot(shown),
+              after: snapshot(after)
+            }
+          ]
+        }
+      }, audit.change)
 
-      const rotate = Effect.fn("ApiKeys.rotate")(
-        function* (id: ApiKeyId, rotation: ApiKeyRotation) {
-          const principal = yield* CurrentPrincipal
-          const old = yield* take(id)
-          const now = yield* DateTime.now
-          if (old.status(now) !== "active") return yield* new ApiKeyInactive({})
-          const made = yield* generate(random, digest)
-          const key = yield* Effect.orDie(
-            repository.insert(
-              ApiKey.insert.make({
-                ...made,
-                name: old.name,
-                scopes: old.scopes,
-                tenantId: old.tenantId,
-                applicationId: old.applicationId,
-                createdAt: Model.Override(now),
-                createdBy: principal.name,
-                lastUsedAt: null,
-                expiresAt: old.expiresAt,
-                revokedAt: null,
-                rotatedFrom: old.id
-              })
-            )
+      const rotate = Effect.fn("ApiKeys.rotate")(function* (id: ApiKeyId, rotation: ApiKeyRotation) {
+        const principal = yield* CurrentPrincipal
+        const old = yield* take(id)
+        const now = yield* DateTime.now
+        if (old.status(now) !== "active") return yield* new ApiKeyInactive({})
+        const made = yield* generate(random, digest)
+        const key = yield* Effect.orDie(
+          repository.insert(
+            ApiKey.insert.make({
+              ...made,
+              name: old.name,
+              scopes: old.scopes,
+              tenantId: old.tenantId,
+              applicationId: old.applicationId,
+              createdAt: Model.Override(now),
+              createdBy: principal.name,
+              lastUsedAt: null,
+              expiresAt: old.expiresAt,
+              revokedAt: null,
+              rotatedFrom: old.id
+            })
           )
-          const graceEnd = DateTime.add(now, { seconds: rotation.graceSeconds ?? graceSecondsDefault })
-          const ends = old.expiresAt === null ? graceEnd : DateTime.min(graceEnd, old.expiresAt)
-          const ended = yield* repository.update(
-            rotation.graceSeconds === 0 ? { ...old, revokedAt: now } : { ...old, expiresAt: ends }
-          )
-          yield* changes.announce
-          const view = viewAt(now)(key)
-          return {
-            value: { ...view, key: made.key },
-            entries: [
-              {
-                action: apiKeyActions.ApiKeyRotated,
-                entityId: key.id,
-                tenantId: key.tenantId,
-                before: snapshot(viewAt(now)(ended)),
-                after: snapshot(view)
-              }
-            ]
-          }
-        },
-        audit.change
-      )
+        )
+        const graceEnd = DateTime.add(now, { seconds: rotation.graceSeconds ?? graceSecondsDefault })
+        const ends = old.expiresAt === null ? graceEnd : DateTime.min(graceEnd, old.expiresAt)
+        const ended = yield* repository.update(
+          rotation.graceSeconds === 0 ? { ...old, revokedAt: now } : { ...old, expiresAt: ends }
+        )
+        yield* changes.announce
+        const view = viewAt(now)(key)
+        return {
+          value: { ...view, key: made.key },
+          entries: [
+            {
+              action: apiKeyActions.ApiKeyRotated,
+              entityId: key.id,
+              tenantId: key.tenantId,
+              before: snapshot(viewAt(now)(ended)),
+              after: snapshot(view)
+            }
+          ]
+        }
+      }, audit.change)
 
-      const revoke = Effect.fn("ApiKeys.revoke")(
-        function* (id: ApiKeyId) {
-          const before = yield* take(id)
-          const now = yield* DateTime.now
-          if (before.revokedAt !== null) return { value: undefined, entries: [] }
-          const after = yield* repository.update({ ...before, revokedAt: now })
-          yield* changes.announce
-          return {
-            value: undefined,
-            entries: [
-              {
-                action: apiKeyActions.ApiKeyRevoked,
-                entityId: id,
-                tenantId: before.tenantId,
-                before: snapshot(viewAt(now)(before)),
-                after: snapshot(viewAt(now)(after))
-              }
-            ]
-          }
-        },
-        audit.change
-      )
+      const revoke = Effect.fn("ApiKeys.revoke")(function* (id: ApiKeyId) {
+        const before = yield* take(id)
+        const now = yield* DateTime.now
+        if (before.revokedAt !== null) return { value: undefined, entries: [] }
+        const after = yield* repository.update({ ...before, revokedAt: now })
+        yield* changes.announce
+        return {
+          value: undefined,
+          entries: [
+            {
+              action: apiKeyActions.ApiKeyRevoked,
+              entityId: id,
+              tenantId: before.tenantId,
+              before: snapshot(viewAt(now)(before)),
+              after: snapshot(viewAt(now)(after))
+            }
+          ]
+        }
+      }, audit.change)
 
       return ApiKeys.of({ list, get, create, update, rotate, revoke })
     })

@@ -1,6 +1,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Queue, Schedule } from "effect"
-import { Change } from "../audit/domain.ts"
+import { type Change } from "../audit/domain.ts"
+import { NotificationsRepository } from "./repository.ts"
 
 const channel = "authority_changed"
 
@@ -19,10 +20,11 @@ export class AuthorityChanges extends Context.Service<
     onChange(empty: Effect.Effect<void>): Effect.Effect<void>
   }
 >()("app/auth/AuthorityChanges") {
-  static readonly layer = Layer.effect(
+  static readonly layerNoDeps = Layer.effect(
     AuthorityChanges,
     Effect.gen(function* () {
       const client = yield* PgClient.PgClient
+      const { notify } = yield* NotificationsRepository
       const caches: Array<Effect.Effect<void>> = []
       const clear = Effect.suspend(() => Effect.all(caches, { discard: true }))
 
@@ -39,15 +41,12 @@ export class AuthorityChanges extends Context.Service<
       )
 
       return AuthorityChanges.of({
-        announce: Change.use(() =>
-          Effect.andThen(
-            Effect.orDie(client`SELECT pg_notify(${channel}, '')`.pipe(Effect.asVoid)),
-            client.afterCommit(clear)
-          )
-        ),
+        announce: Effect.andThen(notify(channel), client.afterCommit(clear)),
         clear,
         onChange: (empty) => Effect.sync(() => void caches.push(empty))
       })
     })
   )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(NotificationsRepository.layer))
 }

@@ -7,6 +7,11 @@ import { applicationRole } from "./migrations.ts"
 /** Which tenant's rows a transaction may see: one tenant's, or every tenant's for a system principal. */
 export type TenantScope = TenantId | "all"
 
+/** Whose rows the transaction in hand sees; undefined outside one. */
+const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/CurrentScope", {
+  defaultValue: () => undefined
+})
+
 /**
  * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
  * which tells PostgreSQL whose rows they are; plain statements share pipelined connections and see no tenant's rows.
@@ -22,16 +27,28 @@ export class Database extends Context.Service<
     Database,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const enter = (scope: TenantScope) =>
+        sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values
+
+      const within = <A, E, R>(
+        outer: TenantScope | undefined,
+        scope: TenantScope,
+        effect: Effect.Effect<A, E, R>
+      ): Effect.Effect<A, E | SqlError.SqlError, R> => {
+        if (outer === scope) return effect
+        const entered = Effect.andThen(enter(scope), Effect.provideService(effect, CurrentScope, scope))
+        // What a savepoint set outlives its release; only a rollback to it takes that back.
+        return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
+      }
+
       return Database.of({
         transaction: (scope, effect) =>
-          sql
-            .withTransaction(
-              Effect.andThen(
-                sql`SELECT set_config('app.tenant_id', ${scope === "all" ? "*" : scope}, true)`.values,
-                effect
-              )
-            )
-            .pipe(Effect.catchIf(isSqlError, Effect.die))
+          Effect.contextWith((context: Context.Context<never>) => {
+            // What runs after a commit keeps the scope it was registered in, but no transaction.
+            const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
+            const outer = isInner ? Context.get(context, CurrentScope) : undefined
+            return Effect.catchIf(sql.withTransaction(within(outer, scope, effect)), isSqlError, Effect.die)
+          })
       })
     })
   )

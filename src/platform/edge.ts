@@ -130,6 +130,15 @@ const isReadable = (url: string): boolean => {
 
 const isHttp11 = (source: object): boolean => "httpVersion" in source && source.httpVersion === "1.1"
 
+const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
+  const problem = problemOf(cause)
+  if (problem !== undefined) return Effect.succeed(rendered(problem, info))
+  return Effect.logError("The request failed", cause).pipe(
+    Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route: info.route }),
+    Effect.as(rendered({ ...new InternalError({}) }, info))
+  )
+}
+
 /** The outermost shell of every request: its id, its limits, safe headers, and a problem for whatever goes wrong. */
 export const edgeLayer = Layer.unwrap(
   Effect.gen(function* () {
@@ -141,15 +150,6 @@ export const edgeLayer = Layer.unwrap(
 
     const requestIdOf = (given: string | undefined) =>
       given !== undefined && wellFormedRequestId.test(given) ? given : `${instance}-${(served++).toString(36)}`
-
-    const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
-      const problem = problemOf(cause)
-      if (problem !== undefined) return Effect.succeed(rendered(problem, info))
-      return Effect.logError("The request failed", cause).pipe(
-        Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route: info.route }),
-        Effect.as(rendered({ ...new InternalError({}) }, info))
-      )
-    }
 
     return HttpRouter.middleware(
       (httpEffect) =>

@@ -20,11 +20,7 @@ const cors = (allowedOrigins: ReadonlyArray<string>) =>
     maxAge: 600
   })
 
-type App<E> = Effect.Effect<
-  HttpServerResponse.HttpServerResponse,
-  E,
-  HttpServerRequest.HttpServerRequest | Scope.Scope
->
+type App<E> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, HttpServerRequest.HttpServerRequest | Scope.Scope>
 type Part = <E>(app: App<E>) => App<E>
 
 /** What stands before the service where it is set up: proxies that may speak for callers, origins that may call. */

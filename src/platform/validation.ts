@@ -121,7 +121,8 @@ export const ValidationLayer = Layer.succeed(
       const info = Context.get(fiber.context, CurrentRequest)
       if (info !== undefined) info.route = endpoint.path
       const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-      if (onlyJson && headers.accept !== undefined && !acceptsJson(headers.accept)) return Effect.fail(new NotAcceptable({}))
+      if (onlyJson && headers.accept !== undefined && !acceptsJson(headers.accept))
+        return Effect.fail(new NotAcceptable({}))
       const most = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
       return readsBody && declaresMoreThan(headers, most) ? Effect.fail(new PayloadTooLarge({})) : admitted
     })

@@ -64,7 +64,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
       Effect.gen(function* () {
         const service = yield* TestService
         for (const id of ["1", "abc", `${unknown}0`, unknown.replaceAll("-", "")]) {
-          assert.deepStrictEqual(faultPaths(yield* service.call(method, `${path}/${id}${rest}`, { body })), ["params.id"])
+          assert.deepStrictEqual(faultPaths(yield* service.call(method, `${path}/${id}${rest}`, { body })), [
+            "params.id"
+          ])
         }
       })
     )
@@ -123,7 +125,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
       assert.match(key, /^amk_[0-9A-Za-z]{61}$/)
       assert.strictEqual(view.start, key.slice(0, 16))
       assert.deepInclude(view, { ...body, status: "active", createdBy: "service-account" })
-      assert.deepInclude(view, { tenantId: null, applicationId: null, lastUsedAt: null, expiresAt: null, rotatedFrom: null })
+      assert.deepInclude(view, {
+        tenantId: null,
+        applicationId: null,
+        lastUsedAt: null,
+        expiresAt: null,
+        rotatedFrom: null
+      })
       assert.match(view.id, /^[0-9a-f]{8}-[0-9a-f]{4}-7/)
       assert.deepStrictEqual(yield* get(view.id), view)
       assert.deepStrictEqual(yield* auditOf(view.id), ["ApiKeyCreated"])
@@ -167,7 +175,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
       Effect.gen(function* () {
         const service = yield* TestService
         const answer = yield* service.call("POST", path, { body })
-        assert.sameMembers([...faultPaths(answer)], members.map((member) => `payload.${member}`))
+        assert.sameMembers(
+          [...faultPaths(answer)],
+          members.map((member) => `payload.${member}`)
+        )
       })
     )
   }
@@ -224,7 +235,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
   it.effect("404: create for an unknown application", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const answer = yield* service.call("POST", path, { body: { name: "a key", scopes: [], applicationId: 2147483647 } })
+      const answer = yield* service.call("POST", path, {
+        body: { name: "a key", scopes: [], applicationId: 2147483647 }
+      })
       assertProblem(answer, 404, "application-not-found")
     })
   )
@@ -238,7 +251,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
         const made = yield* makeKey(service, ["trial-users:read"], { by: key, tenantId })
         assert.strictEqual(made.tenantId, tenantId)
         const listed = yield* service.call("GET", `${path}?tenantId=${tenantId}`, { key })
-        assert.deepStrictEqual(listed.body.items.map((item: { readonly id: string }) => item.id), [made.id])
+        assert.deepStrictEqual(
+          listed.body.items.map((item: { readonly id: string }) => item.id),
+          [made.id]
+        )
       }
       assert.strictEqual((yield* service.call("GET", "/api/trial-users", { key })).status, 200)
     })
@@ -255,8 +271,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
         Effect.map(service.call("GET", `${path}${query}`, { key }), ({ body }) =>
           body.items.map((item: { readonly id: string }) => item.id)
         )
-      assert.deepStrictEqual(yield* list(""), mine.map(({ id }) => id))
-      assert.deepStrictEqual(yield* list(`?tenantId=${tenantId}`), mine.map(({ id }) => id))
+      assert.deepStrictEqual(
+        yield* list(""),
+        mine.map(({ id }) => id)
+      )
+      assert.deepStrictEqual(
+        yield* list(`?tenantId=${tenantId}`),
+        mine.map(({ id }) => id)
+      )
       assert.deepStrictEqual(yield* list(`?tenantId=${foreign}`), [])
     })
   )
@@ -283,7 +305,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
       let more = 2
       const between = Effect.suspend(() => (more-- > 0 ? addOne : Effect.void))
       const pages = yield* walkCursors(service, `${path}?tenantId=${tenantId}&limit=2`, { between })
-      assert.deepStrictEqual(pages.map((page) => page.length), [2, 2, 2, 1])
+      assert.deepStrictEqual(
+        pages.map((page) => page.length),
+        [2, 2, 2, 1]
+      )
       assert.deepStrictEqual(pages.flat(), made)
     })
   )
@@ -388,7 +413,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
       Effect.gen(function* () {
         const service = yield* TestService
         const { id } = yield* makeKey(service, [])
-        assert.deepStrictEqual(faultPaths(yield* service.call("PATCH", `${path}/${id}`, { body })), [`payload.${member}`])
+        assert.deepStrictEqual(faultPaths(yield* service.call("PATCH", `${path}/${id}`, { body })), [
+          `payload.${member}`
+        ])
       })
     )
   }
@@ -409,7 +436,11 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
     Effect.gen(function* () {
       const service = yield* TestService
       const tenantId = yield* makeTenant(service.database)
-      const old = yield* makeKey(service, ["api-keys:read"], { tenantId, name: "old", expiresAt: "2099-01-01T00:00:00.000Z" })
+      const old = yield* makeKey(service, ["api-keys:read"], {
+        tenantId,
+        name: "old",
+        expiresAt: "2099-01-01T00:00:00.000Z"
+      })
       const rotated = yield* service.call("POST", `${path}/${old.id}/rotate`, { body: {} })
       assert.strictEqual(rotated.status, 201, rotated.text)
       const { key, ...view } = rotated.body
@@ -455,7 +486,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
     Effect.gen(function* () {
       const service = yield* TestService
       const old = yield* makeKey(service, manager)
-      const answer = yield* service.call("POST", `${path}/${old.id}/rotate`, { key: old.key, body: { graceSeconds: 0 } })
+      const answer = yield* service.call("POST", `${path}/${old.id}/rotate`, {
+        key: old.key,
+        body: { graceSeconds: 0 }
+      })
       assert.strictEqual(answer.status, 201)
       assert.strictEqual((yield* service.call("GET", path, { key: answer.body.key })).status, 200)
     })
@@ -466,7 +500,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
       const service = yield* TestService
       const { id } = yield* makeKey(service, [])
       const rotation = service.call("POST", `${path}/${id}/rotate`, { body: { graceSeconds: 0 } })
-      const answers = yield* Effect.all(Array.from({ length: 6 }, () => rotation), { concurrency: "unbounded" })
+      const answers = yield* Effect.all(
+        Array.from({ length: 6 }, () => rotation),
+        { concurrency: "unbounded" }
+      )
       assert.deepStrictEqual(answers.map((answer) => answer.status).toSorted(), [201, 409, 409, 409, 409, 409])
     })
   )

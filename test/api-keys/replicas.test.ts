@@ -22,7 +22,10 @@ const refusedWithinASecond = (service: Service, key: string) =>
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API keys on two replicas", (it) => {
   const ends: ReadonlyArray<readonly [string, (service: Service, id: string) => Effect.Effect<unknown>]> = [
     ["revocation", (service, id) => service.call("DELETE", `${path}/${id}`)],
-    ["rotation without grace", (service, id) => service.call("POST", `${path}/${id}/rotate`, { body: { graceSeconds: 0 } })],
+    [
+      "rotation without grace",
+      (service, id) => service.call("POST", `${path}/${id}/rotate`, { body: { graceSeconds: 0 } })
+    ],
     [
       "expiry set to the past",
       (service, id) => service.call("PATCH", `${path}/${id}`, { body: { expiresAt: "2020-01-01T00:00:00Z" } })

@@ -21,9 +21,8 @@ const dump = (database: TestDatabase) =>
         SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables
         WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`
       const texts = yield* Effect.forEach(tables, ({ name }) =>
-        Effect.map(
-          sql<{ readonly text: string }>`SELECT t::text AS text FROM ${sql.literal(name)} t`,
-          (rows) => rows.map((row) => row.text)
+        Effect.map(sql<{ readonly text: string }>`SELECT t::text AS text FROM ${sql.literal(name)} t`, (rows) =>
+          rows.map((row) => row.text)
         )
       )
       return texts.flat().join("\n")
@@ -84,6 +83,7 @@ layer(LoggedService, { excludeTestServices: true, timeout: "60 seconds" })("the 
           assertWithoutSecret(answer.text + JSON.stringify([...answer.headers]), secret)
         }
         assertWithoutSecret(stored, secret)
+        assertWithoutSecret(lines.join("\n"), secret)
         assert.include(stored, secret.slice(4, 16))
       }
       assert.notInclude(stored, service.serviceKey)

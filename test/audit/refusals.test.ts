@@ -104,7 +104,10 @@ describe("refusals in the audit log", () => {
       for (let count = 0; count < sent; count++) yield* add(refusal({ entity_id: String(count) }))
       assert.isAtMost(written.length, 10_001)
       yield* TestClock.adjust("65 seconds")
-      assert.strictEqual(counts(written).reduce((a, b) => a + b), sent)
+      assert.strictEqual(
+        counts(written).reduce((a, b) => a + b),
+        sent
+      )
       assert.isAtMost(written.length, 10_002)
     })
   )

@@ -4,6 +4,8 @@ import * as fs from "node:fs/promises"
 const rounds = Number(process.env.BENCH_ROUNDS ?? "5")
 const seconds = Number(process.env.BENCH_SECONDS ?? "3")
 
+const perSecond = (value: number) => `${Math.round(value).toLocaleString("en")}/s`
+
 /** Rates of a read by id, of /health and of a bare Fastify server, taken in turn so that all see the same machine. */
 export const benchHttp = async (): Promise<void> => {
   const directory = await temporaryDirectory()
@@ -27,7 +29,6 @@ export const benchHttp = async (): Promise<void> => {
       for (const name of ["fastify", "health", "read"] as const) measured[name].push(await rate(targets[name], seconds))
     }
     const [bare, health, read] = [median(measured.fastify), median(measured.health), median(measured.read)]
-    const perSecond = (value: number) => `${Math.round(value).toLocaleString("en")}/s`
     print(`HTTP, 32 connections, median of ${rounds} rounds`, [
       { what: "bare Fastify, GET /health", measured: perSecond(bare), wanted: "", met: true },
       {

@@ -47,23 +47,19 @@ const started = async (child: ChildProcess, pattern: RegExp): Promise<Server> =>
 /** The service as `npm start` runs it, in Production with everything on, on a free port. */
 export const startService = (directory: string, environment: Record<string, string> = {}): Promise<Server> =>
   started(
-    spawn(
-      process.execPath,
-      startArguments,
-      {
-        cwd: directory,
-        stdio: ["ignore", "pipe", "pipe"],
-        env: {
-          ...process.env,
-          APP_ENVIRONMENT: "Production",
-          Api__Host: "127.0.0.1",
-          Api__Port: "0",
-          Api__ApiKey: serviceKey,
-          Api__RateLimit__PerMinute: "1000000",
-          ...environment
-        }
+    spawn(process.execPath, startArguments, {
+      cwd: directory,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: {
+        ...process.env,
+        APP_ENVIRONMENT: "Production",
+        Api__Host: "127.0.0.1",
+        Api__Port: "0",
+        Api__ApiKey: serviceKey,
+        Api__RateLimit__PerMinute: "1000000",
+        ...environment
       }
-    ),
+    }),
     /serves on (http:\S+)/
   )
 
@@ -83,7 +79,8 @@ export const temporaryDirectory = async (): Promise<string> => {
 /** Requests a second over a few seconds of 32 connections; any answer that is not 2xx ends the benchmark. */
 export const rate = async (url: string, seconds: number, connections = 32): Promise<number> => {
   const result = await autocannon({ url, connections, duration: seconds, headers: { "x-api-key": serviceKey } })
-  if (result.non2xx > 0 || result.errors > 0) throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} broken`)
+  if (result.non2xx > 0 || result.errors > 0)
+    throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} broken`)
   return result.requests.total / result.duration
 }
 

@@ -140,7 +140,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bad
     it.effect(`400: ${operation.name} with a body that is not JSON`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        for (const body of ["{", '{"a":1,}', "{'a':1}", "NaN", "undefined", '{"a":"\n"}', '{} {}', "\u0000", "<a/>"]) {
+        for (const body of ["{", '{"a":1,}', "{'a':1}", "NaN", "undefined", '{"a":"\n"}', "{} {}", "\u0000", "<a/>"]) {
           const answer = yield* service.call(operation.method, operation.address(), { body })
           assertProblem(answer, 400, "malformed-json")
         }
@@ -171,7 +171,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bad
     it.effect(`415: ${operation.name} with a body of another media type`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/xml", "application/jsonx"]) {
+        for (const type of [
+          "text/plain",
+          "application/x-www-form-urlencoded",
+          "application/xml",
+          "application/jsonx"
+        ]) {
           const headers = { "content-type": type }
           const answer = yield* service.call(operation.method, operation.address(), { body: "{}", headers })
           assertProblem(answer, 415, "unsupported-media-type")

@@ -53,7 +53,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("req
       const smuggled = requestText("GET", "/health")
       const text = requestText("POST", "/health", ["Content-Length: 4", "Transfer-Encoding: chunked"])
       const { answers, closed } = yield* exchange(service.url, `${text}0\r\n\r\n${smuggled}`, { untilClosed: true })
-      assert.deepStrictEqual(answers.map(({ status }) => status), [400])
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [400]
+      )
       assert.isTrue(closed)
     })
   )
@@ -98,7 +101,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("req
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("addresses and methods", (it) => {
   const authorized = Effect.map(TestService, ({ serviceKey }) => [`X-Api-Key: ${serviceKey}`])
 
-  for (const target of ["/nothing/here", "/", "/api", "/api/trial-users/1/nothing", "/health/../api/trial-users", "*"]) {
+  for (const target of [
+    "/nothing/here",
+    "/",
+    "/api",
+    "/api/trial-users/1/nothing",
+    "/health/../api/trial-users",
+    "*"
+  ]) {
     it.effect(`404: ${target}`, () =>
       Effect.gen(function* () {
         const answer = yield* sent(requestText("GET", target, yield* authorized))
@@ -119,7 +129,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("add
     })
   )
 
-  for (const target of ["/api/trial-users/%ZZ", "/%", "/%E0%A4%A", "/health?%FF", "/health?a=%ED%A0%80", "/nothing/%C0%80"]) {
+  for (const target of [
+    "/api/trial-users/%ZZ",
+    "/%",
+    "/%E0%A4%A",
+    "/health?%FF",
+    "/health?a=%ED%A0%80",
+    "/nothing/%C0%80"
+  ]) {
     it.effect(`400: ${target}, whose percent-encoding is none of text`, () =>
       Effect.gen(function* () {
         const answer = yield* sent(requestText("GET", target, yield* authorized))
@@ -203,16 +220,27 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("add
       const service = yield* TestService
       const requests = ["/health", "/api/trial-users", "/nothing"].map((path) => requestText("HEAD", path)).join("")
       const { answers } = yield* exchange(service.url, requests, { answers: 3, bodiless: true })
-      assert.deepStrictEqual(answers.map(({ status }) => status), [200, 401, 404])
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [200, 401, 404]
+      )
     })
   )
 
   it.effect("a body on GET is neither read nor taken for the next request", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const first = requestText("GET", "/api/trial-users", [...(yield* authorized), "Content-Type: text/plain"], "GET /x")
+      const first = requestText(
+        "GET",
+        "/api/trial-users",
+        [...(yield* authorized), "Content-Type: text/plain"],
+        "GET /x"
+      )
       const { answers } = yield* exchange(service.url, first + requestText("GET", "/health"), { answers: 2 })
-      assert.deepStrictEqual(answers.map(({ status }) => status), [200, 200])
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [200, 200]
+      )
       assert.strictEqual(answers[1]?.body.status, "Healthy")
     })
   )
@@ -247,7 +275,18 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("hea
     )
   }
 
-  for (const id of ["", "a b", "a,b", "a;b", "<script>", "a%0d%0aSet-Cookie:b", "é", "\t", "x".repeat(129), "${jndi:x}"]) {
+  for (const id of [
+    "",
+    "a b",
+    "a,b",
+    "a;b",
+    "<script>",
+    "a%0d%0aSet-Cookie:b",
+    "é",
+    "\t",
+    "x".repeat(129),
+    "${jndi:x}"
+  ]) {
     it.effect(`X-Request-Id ${JSON.stringify(id.slice(0, 20))} is replaced`, () =>
       Effect.gen(function* () {
         const answer = yield* sent(requestText("GET", "/health", [`X-Request-Id: ${id}`]))
@@ -276,7 +315,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("hea
     })
   )
 
-  for (const accept of ["text/html", "text/*", "application/xml, text/plain;q=0.9", "application/json;q=0", "image/png"]) {
+  for (const accept of [
+    "text/html",
+    "text/*",
+    "application/xml, text/plain;q=0.9",
+    "application/json;q=0",
+    "image/png"
+  ]) {
     it.effect(`406: Accept ${accept}`, () =>
       Effect.gen(function* () {
         const service = yield* TestService

@@ -67,12 +67,17 @@ const provoked = Effect.gen(function* () {
     "session-inactive": call("POST", `/api/sessions/${session.id}/activity`),
     "api-key-inactive": call("PATCH", `/api/api-keys/${revoked.id}`, { body: { name: "other" } }),
     "payload-too-large": call("POST", "/api/trial-users", { body: " ".repeat(1024 * 1024 + 1) }),
-    "unsupported-media-type": call("POST", "/api/trial-users", { body: "a", headers: { "content-type": "text/plain" } }),
+    "unsupported-media-type": call("POST", "/api/trial-users", {
+      body: "a",
+      headers: { "content-type": "text/plain" }
+    }),
     "expectation-failed": raw(requestText("POST", "/api/trial-users", ["Expect: more"], "{}")),
     "headers-too-large": raw(requestText("GET", "/health", [`X-Long: ${"a".repeat(20_000)}`])),
     "method-not-implemented": raw(requestText("PURGE", "/health"))
   }
-  return yield* Effect.forEach(Object.entries(calls), ([slug, made]) => Effect.map(made, (answer) => ({ slug, answer })))
+  return yield* Effect.forEach(Object.entries(calls), ([slug, made]) =>
+    Effect.map(made, (answer) => ({ slug, answer }))
+  )
 })
 
 const traceparentOf = (traceId: string) => ({ traceparent: `00-${traceId}-00f067aa0ba902b7-01` })
@@ -81,9 +86,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pro
   it.effect("every one has a type, its status phrase, a status, a detail and a trace id; the list has its slug", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const listed: ReadonlyArray<{ readonly slug: string; readonly status: number; readonly meaning: string }> = (
-        yield* service.call("GET", "/problems", { key: null })
-      ).body
+      const listed: ReadonlyArray<{ readonly slug: string; readonly status: number; readonly meaning: string }> =
+        (yield* service.call("GET", "/problems", { key: null })).body
       for (const { answer, slug } of yield* provoked) {
         assertProblem(answer, answer.status, slug)
         assert.strictEqual(answer.body.title, titles[answer.status], slug)

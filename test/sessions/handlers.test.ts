@@ -202,7 +202,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ses
       const opening = Array.from({ length: 12 }, () => service.call("POST", path, { body: { trialUserId, ipAddress } }))
       opening.splice(4, 0, service.call("PATCH", `/api/trial-users/${trialUserId}`, { body: { isActive: false } }))
       const answers = yield* Effect.all(opening, { concurrency: "unbounded" })
-      assert.includeMembers([200, 201, 409], answers.map((answer) => answer.status))
+      assert.includeMembers(
+        [200, 201, 409],
+        answers.map((answer) => answer.status)
+      )
       assert.deepStrictEqual((yield* service.call("GET", `${path}?userId=${trialUserId}&active=true`)).body, [])
     })
   )
@@ -245,7 +248,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ses
       const session = yield* open(yield* createUser)
       yield* service.call("DELETE", `${path}/${session.id}`)
       assertProblem(yield* service.call("POST", `${path}/${session.id}/activity`), 409, "session-inactive")
-      assert.deepStrictEqual((yield* service.call("GET", `${path}/${session.id}`)).body, { ...session, isActive: false })
+      assert.deepStrictEqual((yield* service.call("GET", `${path}/${session.id}`)).body, {
+        ...session,
+        isActive: false
+      })
     })
   )
 
@@ -258,7 +264,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ses
         assert.strictEqual(ended.status, 204)
         assert.strictEqual(ended.text, "")
       }
-      assert.deepStrictEqual((yield* service.call("GET", `${path}/${session.id}`)).body, { ...session, isActive: false })
+      assert.deepStrictEqual((yield* service.call("GET", `${path}/${session.id}`)).body, {
+        ...session,
+        isActive: false
+      })
       assert.deepStrictEqual(yield* auditOf(session.id), ["SessionEnded", "SessionStarted"])
     })
   )
@@ -309,7 +318,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ses
         `${path}?userId=${user}&active=true&limit=2`,
         Effect.provideService(addOne, TestService, service)
       )
-      assert.deepStrictEqual(pages.map((page) => page.length), [2, 2, 2, 1])
+      assert.deepStrictEqual(
+        pages.map((page) => page.length),
+        [2, 2, 2, 1]
+      )
       assert.deepStrictEqual(pages.flat(), idsOf((yield* service.call("GET", `${path}?userId=${user}`)).body))
     })
   )

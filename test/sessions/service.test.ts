@@ -129,8 +129,13 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
           FROM generate_series(1, 1200)`
       )
       yield* TestClock.adjust("1 hour")
-      const counts = yield* Effect.all([endings.endIdle, endings.endIdle, endings.endIdle], { concurrency: "unbounded" })
-      assert.strictEqual(counts.reduce((a, b) => a + b, 0), 1200)
+      const counts = yield* Effect.all([endings.endIdle, endings.endIdle, endings.endIdle], {
+        concurrency: "unbounded"
+      })
+      assert.strictEqual(
+        counts.reduce((a, b) => a + b, 0),
+        1200
+      )
       const [found] = yield* asSuperuser(
         database,
         (sql) => sql`
@@ -158,17 +163,20 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
   )
 })
 
-layer(servicesLayer({ Sessions__IdleTimeoutSeconds: "60" }), { timeout: "60 seconds" })("Sessions:IdleTimeoutSeconds", (it) => {
-  it.effect("says after how many seconds an idle session ends", () =>
-    Effect.gen(function* () {
-      const endings = yield* SessionEndings
-      yield* at("2090-01-01T00:00:00Z")
-      const session = yield* open
-      yield* TestClock.adjust("60 seconds")
-      assert.strictEqual(yield* endings.endIdle, 0)
-      yield* TestClock.adjust("1 second")
-      assert.strictEqual(yield* endings.endIdle, 1)
-      assert.isFalse(yield* isActive(session.id))
-    })
-  )
-})
+layer(servicesLayer({ Sessions__IdleTimeoutSeconds: "60" }), { timeout: "60 seconds" })(
+  "Sessions:IdleTimeoutSeconds",
+  (it) => {
+    it.effect("says after how many seconds an idle session ends", () =>
+      Effect.gen(function* () {
+        const endings = yield* SessionEndings
+        yield* at("2090-01-01T00:00:00Z")
+        const session = yield* open
+        yield* TestClock.adjust("60 seconds")
+        assert.strictEqual(yield* endings.endIdle, 0)
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(yield* endings.endIdle, 1)
+        assert.isFalse(yield* isActive(session.id))
+      })
+    )
+  }
+)

@@ -17,7 +17,12 @@ export interface MadeKey {
 export const makeKey = Effect.fnUntraced(function* (
   service: TestService["Service"],
   scopes: ReadonlyArray<string>,
-  members: { readonly tenantId?: string; readonly expiresAt?: string; readonly name?: string; readonly by?: string } = {}
+  members: {
+    readonly tenantId?: string
+    readonly expiresAt?: string
+    readonly name?: string
+    readonly by?: string
+  } = {}
 ) {
   const { by = service.serviceKey, ...rest } = members
   const made = yield* service.call("POST", "/api/api-keys", { key: by, body: { name: "a key", scopes, ...rest } })
@@ -48,7 +53,10 @@ export interface Operation {
 }
 
 /** Registers, for every operation, the tests that it lets in nobody but a caller with its capability. */
-export const refusesStrangers = (it: Vitest.MethodsNonLive<TestService>, operations: ReadonlyArray<Operation>): void => {
+export const refusesStrangers = (
+  it: Vitest.MethodsNonLive<TestService>,
+  operations: ReadonlyArray<Operation>
+): void => {
   for (const { body, capability, method, name, path, systemOnly } of operations) {
     const call = (service: TestService["Service"], key: string | null) =>
       service.call(method, path, { key, ...(body === undefined ? {} : { body }) })

@@ -90,7 +90,7 @@ export const startElsewhere = (
       }
       child.stdout.on("data", collect)
       child.stderr.on("data", collect)
-      child.once("close", () => resume(Effect.fail(new Error(output.join("")))))
+      child.once("close", () => resume(Effect.die(new Error(output.join("")))))
     }),
     ({ child, server }) =>
       Effect.gen(function* () {

@@ -52,9 +52,7 @@ const document = openApiDocument("http://localhost") as unknown as {
 }
 
 const resolved = (schema: JsonSchema): JsonSchema =>
-  schema.$ref === undefined
-    ? schema
-    : resolved(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
+  schema.$ref === undefined ? schema : resolved(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
 
 const alternatives = (schema: JsonSchema): ReadonlyArray<JsonSchema> =>
   [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])].map(resolved)
@@ -69,7 +67,10 @@ const kindOf = (schema: JsonSchema): ParameterKind => {
 
 const deepest = 6
 
-const textIn = (schema: JsonSchema, at: ReadonlyArray<string | number>): ReadonlyArray<ReadonlyArray<string | number>> => {
+const textIn = (
+  schema: JsonSchema,
+  at: ReadonlyArray<string | number>
+): ReadonlyArray<ReadonlyArray<string | number>> => {
   if (at.length > deepest) return []
   const one = resolved(schema)
   return [

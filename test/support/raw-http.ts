@@ -99,7 +99,7 @@ const bodyOf = (headers: Headers, content: Buffer, closed: boolean): Buffer | un
   if (length !== null) return content.length < Number(length) ? undefined : content.subarray(0, Number(length))
   if (headers.get("transfer-encoding") !== "chunked") return closed ? content : undefined
   const chunks: Array<Buffer> = []
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     const lineEnd = content.indexOf("\r\n", at)
     if (lineEnd < 0) return undefined
     const size = Number.parseInt(content.toString("latin1", at, lineEnd), 16)

@@ -18,11 +18,19 @@ export const eventually = <A, E, R>(ask: Effect.Effect<A, E, R>, isReached: (ans
 /** Waits until `count` statements of the service wait for a lock in this database. */
 export const untilBlocked = (sql: PgClient.PgClient, count = 1) =>
   eventually(
-    Effect.map(
-      sql<{ readonly count: number }>`
-        SELECT count(*)::integer AS count FROM pg_stat_activity
-        WHERE datname = current_database() AND application_name = 'application-manager' AND wait_event_type = 'Lock'`,
-      ([row]) => row?.count ?? 0
-    ),
-    (blocked) => blocked >= count
+    backendsOf(sql),
+    (backends) => backends.filter(({ waitEventType }) => waitEventType === "Lock").length >= count
+  )
+
+/** Waits until no statement and no transaction of the service is under way in this database. */
+export const untilIdle = (sql: PgClient.PgClient) =>
+  eventually(backendsOf(sql), (backends) => backends.every(({ state }) => state === "idle"))
+
+/** The connections of the service to this database, as they are now: inside a transaction a first look would stay. */
+const backendsOf = (sql: PgClient.PgClient) =>
+  Effect.andThen(
+    sql`SELECT pg_stat_clear_snapshot()`,
+    sql<{ readonly state: string; readonly waitEventType: string | null }>`
+      SELECT state, wait_event_type AS "waitEventType" FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'application-manager'`
   )

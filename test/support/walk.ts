@@ -17,7 +17,7 @@ export const walkLinks = Effect.fnUntraced(function* (
   between: Effect.Effect<unknown> = Effect.void
 ) {
   const pages: Array<ReadonlyArray<Row["id"]>> = []
-  for (let next: string | undefined = path; next !== undefined; ) {
+  for (let next: string | undefined = path; next !== undefined;) {
     const answer: Answer = yield* service.call("GET", next)
     assert.strictEqual(answer.status, 200, answer.text.slice(0, 300))
     pages.push(answer.body.map((row: Row) => row.id))
@@ -34,7 +34,7 @@ export const walkCursors = Effect.fnUntraced(function* (
   options: { readonly between?: Effect.Effect<unknown>; readonly call?: Call } = {}
 ) {
   const pages: Array<ReadonlyArray<Row["id"]>> = []
-  for (let next: string | undefined = path; next !== undefined; ) {
+  for (let next: string | undefined = path; next !== undefined;) {
     const answer: Answer = yield* service.call("GET", next, options.call)
     assert.strictEqual(answer.status, 200, answer.text.slice(0, 300))
     assert.hasAllKeys(answer.body, ["items", "nextCursor"])

@@ -16,6 +16,13 @@ const create = Effect.fnUntraced(function* (email: string) {
   return id
 })
 
+/** The same address in the n-th of 64 cases. */
+const cased = (n: number) =>
+  Array.map([..."crowd@example.com"], (letter, at) => ((n >> (at % 6)) & 1 ? letter.toUpperCase() : letter)).join("")
+
+const open = (service: TestService["Service"], trialUserId: number) =>
+  service.call("POST", "/api/sessions", { body: { trialUserId, ipAddress } })
+
 interface Entry {
   readonly id: string
   readonly actionType: string
@@ -32,14 +39,14 @@ const entriesOf = Effect.fnUntraced(function* (entityType: string, entityId: num
 })
 
 const statuses = (answers: ReadonlyArray<Answer>): Readonly<Record<number, number>> =>
-  Object.fromEntries(Object.entries(Object.groupBy(answers, ({ status }) => status)).map(([k, v]) => [k, v?.length ?? 0]))
+  Object.fromEntries(
+    Object.entries(Object.groupBy(answers, ({ status }) => status)).map(([k, v]) => [k, v?.length ?? 0])
+  )
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("trial users changed at once", (it) => {
   it.effect("fifty creates of one address in different case: one is made, with one entry", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const cased = (n: number) =>
-        [..."crowd@example.com"].map((letter, at) => ((n >> at % 6) & 1 ? letter.toUpperCase() : letter)).join("")
       const answers = yield* Effect.forEach(
         Array.range(1, 50),
         (n) => service.call("POST", "/api/trial-users", { body: person(cased(n)) }),
@@ -47,7 +54,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       )
       assert.deepStrictEqual(statuses(answers), { 201: 1, 409: 49 })
       for (const answer of answers) if (answer.status === 409) assertProblem(answer, 409, "email-already-registered")
-      const [made] = answers.filter(({ status }) => status === 201)
+      const made = answers.find(({ status }) => status === 201)
       const found = yield* service.call("GET", "/api/trial-users/by-email/CROWD@EXAMPLE.COM")
       assert.deepStrictEqual(found.body, made?.body)
       const log = yield* service.call("GET", "/api/audit-logs?actionType=UserCreated")
@@ -86,7 +93,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       const path = `/api/trial-users/${id}`
       const answers = yield* Effect.forEach(
         Array.range(1, 30),
-        (n) => (n % 5 === 0 ? service.call("DELETE", path) : service.call("PATCH", path, { body: { firstName: `${n}` } })),
+        (n) =>
+          n % 5 === 0 ? service.call("DELETE", path) : service.call("PATCH", path, { body: { firstName: `${n}` } }),
         { concurrency: "unbounded" }
       )
       const deletes = answers.filter((_, at) => (at + 1) % 5 === 0)
@@ -97,7 +105,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       const actions = (yield* entriesOf("TrialUser", id)).map(({ actionType }) => actionType)
       const patched = patches.filter(({ status }) => status === 200).length
       assert.lengthOf(actions, patched + 2)
-      assert.lengthOf(actions.filter((action) => action === "UserDeleted"), 1)
+      assert.lengthOf(
+        actions.filter((action) => action === "UserDeleted"),
+        1
+      )
     })
   )
 
@@ -121,8 +132,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ses
       service.call("PATCH", `/api/trial-users/${id}`, { body: { isActive: false } }),
     deleted: (service: TestService["Service"], id: number) => service.call("DELETE", `/api/trial-users/${id}`)
   }
-  const open = (service: TestService["Service"], trialUserId: number) =>
-    service.call("POST", "/api/sessions", { body: { trialUserId, ipAddress } })
 
   for (const [how, leaves] of Object.entries(leave)) {
     it.effect(`${how} while sessions are opened: none stays active, over ten rounds`, () =>

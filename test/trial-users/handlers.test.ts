@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Struct } from "effect"
 import { refusesStrangers } from "../support/authority.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -118,7 +118,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
         assert.notInclude(answer.text, "rganization")
         assert.notInclude(answer.text, "Difference Engines")
       }
-      const stored = yield* asSuperuser(service.database, (sql) => sql`SELECT organization FROM trial_users WHERE id = ${id}`)
+      const stored = yield* asSuperuser(
+        service.database,
+        (sql) => sql`SELECT organization FROM trial_users WHERE id = ${id}`
+      )
       assert.deepStrictEqual(stored, [{ organization: "Difference Engines Ltd" }])
     })
   )
@@ -132,9 +135,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
   for (const [what, members] of acceptable) {
     it.effect(`201: creates with ${what}`, () =>
       Effect.gen(function* () {
-        const { organization: _, ...shown } = person(members) as Record<string, unknown>
-        const created = yield* create(shown)
-        assert.deepInclude(created, shown)
+        const created = yield* create(members)
+        assert.deepInclude(created, Struct.omit(members as { readonly organization?: string }, ["organization"]))
       })
     )
   }
@@ -152,7 +154,11 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
     ["an address without a dot in its domain", { email: "ada@localhost" }, "email"],
     ["two addresses", { email: "ada@example.com, grace@example.com" }, "email"],
     ["an address with blanks around it", { email: " ada@example.com " }, "email"],
-    ["an address of 255 characters", { email: `${"a".repeat(64)}@${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(60)}.example` }, "email"],
+    [
+      "an address of 255 characters",
+      { email: `${"a".repeat(64)}@${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(60)}.example` },
+      "email"
+    ],
     ["isActive, which the server sets", { isActive: true }, "isActive"],
     ["an unknown member", { nickname: "Countess" }, "nickname"]
   ]
@@ -170,7 +176,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
     Effect.gen(function* () {
       const service = yield* TestService
       const answer = yield* service.call("POST", path, { body: { firstName: "", email: "ada", nickname: "x" } })
-      assert.sameMembers([...faultPaths(answer)], ["payload.firstName", "payload.lastName", "payload.email", "payload.nickname"])
+      assert.sameMembers(
+        [...faultPaths(answer)],
+        ["payload.firstName", "payload.lastName", "payload.email", "payload.nickname"]
+      )
     })
   )
 
@@ -327,7 +336,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
         const service = yield* TestService
         const created = yield* create()
         const answer = yield* service.call("PATCH", `${path}/${created.id}`, { body })
-        assert.sameMembers([...faultPaths(answer)], members.map((member) => `payload.${member}`))
+        assert.sameMembers(
+          [...faultPaths(answer)],
+          members.map((member) => `payload.${member}`)
+        )
         assert.deepStrictEqual((yield* service.call("GET", `${path}/${created.id}`)).body, created)
       })
     )
@@ -343,7 +355,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       Effect.gen(function* () {
         const service = yield* TestService
         const created = yield* create()
-        const answer = yield* service.call("PATCH", `${path}/${created.id}`, { body: { ...body, firstName: "Augusta" } })
+        const answer = yield* service.call("PATCH", `${path}/${created.id}`, {
+          body: { ...body, firstName: "Augusta" }
+        })
         assertProblem(answer, 400, "trial-ends-before-start")
         assert.deepStrictEqual((yield* service.call("GET", `${path}/${created.id}`)).body, created)
         assert.deepStrictEqual(yield* auditOf(created.id), ["UserCreated"])
@@ -408,7 +422,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       const updated = yield* service.call("PATCH", `${path}/${created.id}`, { body: { isActive: false } })
       assert.strictEqual(updated.body.isActive, false)
       const listed = yield* service.call("GET", `/api/sessions?userId=${created.id}`)
-      assert.deepStrictEqual(listed.body, sessions.map((session) => ({ ...session, isActive: false })))
+      assert.deepStrictEqual(
+        listed.body,
+        sessions.map((session) => Object.assign(session, { isActive: false }))
+      )
       assert.deepStrictEqual((yield* service.call("GET", `/api/sessions/${bystander.id}`)).body, bystander)
     })
   )
@@ -468,7 +485,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       assert.strictEqual(listed.status, 200)
       assert.isNull(listed.headers.get("link"))
       const ids = listed.body.map((user: { readonly id: number }) => user.id)
-      assert.deepStrictEqual(ids, ids.toSorted((a: number, b: number) => a - b))
+      assert.deepStrictEqual(
+        ids,
+        ids.toSorted((a: number, b: number) => a - b)
+      )
       assert.deepStrictEqual(listed.body.at(-1), created)
     })
   )
@@ -483,8 +503,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
         const listed = yield* service.call("GET", `${path}?active=${active}`)
         const users: ReadonlyArray<{ readonly id: number; readonly isActive: boolean }> = listed.body
         assert.isTrue(users.every((user) => user.isActive === active))
-        assert.strictEqual(users.some((user) => user.id === created.id), active)
-        assert.strictEqual(users.some((user) => user.id === other.id), !active)
+        assert.strictEqual(
+          users.some((user) => user.id === created.id),
+          active
+        )
+        assert.strictEqual(
+          users.some((user) => user.id === other.id),
+          !active
+        )
       })
     )
   }
@@ -498,8 +524,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       const addOne = Effect.suspend(() => (more-- > 0 ? create() : Effect.void))
       const pages = yield* walkLinks(service, `${path}?limit=2`, Effect.provideService(addOne, TestService, service))
       assert.isTrue(pages.slice(0, -1).every((page) => page.length === 2))
-      const stored = yield* asSuperuser(service.database, (sql) => sql<{ readonly id: number }>`SELECT id FROM trial_users ORDER BY id`)
-      assert.deepStrictEqual(pages.flat(), stored.map((row) => row.id))
+      const stored = yield* asSuperuser(
+        service.database,
+        (sql) => sql<{ readonly id: number }>`SELECT id FROM trial_users ORDER BY id`
+      )
+      assert.deepStrictEqual(
+        pages.flat(),
+        stored.map((row) => row.id)
+      )
       assert.isAtLeast(pages.flat().filter((id) => Number(id) >= first.id).length, 8)
     })
   )
@@ -510,7 +542,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
       const users = [yield* create(), yield* create(), yield* create()]
       for (const { id } of users) yield* service.call("PATCH", `${path}/${id}`, { body: { isActive: false } })
       const seen: Array<number> = []
-      for (let next: string | undefined = `${path}?active=false&limit=1`; next !== undefined; ) {
+      for (let next: string | undefined = `${path}?active=false&limit=1`; next !== undefined;) {
         const answer = yield* service.call("GET", next)
         assert.strictEqual(answer.body.length, 1)
         assert.strictEqual(answer.body[0].isActive, false)
@@ -518,7 +550,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
         yield* service.call("DELETE", `${path}/${answer.body[0].id}`)
         next = nextLink(answer)
       }
-      assert.includeMembers(seen, users.map((user) => user.id))
+      assert.includeMembers(
+        seen,
+        users.map((user) => user.id)
+      )
     })
   )
 
@@ -533,7 +568,18 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
     })
   )
 
-  const cursors = ["", "x", "%%%", "%20", btoa("{}"), btoa('"7"'), btoa("0"), btoa("-1"), btoa("1.5"), btoa("2147483648")]
+  const cursors = [
+    "",
+    "x",
+    "%%%",
+    "%20",
+    btoa("{}"),
+    btoa('"7"'),
+    btoa("0"),
+    btoa("-1"),
+    btoa("1.5"),
+    btoa("2147483648")
+  ]
   for (const cursor of cursors) {
     it.effect(`400: list with the malformed cursor ${JSON.stringify(cursor)}`, () =>
       Effect.gen(function* () {

@@ -1,0 +1,173 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as crypto from "node:crypto"
+import { capabilitiesOf, resources } from "../../src/kernel/capability.ts"
+import { makeKey } from "../support/authority.ts"
+import { assertProblem } from "../support/problem.ts"
+import { type Answer, type Call, serviceLayer, TestService } from "../support/service.ts"
+import { type Change, changesByOperation, withoutEntry } from "./changes.ts"
+import { mutating, type Operation, operations, pathOf } from "./document.ts"
+
+type Service = TestService["Service"]
+
+interface Entry {
+  readonly id: string
+  readonly actionType: string
+  readonly entityType: string
+  readonly entityId: string
+  readonly userId: string
+  readonly actorType: string
+  readonly outcome: string
+  readonly reason: string | null
+  readonly count: number
+  readonly ipAddress: string | null
+  readonly userAgent: string | null
+  readonly traceId: string
+}
+
+const userAgent = "contract-test/1.0"
+
+/** Calls an operation within a trace of its own. */
+const callTraced = Effect.fnUntraced(function* (
+  service: Service,
+  operation: Operation,
+  { body, parameters }: Pick<Change, "parameters" | "body">,
+  key?: string | null
+) {
+  const traceId = crypto.randomUUID().replaceAll("-", "")
+  const call: Call = {
+    headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-01`, "user-agent": userAgent },
+    ...(body === undefined ? {} : { body }),
+    ...(key === undefined ? {} : { key })
+  }
+  return { traceId, answer: yield* service.call(operation.method, pathOf(operation, parameters), call) }
+})
+
+/** The entries of a trace, in the order of their actions. */
+const entriesOf = Effect.fnUntraced(function* (service: Service, traceId: string) {
+  const answer = yield* service.call("GET", "/api/audit-logs?limit=200")
+  const entries: ReadonlyArray<Entry> = answer.body.items
+  return entries
+    .filter((entry) => entry.traceId === traceId)
+    .toSorted((a, b) => a.actionType.localeCompare(b.actionType))
+})
+
+const assertSucceeded = (operation: Operation, answer: Answer): void => {
+  assert.isBelow(answer.status, 300, answer.text)
+  assert.property(operation.responses, String(answer.status))
+}
+
+const changing = operations.filter(mutating)
+const rowOf = (operation: Operation) =>
+  changesByOperation[operation.operationId] ??
+  assert.fail(`${operation.operationId} changes something: say in changes.ts how it is called and what it leaves`)
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the audit log", (it) => {
+  it("has an expectation for every operation that changes something, and for no other", () => {
+    const known = [...Object.keys(changesByOperation), ...Object.keys(withoutEntry)]
+    assert.sameMembers(
+      known,
+      changing.map(({ operationId }) => operationId)
+    )
+  })
+
+  for (const operation of changing) {
+    if (operation.operationId in withoutEntry) continue
+    it.effect(`${operation.operationId} leaves exactly its entries`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const change = yield* rowOf(operation)(service)
+        const { answer, traceId } = yield* callTraced(service, operation, change)
+        assertSucceeded(operation, answer)
+        const entries = yield* entriesOf(service, traceId)
+        const expected = change.entries(answer).toSorted((a, b) => a.actionType.localeCompare(b.actionType))
+        assert.deepStrictEqual(
+          entries.map(({ actionType, entityId, entityType }) => ({ actionType, entityId, entityType })),
+          expected.map(({ actionType, entityId, entityType }) => ({ actionType, entityId, entityType }))
+        )
+        for (const [index, entry] of entries.entries()) {
+          assert.deepInclude(entry, {
+            userId: "service-account",
+            actorType: "service-account",
+            outcome: "success",
+            reason: null,
+            count: 1,
+            ipAddress: "127.0.0.1",
+            userAgent,
+            traceId
+          })
+          const { body: detail, text } = yield* service.call("GET", `/api/audit-logs/${entry.id}`)
+          const kept = expected[index]?.kept
+          assert.strictEqual(detail.changes.before !== null, kept !== "after", "before")
+          assert.strictEqual(detail.changes.after !== null, kept !== "before", "after")
+          assert.notMatch(text, /amk_[0-9A-Za-z]{13}/, "the key itself is in the log")
+        }
+      })
+    )
+  }
+
+  for (const [operationId, { reason, request }] of Object.entries(withoutEntry)) {
+    it.effect(`${operationId} leaves no entry: ${reason}`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const operation = operations.find((one) => one.operationId === operationId) ?? assert.fail(operationId)
+        const { answer, traceId } = yield* callTraced(service, operation, yield* request(service))
+        assertSucceeded(operation, answer)
+        assert.isEmpty(yield* entriesOf(service, traceId))
+      })
+    )
+  }
+
+  for (const operation of changing) {
+    const { operationId } = operation
+    const prepare = (service: Service) => withoutEntry[operationId]?.request(service) ?? rowOf(operation)(service)
+
+    it.effect(`${operationId} refuses a key without its capability, and records that`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const needed = operation["x-required-capability"] ?? assert.fail("asks for no capability")
+        const others = resources.flatMap(capabilitiesOf).filter((capability) => capability !== needed)
+        const { id, key } = yield* makeKey(service, others)
+        const { answer, traceId } = yield* callTraced(service, operation, yield* prepare(service), key)
+        assertProblem(answer, 403, "forbidden")
+        assert.deepStrictEqual(answer.body.missing, [needed])
+        const entries = yield* entriesOf(service, traceId)
+        assert.strictEqual(entries.length, 1)
+        assert.deepInclude(entries[0], {
+          actionType: "AccessForbidden",
+          entityType: "Operation",
+          entityId: operationId,
+          userId: `api-key:${id}`,
+          actorType: "api-key",
+          outcome: "denied",
+          traceId
+        })
+      })
+    )
+
+    it.effect(`${operationId} refuses a caller without a key, and changes nothing`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { answer, traceId } = yield* callTraced(service, operation, yield* prepare(service), null)
+        assertProblem(answer, 401, "unauthenticated")
+        assert.isEmpty(yield* entriesOf(service, traceId))
+      })
+    )
+  }
+
+  for (const operation of changing.filter(({ method }) => method === "PATCH")) {
+    it.effect(`${operation.operationId} leaves no entry when it changes nothing`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { parameters } = yield* rowOf(operation)(service)
+        const before = yield* service.call("GET", pathOf(operation, parameters))
+        for (const body of [{}, before.body]) {
+          const { answer, traceId } = yield* callTraced(service, operation, { parameters: parameters ?? {}, body })
+          assert.strictEqual(answer.status, 200, answer.text)
+          assert.deepStrictEqual(answer.body, before.body)
+          assert.isEmpty(yield* entriesOf(service, traceId))
+        }
+      })
+    )
+  }
+})

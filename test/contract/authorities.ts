@@ -1,0 +1,111 @@
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { type TestService } from "../support/service.ts"
+
+type Service = TestService["Service"]
+
+/** What the caller of an attempt may do itself: enough to call the operations, not enough to give `beyond`. */
+export const held = ["api-keys:read", "api-keys:write", "roles:read", "roles:write", "dashboard:read"] as const
+
+/** An authority that nobody with `held` alone can give. */
+export const beyond = ["dashboard:read", "trial-users:write", "sessions:*"] as const
+
+/** Those of `beyond` that `held` does not cover. */
+export const lacking = ["trial-users:write", "sessions:*"] as const
+
+/** A request that makes or changes an authority which has `beyond` before or after it. */
+export interface Attempt {
+  readonly operationId: string
+  readonly about: string
+  prepare(service: Service): Effect.Effect<{
+    readonly parameters?: Readonly<Record<string, string | number>>
+    readonly body?: unknown
+  }>
+}
+
+/** The capabilities whose operations make or change authorities. */
+export const authorityCapabilities = [
+  "api-keys:write",
+  "roles:write",
+  "accounts:write",
+  "agents:write",
+  "synthetic-principals:write"
+]
+
+/** Where to see that nothing changed. */
+export const watched = ["/api/api-keys?limit=200", "/api/roles"]
+
+const makeKey = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
+  const answer = yield* service.call("POST", "/api/api-keys", { body: { name: "an authority", scopes } })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return { id: answer.body.id as string }
+})
+
+const managerId = Effect.fnUntraced(function* (service: Service) {
+  const { body } = yield* service.call("GET", "/api/applications?limit=200")
+  const applications: ReadonlyArray<{ readonly id: number; readonly slug: string }> = body.items
+  const manager = applications.find(({ slug }) => slug === "application-manager")
+  return manager?.id ?? assert.fail("there is no application application-manager")
+})
+
+let made = 0
+const roleBody = Effect.fnUntraced(function* (service: Service, capabilities: ReadonlyArray<string>) {
+  return { name: `Role ${(made += 1)}`, applicationId: yield* managerId(service), capabilities }
+})
+
+const makeRole = Effect.fnUntraced(function* (service: Service, capabilities: ReadonlyArray<string>) {
+  const answer = yield* service.call("POST", "/api/roles", { body: yield* roleBody(service, capabilities) })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return { id: answer.body.id as number }
+})
+
+const on = (parameters: { readonly id: string | number }, body?: unknown) =>
+  body === undefined ? { parameters } : { parameters, body }
+
+export const attempts: ReadonlyArray<Attempt> = [
+  {
+    operationId: "apiKeys.create",
+    about: "a key with more",
+    prepare: () => Effect.succeed({ body: { name: "more", scopes: beyond } })
+  },
+  {
+    operationId: "apiKeys.update",
+    about: "a key that had more",
+    prepare: (service) => Effect.map(makeKey(service, beyond), (key) => on(key, { scopes: ["dashboard:read"] }))
+  },
+  {
+    operationId: "apiKeys.update",
+    about: "a key that would get more",
+    prepare: (service) => Effect.map(makeKey(service, ["dashboard:read"]), (key) => on(key, { scopes: beyond }))
+  },
+  {
+    operationId: "apiKeys.rotate",
+    about: "a key with more",
+    prepare: (service) => Effect.map(makeKey(service, beyond), (key) => on(key, { graceSeconds: 60 }))
+  },
+  {
+    operationId: "apiKeys.revoke",
+    about: "a key with more",
+    prepare: (service) => Effect.map(makeKey(service, beyond), (key) => on(key))
+  },
+  {
+    operationId: "roles.create",
+    about: "a role with more",
+    prepare: (service) => Effect.map(roleBody(service, beyond), (body) => ({ body }))
+  },
+  {
+    operationId: "roles.update",
+    about: "a role that had more",
+    prepare: (service) => Effect.map(makeRole(service, beyond), (role) => on(role, { capabilities: [] }))
+  },
+  {
+    operationId: "roles.update",
+    about: "a role that would get more",
+    prepare: (service) => Effect.map(makeRole(service, []), (role) => on(role, { capabilities: beyond }))
+  },
+  {
+    operationId: "roles.delete",
+    about: "a role with more",
+    prepare: (service) => Effect.map(makeRole(service, beyond), (role) => on(role))
+  }
+]

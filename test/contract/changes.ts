@@ -1,0 +1,145 @@
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { type Answer, type TestService } from "../support/service.ts"
+
+type Service = TestService["Service"]
+
+/** An entry that a change must leave, as far as the change decides it. */
+export interface ExpectedEntry {
+  readonly actionType: string
+  readonly entityType: string
+  readonly entityId: string
+  /** Which sides of the thing the entry keeps. */
+  readonly kept: "before" | "after" | "both"
+}
+
+/** A request that changes something for sure, and what the audit log must say of it. */
+export interface Change {
+  readonly parameters?: Readonly<Record<string, string | number>>
+  readonly body?: unknown
+  entries(answer: Answer): ReadonlyArray<ExpectedEntry>
+}
+
+let made = 0
+const unique = (): string => `${(made += 1)}`
+
+const make = Effect.fnUntraced(function* (service: Service, path: string, body: unknown) {
+  const answer = yield* service.call("POST", path, { body })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return answer.body as { readonly id: string & number }
+})
+
+const newTrialUser = () => ({ firstName: "Ada", lastName: "Lovelace", email: `ada${unique()}@example.com` })
+const newApplication = () => ({ name: `Application ${unique()}` })
+const newTenant = () => ({ name: `Tenant ${unique()}` })
+const newApiKey = () => ({ name: "a key", scopes: ["dashboard:read"] })
+const newRole = (applicationId: number) => ({
+  name: `Role ${unique()}`,
+  applicationId,
+  capabilities: ["billing:read"]
+})
+
+const makeTrialUser = (service: Service) => make(service, "/api/trial-users", newTrialUser())
+const makeApplication = (service: Service) => make(service, "/api/applications", newApplication())
+const makeTenant = (service: Service) => make(service, "/api/tenants", newTenant())
+const makeApiKey = (service: Service) => make(service, "/api/api-keys", newApiKey())
+const makeSession = Effect.fnUntraced(function* (service: Service) {
+  const { id: trialUserId } = yield* makeTrialUser(service)
+  return yield* make(service, "/api/sessions", { trialUserId, ipAddress: "203.0.113.7" })
+})
+const makeRole = Effect.fnUntraced(function* (service: Service) {
+  return yield* make(service, "/api/roles", newRole((yield* makeApplication(service)).id))
+})
+
+const entry = (
+  entityType: string,
+  actionType: string,
+  id: string | number,
+  kept: ExpectedEntry["kept"]
+): ExpectedEntry => ({ actionType, entityType, entityId: String(id), kept })
+
+/** Makes a thing by `body`, which one entry records with the new id. */
+const creates = (entityType: string, actionType: string, body: unknown): Change => ({
+  body,
+  entries: ({ body: created }) => [entry(entityType, actionType, created.id, "after")]
+})
+
+/** Changes the thing `id`, which one entry records. */
+const changes = (
+  entityType: string,
+  actionType: string,
+  id: string | number,
+  kept: ExpectedEntry["kept"],
+  body?: unknown
+): Change => ({
+  parameters: { id },
+  ...(body === undefined ? {} : { body }),
+  entries: () => [entry(entityType, actionType, id, kept)]
+})
+
+/** How to call every operation that changes something, by its operationId. */
+export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
+  "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
+  "trialUsers.update": (service) =>
+    Effect.map(makeTrialUser(service), ({ id }) =>
+      changes("TrialUser", "UserUpdated", id, "both", { firstName: "Augusta" })
+    ),
+  "trialUsers.delete": Effect.fnUntraced(function* (service) {
+    const { id } = yield* makeTrialUser(service)
+    const session = yield* make(service, "/api/sessions", { trialUserId: id, ipAddress: "203.0.113.7" })
+    return {
+      parameters: { id },
+      entries: () => [
+        entry("TrialUser", "UserDeleted", id, "before"),
+        entry("Session", "SessionEnded", session.id, "both")
+      ]
+    }
+  }),
+  "sessions.create": (service) =>
+    Effect.map(makeTrialUser(service), ({ id }) =>
+      creates("Session", "SessionStarted", { trialUserId: id, ipAddress: "203.0.113.7" })
+    ),
+  "sessions.end": (service) =>
+    Effect.map(makeSession(service), ({ id }) => changes("Session", "SessionEnded", id, "both")),
+  "applications.create": () => Effect.succeed(creates("Application", "ApplicationCreated", newApplication())),
+  "applications.update": (service) =>
+    Effect.map(makeApplication(service), ({ id }) =>
+      changes("Application", "ApplicationUpdated", id, "both", { status: "suspended" })
+    ),
+  "applications.delete": (service) =>
+    Effect.map(makeApplication(service), ({ id }) => changes("Application", "ApplicationDeleted", id, "before")),
+  "roles.create": (service) =>
+    Effect.map(makeApplication(service), ({ id }) => creates("Role", "RoleCreated", newRole(id))),
+  "roles.update": (service) =>
+    Effect.map(makeRole(service), ({ id }) => changes("Role", "RoleUpdated", id, "both", { capabilities: [] })),
+  "roles.delete": (service) => Effect.map(makeRole(service), ({ id }) => changes("Role", "RoleDeleted", id, "before")),
+  "tenants.create": () => Effect.succeed(creates("Tenant", "TenantCreated", newTenant())),
+  "tenants.update": (service) =>
+    Effect.map(makeTenant(service), ({ id }) =>
+      changes("Tenant", "TenantUpdated", id, "both", { status: "suspended" })
+    ),
+  "apiKeys.create": () => Effect.succeed(creates("ApiKey", "ApiKeyCreated", newApiKey())),
+  "apiKeys.update": (service) =>
+    Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyUpdated", id, "both", { name: "renamed" })),
+  "apiKeys.rotate": (service) =>
+    Effect.map(makeApiKey(service), ({ id }) => ({
+      parameters: { id },
+      body: { graceSeconds: 0 },
+      entries: ({ body }) => [entry("ApiKey", "ApiKeyRotated", body.id, "both")]
+    })),
+  "apiKeys.revoke": (service) =>
+    Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyRevoked", id, "both"))
+}
+
+/** What changes something and leaves no entry, each with the reason; how it succeeds all the same. */
+export const withoutEntry: Readonly<
+  Record<
+    string,
+    { readonly reason: string; request(service: Service): Effect.Effect<Pick<Change, "parameters" | "body">> }
+  >
+> = {
+  "sessions.touch": {
+    reason: "session activity is frequent and its own record is lastActivityAt",
+    request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))
+  }
+}

@@ -1,0 +1,188 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Scope } from "effect"
+import * as fs from "node:fs/promises"
+import { sendSignal } from "../../src/platform/embedded-postgres-program.ts"
+import * as EmbeddedPostgres from "../../src/platform/embedded-postgres.ts"
+import { migrate } from "../../src/platform/migrations.ts"
+import { makeKey } from "../support/authority.ts"
+import { type TestDatabase } from "../support/database.ts"
+import { isLinux, makeDirectory, postmasterPid, start } from "../support/embedded-postgres.ts"
+import { assertProblem } from "../support/problem.ts"
+import { type Answer, startService, type TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually, untilBlocked } from "../support/waiting.ts"
+
+const childrenOf = (parent: number) =>
+  Effect.promise(async () => {
+    const names = (await fs.readdir("/proc")).filter((name) => /^\d+$/u.test(name))
+    const stats = await Promise.all(names.map((name) => fs.readFile(`/proc/${name}/stat`, "utf8").catch(() => "")))
+    // After the name in parentheses come the state and the parent.
+    return names.map(Number).filter((_, at) => Number(stats[at]?.split(") ").at(-1)?.split(" ")[1]) === parent)
+  })
+
+/** A database server that may go away and come back at the same place. */
+const makeServer = Effect.gen(function* () {
+  const directory = yield* makeDirectory()
+  let scope = yield* Scope.make()
+  yield* Effect.addFinalizer(() => Effect.suspend(() => Scope.close(scope, Exit.void)))
+  // A server that is killed keeps what it has written, as long as it has: commits wait for that here.
+  const begin = Effect.suspend(() => Scope.provide(start(directory, { fsync: "off" }), scope))
+  const end = Effect.suspend(() => Scope.close(scope, Exit.void))
+  const database: TestDatabase = yield* Effect.map(begin, (server) => ({
+    ...EmbeddedPostgres.connection(server),
+    host: server.host,
+    port: server.port,
+    username: server.username,
+    password: server.password,
+    database: "postgres"
+  }))
+  yield* migrate(database)
+  const signalAll = (signal: NodeJS.Signals) =>
+    Effect.gen(function* () {
+      const pid = yield* postmasterPid(directory)
+      for (const one of [pid, ...(yield* childrenOf(pid))]) sendSignal(one, signal)
+    })
+  return {
+    database,
+    stop: end,
+    crash: Effect.flatMap(postmasterPid(directory), (pid) => Effect.sync(() => sendSignal(pid, "SIGKILL"))).pipe(
+      Effect.andThen(end)
+    ),
+    /** Stops every process of the server where it stands: it takes connections and says nothing. */
+    freeze: Effect.acquireRelease(signalAll("SIGSTOP"), () => signalAll("SIGCONT")),
+    startAgain: Effect.suspend(() => {
+      scope = Scope.makeUnsafe()
+      return begin
+    })
+  }
+})
+
+const assertAway = (answer: Answer) => {
+  assertProblem(answer, 503, "overloaded")
+  assert.match(answer.headers.get("retry-after") ?? "", /^[1-9]\d*$/u)
+}
+
+const checksOf = (answer: Answer): Readonly<Record<string, boolean>> =>
+  Object.fromEntries(
+    answer.body.checks.map((check: { readonly name: string; readonly ready: boolean }) => [check.name, check.ready])
+  )
+
+const listeners = (database: TestDatabase) =>
+  asSuperuser(database, (sql) =>
+    Effect.map(
+      sql<{ readonly count: number }>`
+        SELECT count(*)::integer AS count FROM pg_stat_activity
+        WHERE application_name = 'application-manager' AND query LIKE 'LISTEN %authority_changed%'`,
+      ([row]) => row?.count ?? 0
+    )
+  )
+
+const ipAddress = "203.0.113.7"
+
+/** What a service answers while its database is away, whoever asks for whatever. */
+const assertAllAway = Effect.fnUntraced(function* (service: TestService["Service"], key: string) {
+  const person = { firstName: "Grace", lastName: "Hopper", email: "grace@example.com" }
+  assertAway(yield* service.call("GET", "/api/trial-users"))
+  assertAway(yield* service.call("GET", "/api/trial-users", { key }))
+  assertAway(yield* service.call("POST", "/api/trial-users", { body: person }))
+  assertAway(yield* service.call("POST", "/api/trial-users", { body: person, headers: { "idempotency-key": "away" } }))
+  assertAway(yield* service.call("DELETE", "/api/trial-users/1"))
+  assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
+  const ready = yield* service.call("GET", "/health/ready")
+  assertProblem(ready, 503, "not-ready")
+  assert.isNotNull(ready.headers.get("retry-after"))
+  assert.deepInclude(checksOf(ready), { database: false, migrations: false, draining: true })
+  assertProblem(yield* service.call("GET", "/nothing"), 404, "route-not-found")
+  assertProblem(yield* service.call("GET", "/api/trial-users", { key: null }), 401, "unauthenticated")
+  assertProblem(yield* service.call("POST", "/api/trial-users", { body: {} }), 400, "validation-failed")
+})
+
+describe("a database that goes away and comes back", () => {
+  for (const how of ["stop", "crash"] as const) {
+    it.live(
+      how,
+      () =>
+        Effect.gen(function* () {
+          const server = yield* makeServer
+          const service = yield* startService(server.database, { Database__MaxConnections: "4" })
+          const replica = yield* startService(server.database)
+          const { body: user } = yield* service.call("POST", "/api/trial-users", {
+            body: { firstName: "Ada", lastName: "Lovelace", email: "ada@example.com" }
+          })
+          const key = yield* makeKey(service, ["trial-users:*", "sessions:*"])
+          assert.strictEqual((yield* service.call("GET", "/api/trial-users", { key: key.key })).status, 200)
+          yield* eventually(listeners(server.database), (count) => count === 2)
+
+          for (const round of [1, 2]) {
+            const headers = { "idempotency-key": `round ${round}` }
+            const open = service.call("POST", "/api/sessions", { body: { trialUserId: user.id, ipAddress }, headers })
+            const waiting = yield* Deferred.make<Answer>()
+            // The test's own transaction goes down with the server.
+            yield* Effect.exit(
+              asSuperuser(server.database, (sql) =>
+                sql.withTransaction(
+                  Effect.gen(function* () {
+                    yield* sql`SELECT FROM trial_users WHERE id = ${user.id} FOR UPDATE`
+                    yield* Effect.forkDetach(Deferred.into(open, waiting), { startImmediately: true })
+                    yield* untilBlocked(sql)
+                    yield* server[how]
+                  })
+                )
+              )
+            )
+            assertAway(yield* Deferred.await(waiting))
+            yield* assertAllAway(service, key.key)
+
+            yield* server.startAgain
+            for (const one of [service, replica]) {
+              const ready = yield* eventually(one.call("GET", "/health/ready"), ({ status }) => status === 200)
+              assert.deepInclude(checksOf(ready), { database: true, migrations: true })
+              assert.deepStrictEqual((yield* one.call("GET", `/api/trial-users/${user.id}`)).body, user)
+              assert.strictEqual((yield* one.call("GET", "/api/trial-users", { key: key.key })).status, 200)
+            }
+            const left = yield* service.call("GET", `/api/sessions?userId=${user.id}`)
+            assert.lengthOf(left.body, round - 1)
+            const session = yield* open
+            assert.strictEqual(session.status, 201, session.text)
+
+            // Every replica listens again, so what another one revokes is refused here.
+            yield* eventually(listeners(server.database), (count) => count === 2)
+            const other = yield* makeKey(service, ["sessions:read"])
+            assert.strictEqual((yield* service.call("GET", "/api/sessions", { key: other.key })).status, 200)
+            assert.strictEqual((yield* replica.call("DELETE", `/api/api-keys/${other.id}`)).status, 204)
+            yield* eventually(service.call("GET", "/api/sessions", { key: other.key }), ({ status }) => status === 401)
+          }
+        }).pipe(Effect.scoped),
+      120_000
+    )
+  }
+
+  it.live.runIf(isLinux)(
+    "freeze",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* makeServer
+        const service = yield* startService(server.database, {
+          Api__RequestTimeoutSeconds: "3",
+          Database__MaxConnections: "4"
+        })
+        assert.strictEqual((yield* service.call("GET", "/api/trial-users")).status, 200)
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            yield* server.freeze
+            const answers = yield* Effect.forEach(
+              Array.from({ length: 8 }),
+              () => service.call("GET", "/api/trial-users"),
+              { concurrency: "unbounded" }
+            )
+            for (const answer of answers) assertAway(answer)
+            assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
+            assertProblem(yield* service.call("GET", "/health/ready"), 503, "not-ready")
+          })
+        )
+        yield* eventually(service.call("GET", "/health/ready"), ({ status }) => status === 200)
+        assert.strictEqual((yield* service.call("GET", "/api/trial-users")).status, 200)
+      }).pipe(Effect.scoped),
+    120_000
+  )
+})

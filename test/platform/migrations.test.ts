@@ -1,0 +1,122 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import * as crypto from "node:crypto"
+import * as fs from "node:fs"
+import { inject } from "vitest"
+import { latestMigration, migrate } from "../../src/platform/migrations.ts"
+import { makeDatabase, onServer, type TestDatabase } from "../support/database.ts"
+import { asSuperuser } from "../support/statements.ts"
+
+/** A database with nothing in it. */
+const emptyDatabase = Effect.suspend(() => {
+  const server = inject("databaseServer")
+  const database = `test_${crypto.randomUUID().replaceAll("-", "")}`
+  const connection: TestDatabase = {
+    host: server.host,
+    port: server.port,
+    username: server.username,
+    password: Redacted.make(server.password),
+    database
+  }
+  return Effect.acquireRelease(
+    Effect.as(
+      onServer(server, (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE template0`),
+      connection
+    ),
+    () => Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
+  )
+})
+
+const files = fs.readdirSync(new URL("../../migrations", import.meta.url)).toSorted()
+
+const recorded = (database: TestDatabase) =>
+  asSuperuser(
+    database,
+    (sql) => sql<{ readonly migration_id: number; readonly name: string }>`
+      SELECT migration_id, name FROM effect_sql_migrations ORDER BY migration_id`
+  )
+
+it.live("any number of replicas migrate an empty database at once, and each migration is applied once", () =>
+  Effect.gen(function* () {
+    const database = yield* emptyDatabase
+    const applied = yield* Effect.all(
+      Array.from({ length: 5 }, () => migrate(database)),
+      { concurrency: "unbounded" }
+    )
+    const rows = yield* recorded(database)
+    assert.deepStrictEqual(
+      rows.map((row) => `${String(row.migration_id).padStart(4, "0")}_${row.name}.ts`),
+      files
+    )
+    assert.deepStrictEqual(
+      applied.map((list) => list.length).toSorted((a, b) => a - b),
+      [0, 0, 0, 0, files.length]
+    )
+  })
+)
+
+it.live("migrating again applies nothing", () =>
+  Effect.gen(function* () {
+    const database = yield* makeDatabase
+    const before = yield* recorded(database)
+    assert.deepStrictEqual(yield* migrate(database), [])
+    assert.deepStrictEqual(yield* recorded(database), before)
+  })
+)
+
+it.live("a migration that fails leaves nothing behind, and the next start applies all", () =>
+  Effect.gen(function* () {
+    const database = yield* emptyDatabase
+    yield* asSuperuser(database, (sql) => sql`CREATE TABLE idempotency_keys (mine text)`)
+    const error = yield* Effect.flip(migrate(database))
+    assert.strictEqual(error._tag, "MigrationError")
+    assert.deepStrictEqual(yield* recorded(database), [])
+    yield* asSuperuser(database, (sql) => sql`DROP TABLE idempotency_keys`)
+    assert.strictEqual((yield* migrate(database)).length, files.length)
+  })
+)
+
+it.live("migrations are numbered without gaps, and the newest is known", () =>
+  Effect.gen(function* () {
+    const numbers = files.map((file) => Number(file.slice(0, 4)))
+    assert.deepStrictEqual(
+      numbers,
+      numbers.map((_, index) => index + 1)
+    )
+    assert.strictEqual(yield* latestMigration, files.length)
+  })
+)
+
+it.live("several databases on one server share the application's role", () =>
+  Effect.gen(function* () {
+    const databases = [yield* emptyDatabase, yield* emptyDatabase, yield* emptyDatabase]
+    const applied = yield* Effect.forEach(databases, migrate, { concurrency: "unbounded" })
+    assert.isTrue(applied.every((list) => list.length === files.length))
+  })
+)
+
+it.live("the default tenant exists from the first start", () =>
+  Effect.gen(function* () {
+    const tenants = yield* asSuperuser(yield* makeDatabase, (sql) => sql`SELECT slug, status FROM tenants`)
+    assert.deepStrictEqual(tenants, [{ slug: "default", status: "active" }])
+  })
+)
+
+it.live("new_id gives UUIDv7 that sort by time", () =>
+  Effect.gen(function* () {
+    const rows = yield* asSuperuser(
+      yield* makeDatabase,
+      (sql) => sql<{ readonly id: string; readonly millis: number }>`
+        SELECT new_id() AS id, (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS millis
+        FROM generate_series(1, 20000)`
+    )
+    assert.strictEqual(new Set(rows.map((row) => row.id)).size, rows.length)
+    const times = rows.map(({ id }) => Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16))
+    for (const [index, { id, millis }] of rows.entries()) {
+      assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+      assert.approximately(times[index] ?? 0, millis, 50)
+      assert.isAtLeast(times[index] ?? 0, times[index - 1] ?? 0)
+    }
+    assert.isAbove(times.at(-1) ?? 0, times[0] ?? 0)
+  })
+)
