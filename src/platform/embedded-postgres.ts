@@ -1,15 +1,15 @@
 import { type PgClient } from "@effect/sql-pg"
-import { Effect, type Redacted, Schedule, type Scope } from "effect"
+import { Deferred, Effect, type Redacted, Schedule, type Scope } from "effect"
 import * as path from "node:path"
-import { findBinaries } from "./embedded-postgres-binaries.ts"
-import { openCluster, username } from "./embedded-postgres-cluster.ts"
-import { type Endpoint, endpoints } from "./embedded-postgres-endpoint.ts"
-import { EmbeddedPostgresError } from "./embedded-postgres-error.ts"
-import { type Home, openHome } from "./embedded-postgres-home.ts"
-import { openServerLog } from "./embedded-postgres-log.ts"
-import { own } from "./embedded-postgres-owner.ts"
-import { endPredecessor } from "./embedded-postgres-predecessor.ts"
-import { launch } from "./embedded-postgres-server.ts"
+import { findBinaries } from "./embedded-postgres/binaries.ts"
+import { openCluster, username } from "./embedded-postgres/cluster.ts"
+import { type Endpoint, endpoints } from "./embedded-postgres/endpoint.ts"
+import { EmbeddedPostgresError } from "./embedded-postgres/error.ts"
+import { type Home, openHome } from "./embedded-postgres/home.ts"
+import { openServerLog } from "./embedded-postgres/log.ts"
+import { own } from "./embedded-postgres/owner.ts"
+import { endPredecessor } from "./embedded-postgres/predecessor.ts"
+import { launch, type Running } from "./embedded-postgres/server.ts"
 
 export { EmbeddedPostgresError }
 
@@ -56,7 +56,7 @@ export const start = Effect.fn("EmbeddedPostgres.start")(function* (options: {
   const { password, initialised } = yield* openCluster(home, binaries, settings.fsync !== "off")
   const log = yield* openServerLog(home.directory)
 
-  const endpoint = yield* listen(home, (endpoint) => launch({ home, binaries, endpoint, log, settings }))
+  const endpoint = yield* keepRunning(home, (endpoint) => launch({ home, binaries, endpoint, log, settings }))
   yield* Effect.logInfo("Embedded PostgreSQL started").pipe(
     Effect.annotateLogs({ directory: home.directory, ...(home.user && { user: home.user.name }) })
   )
@@ -70,20 +70,50 @@ export const start = Effect.fn("EmbeddedPostgres.start")(function* (options: {
   }
 })
 
+type LaunchAt = (endpoint: Endpoint) => Effect.Effect<Running, EmbeddedPostgresError, Scope.Scope>
+
+/** Runs the server until the scope closes: one that ends by itself is started again where it was. */
+const keepRunning = Effect.fnUntraced(function* (
+  home: Home,
+  launchAt: LaunchAt
+): Effect.fn.Return<Endpoint, EmbeddedPostgresError, Scope.Scope> {
+  const first = yield* Deferred.make<Endpoint, EmbeddedPostgresError>()
+  const again = (endpoint: Endpoint) =>
+    Effect.logError("The embedded PostgreSQL ended unexpectedly and is started again").pipe(
+      Effect.annotateLogs({ directory: home.directory }),
+      Effect.andThen(Effect.scoped(Effect.flatMap(launchAt(endpoint), ({ exited }) => exited))),
+      Effect.tapError((error) => Effect.logError(error.message)),
+      Effect.retry(Schedule.min([Schedule.exponential("200 millis"), Schedule.spaced("10 seconds")])),
+      Effect.forever
+    )
+  yield* Effect.scoped(
+    Effect.gen(function* () {
+      const { endpoint, exited } = yield* listen(home, launchAt)
+      yield* Deferred.succeed(first, endpoint)
+      yield* exited
+      return endpoint
+    })
+  ).pipe(
+    Effect.tapCause((cause) => Deferred.failCause(first, cause)),
+    Effect.flatMap(again),
+    Effect.forkScoped
+  )
+  return yield* Deferred.await(first)
+})
+
 const listen = Effect.fnUntraced(function* (
   home: Home,
-  launchAt: (endpoint: Endpoint) => Effect.Effect<void, EmbeddedPostgresError, Scope.Scope>
-): Effect.fn.Return<Endpoint, EmbeddedPostgresError, Scope.Scope> {
+  launchAt: LaunchAt
+): Effect.fn.Return<Running & { readonly endpoint: Endpoint }, EmbeddedPostgresError, Scope.Scope> {
   for (const candidate of endpoints(home)) {
     const endpoint = yield* candidate
     if (endpoint === undefined) continue
-    const refusal = yield* launchAt(endpoint).pipe(
+    const running = yield* launchAt(endpoint).pipe(
       // Processes of a server that was killed by force need a moment to notice it.
       Effect.retry({ while: isStillAttached, times: 100, schedule: Schedule.spaced("100 millis") }),
-      Effect.as(undefined),
-      Effect.catchIf(isRefusedEndpoint, Effect.succeed)
+      Effect.catchIf(isRefusedEndpoint, () => Effect.succeed(undefined))
     )
-    if (refusal === undefined) return endpoint
+    if (running !== undefined) return { ...running, endpoint }
     yield* Effect.logDebug("Embedded PostgreSQL could not listen").pipe(Effect.annotateLogs({ host: endpoint.host }))
   }
   return yield* new EmbeddedPostgresError({

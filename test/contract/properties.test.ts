@@ -71,7 +71,7 @@ const shownCase = ({ caller, request }: Case, answer: WireAnswer, faults: Readon
 const runCase = Effect.fnUntraced(function* (one: Case) {
   const { known, send } = yield* Contract
   const answer = yield* send(one.request).pipe(
-    Effect.mapError(({ message }) => new Error(`${message}: ${shownRequest(one.request)}`))
+    Effect.catch(({ message }) => Effect.die(new Error(`${message}: ${shownRequest(one.request)}`)))
   )
   const faults = faultsOfCase(one, answer)
   if (answer.status < 300 && answer.text !== "") known.learn(one.operation, JSON.parse(answer.text))

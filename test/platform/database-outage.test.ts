@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Scope } from "effect"
 import * as fs from "node:fs/promises"
-import { sendSignal } from "../../src/platform/embedded-postgres-program.ts"
+import { sendSignal } from "../../src/platform/embedded-postgres/program.ts"
 import * as EmbeddedPostgres from "../../src/platform/embedded-postgres.ts"
 import { migrate } from "../../src/platform/migrations.ts"
 import { makeKey } from "../support/authority.ts"

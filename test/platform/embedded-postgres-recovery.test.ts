@@ -1,9 +1,9 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Option } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { findProcess } from "../../src/platform/embedded-postgres-process.ts"
+import { findProcess } from "../../src/platform/embedded-postgres/process.ts"
 import {
   isRoot,
   isLinux,
@@ -127,6 +127,26 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("what a dead service l
       child.kill("SIGKILL")
       yield* ended(child)
       assert.deepStrictEqual(yield* query(yield* start(directory), "SELECT text FROM recovered"), [["committed"]])
+    })
+  )
+})
+
+layer(UsedDirectory.layer, { excludeTestServices: true })("a server that dies under its service", (it) => {
+  it.effect("is started again where it was, with all that was committed, and stopped with the service", () =>
+    Effect.gen(function* () {
+      const directory = yield* UsedDirectory
+      const first = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const server = yield* start(directory, {})
+          yield* query(server, "CREATE TABLE survived AS SELECT 'committed' AS text")
+          process.kill(yield* postmasterPid(directory), "SIGKILL")
+          const rows = Effect.option(query(server, "SELECT text FROM survived"))
+          assert.deepStrictEqual(yield* until(rows, Option.isSome), Option.some([["committed"]]))
+          return yield* postmasterPid(directory)
+        })
+      )
+      yield* untilGone(first)
+      assert.deepStrictEqual(yield* query(yield* start(directory), "SELECT text FROM survived"), [["committed"]])
     })
   )
 })

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { findProcess } from "../../src/platform/embedded-postgres-process.ts"
+import { findProcess } from "../../src/platform/embedded-postgres/process.ts"
 import * as EmbeddedPostgres from "../../src/platform/embedded-postgres.ts"
 
 export const isRoot = process.geteuid?.() === 0

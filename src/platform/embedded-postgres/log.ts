@@ -1,7 +1,7 @@
 import { Effect, type Scope } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { attemptSync, type EmbeddedPostgresError } from "./embedded-postgres-error.ts"
+import { attemptSync, type EmbeddedPostgresError } from "./error.ts"
 
 const limitBytes = 4 * 1024 * 1024
 

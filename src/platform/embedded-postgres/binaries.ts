@@ -4,8 +4,8 @@ import * as fs from "node:fs/promises"
 import { createRequire } from "node:module"
 import * as path from "node:path"
 import { pathToFileURL } from "node:url"
-import { attempt, EmbeddedPostgresError } from "./embedded-postgres-error.ts"
-import { type OperatingSystemUser, run } from "./embedded-postgres-program.ts"
+import { attempt, EmbeddedPostgresError } from "./error.ts"
+import { type OperatingSystemUser, run } from "./program.ts"
 
 /** Absolute paths of PostgreSQL's programs. */
 export interface Binaries {

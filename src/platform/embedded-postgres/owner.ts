@@ -2,8 +2,8 @@ import { Effect, Schedule, Schema, type Scope } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { attempt, attemptSync, EmbeddedPostgresError } from "./embedded-postgres-error.ts"
-import { isTaken } from "./embedded-postgres-process.ts"
+import { attempt, attemptSync, EmbeddedPostgresError } from "./error.ts"
+import { isTaken } from "./process.ts"
 
 /**
  * Takes the directory for this process until the scope closes; `owner.json` in it names the owner meanwhile.

@@ -1,6 +1,6 @@
 import { Effect, Option } from "effect"
 import * as fs from "node:fs/promises"
-import { run, sendSignal } from "./embedded-postgres-program.ts"
+import { run, sendSignal } from "./program.ts"
 
 /**
  * The command line of the process with that id; `undefined` when there is none, or only the exit code of one (a zombie).

@@ -3,8 +3,8 @@ import * as fs from "node:fs/promises"
 import * as net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
-import { attempt, type EmbeddedPostgresError } from "./embedded-postgres-error.ts"
-import { type Home, ifPresent } from "./embedded-postgres-home.ts"
+import { attempt, type EmbeddedPostgresError } from "./error.ts"
+import { type Home, ifPresent } from "./home.ts"
 
 /** Where a server listens: `host` is a directory with its Unix socket, or 127.0.0.1. */
 export interface Endpoint {

@@ -1,10 +1,10 @@
 import { Effect, Schedule } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { type Binaries } from "./embedded-postgres-binaries.ts"
-import { attempt, EmbeddedPostgresError } from "./embedded-postgres-error.ts"
-import { type Home, ifPresent } from "./embedded-postgres-home.ts"
-import { endPostmaster, findProcess, isTaken } from "./embedded-postgres-process.ts"
+import { type Binaries } from "./binaries.ts"
+import { attempt, EmbeddedPostgresError } from "./error.ts"
+import { type Home, ifPresent } from "./home.ts"
+import { endPostmaster, findProcess, isTaken } from "./process.ts"
 
 /**
  * Ends a server that outlived the process which started it, and removes a `postmaster.pid` whose number now belongs to

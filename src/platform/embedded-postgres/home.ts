@@ -2,8 +2,8 @@ import { Effect, Option } from "effect"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { attempt, EmbeddedPostgresError } from "./embedded-postgres-error.ts"
-import { mayEnter, type OperatingSystemUser, userNamed, userOwning } from "./embedded-postgres-program.ts"
+import { attempt, EmbeddedPostgresError } from "./error.ts"
+import { mayEnter, type OperatingSystemUser, userNamed, userOwning } from "./program.ts"
 
 /** Where a database lives and who serves it. */
 export interface Home {

@@ -1,13 +1,13 @@
 import { Deferred, Effect, Option, type Scope } from "effect"
 import { spawn } from "node:child_process"
 import * as path from "node:path"
-import { type Binaries } from "./embedded-postgres-binaries.ts"
-import { type Endpoint } from "./embedded-postgres-endpoint.ts"
-import { EmbeddedPostgresError } from "./embedded-postgres-error.ts"
-import { type Home } from "./embedded-postgres-home.ts"
-import { type ServerLog } from "./embedded-postgres-log.ts"
-import { endPostmaster } from "./embedded-postgres-process.ts"
-import { programOptions } from "./embedded-postgres-program.ts"
+import { type Binaries } from "./binaries.ts"
+import { type Endpoint } from "./endpoint.ts"
+import { EmbeddedPostgresError } from "./error.ts"
+import { type Home } from "./home.ts"
+import { type ServerLog } from "./log.ts"
+import { endPostmaster } from "./process.ts"
+import { programOptions } from "./program.ts"
 
 const settingsAt = (endpoint: Endpoint): Record<string, string> => ({
   ...(endpoint.host.startsWith("/")
@@ -27,6 +27,11 @@ const settingsAt = (endpoint: Endpoint): Record<string, string> => ({
   log_error_verbosity: "terse"
 })
 
+/** A server that accepts connections; `exited` waits for its end, whatever ends it. */
+export interface Running {
+  readonly exited: Effect.Effect<void>
+}
+
 /**
  * Starts the server and waits until it accepts connections; closing the scope shuts it down and waits for its end.
  * Fails with the server's own words when it does not come up.
@@ -37,7 +42,7 @@ export const launch = Effect.fnUntraced(function* (options: {
   readonly endpoint: Endpoint
   readonly log: ServerLog
   readonly settings: Record<string, string>
-}): Effect.fn.Return<void, EmbeddedPostgresError, Scope.Scope> {
+}): Effect.fn.Return<Running, EmbeddedPostgresError, Scope.Scope> {
   const server = yield* Effect.acquireRelease(spawnServer(options), (server) =>
     Effect.gen(function* () {
       const pid = server.runningPid()
@@ -55,11 +60,7 @@ export const launch = Effect.fnUntraced(function* (options: {
       message: `PostgreSQL did not start in ${options.home.directory}: ${server.lastWords()}`
     })
   }
-  yield* server.exited.pipe(
-    Effect.andThen(Effect.logError("Embedded PostgreSQL ended unexpectedly")),
-    Effect.annotateLogs({ directory: options.home.directory, log: options.log.file }),
-    Effect.forkScoped
-  )
+  return { exited: server.exited }
 })
 
 const readyMessage = "database system is ready to accept connections"
