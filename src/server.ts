@@ -23,6 +23,7 @@ import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
+import { lean } from "./platform/lean-context.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
@@ -40,15 +41,17 @@ import { Tenants } from "./tenants/service.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
-const Handlers = Layer.mergeAll(
-  HealthHandlers,
-  ApplicationsHandlers,
-  TrialUsersHandlers,
-  SessionsHandlers,
-  RolesHandlers,
-  TenantsHandlers,
-  ApiKeysHandlers,
-  AuditHandlers
+const Handlers = lean(
+  Layer.mergeAll(
+    HealthHandlers,
+    ApplicationsHandlers,
+    TrialUsersHandlers,
+    SessionsHandlers,
+    RolesHandlers,
+    TenantsHandlers,
+    ApiKeysHandlers,
+    AuditHandlers
+  )
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
