@@ -23,7 +23,7 @@ import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
-import { lean } from "./platform/lean-context.ts"
+import { lean, LeanServerLayer } from "./platform/lean-context.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
@@ -120,5 +120,6 @@ export const ServerLayer = Served.pipe(
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(Requests, BodyLimit)),
   Layer.provideMerge(Shutdown.layer),
+  Layer.provideMerge(LeanServerLayer),
   Layer.provideMerge(Listener)
 )
