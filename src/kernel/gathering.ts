@@ -1,4 +1,4 @@
-import { Cause, Deferred, Effect, FiberSet } from "effect"
+import { type Cause, Deferred, Effect, FiberSet } from "effect"
 
 /**
  * Serves many callers with few round trips: an item is taken at once when nothing is under way; what comes meanwhile
