@@ -27,7 +27,7 @@ export const benchHttp = async (): Promise<void> => {
       health: { url: service.url, paths: ["/health"] },
       read: { url: service.url, paths: ids.map((id) => `/api/trial-users/${id}`) }
     }
-    for (const { paths, url } of Object.values(targets)) await rate(url, paths, 3)
+    for (const { paths, url } of Object.values(targets)) await rate(url, paths, 5)
     const measured: Record<keyof typeof targets, Array<number>> = { fastify: [], health: [], read: [] }
     for (let round = 0; round < rounds; round++) {
       for (const name of ["fastify", "health", "read"] as const)
