@@ -89,20 +89,20 @@ const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
 const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>
   cause.reasons.some((reason) => reason._tag === "Interrupt" && reason.annotations.has(HttpServerError.ClientAbort.key))
 
-const safeHeaders = {
-  "x-content-type-options": "nosniff",
-  "referrer-policy": "no-referrer",
-  "cache-control": "no-store"
-} as const
-
+// Only what is missing is added, because each header is copied several times on its way out.
 const withHeaders = (response: Response, info: RequestInfo): Response => {
-  const headers: Record<string, string> = { ...safeHeaders, "x-request-id": info.requestId }
+  const headers: Record<string, string> = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-request-id": info.requestId
+  }
+  if (response.headers["cache-control"] === undefined) headers["cache-control"] = "no-store"
   const limit = info.rateLimit
   if (limit !== undefined) {
     headers["ratelimit-policy"] = `"principal";q=${limit.limit};w=60`
     headers.ratelimit = `"principal";r=${limit.remaining};t=${limit.resetSeconds}`
   }
-  return HttpServerResponse.setHeaders(response, { ...headers, ...response.headers })
+  return HttpServerResponse.setHeaders(response, headers)
 }
 
 const wellFormedRequestId = /^[A-Za-z0-9._-]{1,128}$/
