@@ -20,6 +20,7 @@ import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
+import { DigestLayer } from "./platform/digest.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
@@ -71,7 +72,7 @@ const Services = Layer.mergeAll(HealthChecks.layer, Sessions.layer, Roles.layer,
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, NodeCrypto.layerDigest))
+  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer))
 )
 
 const BodyLimit = Layer.effect(
