@@ -117,10 +117,11 @@ const Served = Layer.unwrap(
 
 /** The whole service on its database and its listener; `Settings` and `Database` come from outside. */
 export const ServerLayer = Served.pipe(
+  // Listens last, when everything that answers is there, and stops first.
+  Layer.provideMerge(LeanServerLayer),
+  Layer.provideMerge(Listener),
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(Requests, BodyLimit)),
-  Layer.provideMerge(Shutdown.layer),
-  Layer.provideMerge(LeanServerLayer),
-  Layer.provideMerge(Listener)
+  Layer.provideMerge(Shutdown.layer)
 )
