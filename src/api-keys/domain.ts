@@ -126,6 +126,18 @@ export class ApiKeyNotFound extends Problem<ApiKeyNotFound>()("ApiKeyNotFound", 
   meaning: "No API key that the caller may see has this id."
 }) {}
 
+export class ApiKeyRotated extends Problem<ApiKeyRotated>()("ApiKeyRotated", {
+  slug: "api-key-rotated",
+  status: 409,
+  meaning: "Another key took this one's place; it can only be revoked before its grace ends."
+}) {}
+
+export class ExpiresInThePast extends Problem<ExpiresInThePast>()("ExpiresInThePast", {
+  slug: "expires-in-the-past",
+  status: 400,
+  meaning: "A key cannot be made with an `expiresAt` that is over."
+}) {}
+
 export class ApiKeyInactive extends Problem<ApiKeyInactive>()("ApiKeyInactive", {
   slug: "api-key-inactive",
   status: 409,
