@@ -11,6 +11,7 @@ import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
 import { AuditHandlers } from "./audit/handlers.ts"
+import { AuditChainer } from "./audit/chainer.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
@@ -65,7 +66,7 @@ const RateLimitStore = Layer.unwrap(
 
 const Services = Layer.mergeAll(HealthChecks.layer, Sessions.layer, Roles.layer, Tenants.layer, ApiKeys.layer).pipe(
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer)),
+  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, AuditChainer.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
   Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, NodeCrypto.layerDigest))

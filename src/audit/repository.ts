@@ -36,7 +36,8 @@ export class AuditRepository extends Context.Service<
       const sql = yield* SqlClient.SqlClient
 
       const columns = sql.literal(
-        "id, NULL::integer AS sequence, occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, " +
+        "id, (SELECT l.sequence::double precision FROM audit_links l WHERE l.entry_id = audit_entries.id " +
+          "AND l.occurred_at = audit_entries.occurred_at) AS sequence, occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, " +
           "application_id, outcome, reason, count, ip_address, user_agent, trace_id"
       )
       const selectOne = SqlSchema.findOneOption({
@@ -54,9 +55,11 @@ export class AuditRepository extends Context.Service<
                 Effect.asVoid(
                   sql`
                     INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type,
-                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes)
+                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes,
+                      transaction_id)
                     SELECT occurred_at, action_type, entity_type, entity_id, user_id, actor_type,
-                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes
+                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes,
+                      pg_current_xact_id()
                     FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(
                       occurred_at timestamptz, action_type text, entity_type text, entity_id text, user_id text,
                       actor_type text, tenant_id uuid, application_id integer, outcome text, reason text, count integer,
@@ -89,7 +92,11 @@ export class AuditRepository extends Context.Service<
         }),
         find: Effect.fn("AuditRepository.find")((id) => Effect.orDie(selectOne(id))),
         makePartitions: Effect.fn("AuditRepository.makePartitions")((months) =>
-          Effect.orDie(Effect.asVoid(sql`SELECT audit_make_partitions(now(), ${months})`))
+          Effect.orDie(
+            Effect.asVoid(
+              sql`SELECT audit_make_partitions(now(), ${months}), audit_make_link_partitions(now(), ${months})`
+            )
+          )
         )
       })
     })
