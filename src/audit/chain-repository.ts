@@ -1,6 +1,55 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
 
+/**
+ * The members that a link covers beside `sequence`, in canonical order, each with the SQL that reads it of a row `e`. Text and
+ * integers are read as they are; times have their microseconds, and no setting of the session changes them.
+ */
+const members = [
+  ["actionType", "e.action_type"],
+  ["actorType", "e.actor_type"],
+  ["applicationId", "e.application_id"],
+  ["changes", "e.changes::text"],
+  ["count", "e.count"],
+  ["entityId", "e.entity_id"],
+  ["entityType", "e.entity_type"],
+  ["id", "e.id"],
+  ["ipAddress", "e.ip_address"],
+  [
+    "occurredAt",
+    `to_char(e.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+      || CASE WHEN e.occurred_at < '0001-01-01Z' THEN ' BC' ELSE '' END`
+  ],
+  ["outcome", "e.outcome"],
+  ["reason", "e.reason"],
+  ["tenantId", "e.tenant_id"],
+  ["traceId", "e.trace_id"],
+  ["userAgent", "e.user_agent"],
+  ["userId", "e.user_id"]
+] as const
+
+type MemberName = (typeof members)[number][0]
+
+/** The names of the columns of {@link storedColumns}, in their order. */
+export const storedMembers: ReadonlyArray<MemberName> = members.map(([name]) => name)
+
+/** The select list of a stored entry `e`. */
+export const storedColumns = members.map(([, column]) => column).join(", ")
+
+/** The columns of {@link storedColumns} as the driver reads them. */
+export type StoredEntry = ReadonlyArray<unknown>
+
+const idIndex = storedMembers.indexOf("id")
+
+/** The id of a stored entry; undefined when there is no entry. */
+export const idOf = (entry: StoredEntry): string | undefined => {
+  const id = entry[idIndex]
+  return typeof id === "string" ? id : undefined
+}
+
+/** The entry as it would be under another id. */
+export const withId = (entry: StoredEntry, id: string): StoredEntry => entry.with(idIndex, id)
+
 const Snapshot = Schema.String
 const Hash = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{64}$/u)))
 
@@ -17,21 +66,22 @@ export const ChainState = Schema.Struct({
 })
 export type ChainState = typeof ChainState.Type
 
+/** A chain in the midst of a pass. */
+export type Passing = ChainState & { readonly pass: string }
+
 /** Where a pass starts. */
 export const passStart = {
   passedTransaction: "0",
   passedEntry: "00000000-0000-0000-0000-000000000000"
 } as const
 
-/** An entry that waits for its link. */
-export const Candidate = Schema.Struct({
-  id: Schema.String,
-  place: Schema.String,
-  transaction: Schema.String,
-  members: Schema.String,
-  changes: Schema.NullOr(Schema.String)
-})
-export type Candidate = typeof Candidate.Type
+/** An entry that waits for its link; `place` is its time in the text of the session that read it. */
+export interface Candidate {
+  readonly id: string
+  readonly place: string
+  readonly transaction: string
+  readonly entry: StoredEntry
+}
 
 /** A link as it is stored; `place` is the entry's time in the text of the session that read it. */
 export interface Link {
@@ -41,16 +91,6 @@ export interface Link {
   readonly previous_hash: string
   readonly hash: string
 }
-
-/** The columns `members` and `changes` of a stored entry `e`; no setting of the session changes them. */
-export const storedEntryColumns = `
-  (SELECT row_to_json(c)::text FROM (SELECT
-    e.action_type AS "actionType", e.actor_type AS "actorType", e.application_id AS "applicationId", e.count,
-    e.entity_id AS "entityId", e.entity_type AS "entityType", e.id, e.ip_address AS "ipAddress",
-    to_char(e.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-      || CASE WHEN e.occurred_at < '0001-01-01Z' THEN ' BC' ELSE '' END AS "occurredAt",
-    e.outcome, e.reason, e.tenant_id AS "tenantId", e.trace_id AS "traceId", e.user_agent AS "userAgent",
-    e.user_id AS "userId") c) AS members, e.changes::text AS changes`
 
 type Asked<A> = Effect.Effect<A, SqlError.SqlError | Schema.SchemaError>
 
@@ -64,7 +104,7 @@ export class ChainRepository extends Context.Service<
     /** A snapshot of now when some entry visible in it may have no link yet; none when there is nothing to do. */
     look(state: ChainState): Asked<Option.Option<string>>
     /** The entries that `pass` sees and `linked` does not, behind the last that was passed, in the order of the chain. */
-    candidates(state: ChainState & { readonly pass: string }, limit: number): Asked<ReadonlyArray<Candidate>>
+    candidates(state: Passing, limit: number): Asked<ReadonlyArray<Candidate>>
     /** Stores links and moves the head from `before` to `after`; false when the head was not there any more. */
     store(before: ChainState, after: ChainState, links: ReadonlyArray<Link>): Asked<boolean>
   }
@@ -73,7 +113,7 @@ export class ChainRepository extends Context.Service<
     ChainRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const columns = sql.literal(storedEntryColumns)
+      const columns = sql.literal(storedColumns)
 
       const lead = SqlSchema.findOne({
         Request: Schema.Void,
@@ -101,32 +141,21 @@ export class ChainRepository extends Context.Service<
             OR EXISTS (SELECT FROM audit_entries
               WHERE transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot)))) AS waits`
       })
-      const Place = Schema.Struct({
-        linked: Snapshot,
-        pass: Snapshot,
-        passedTransaction: Schema.String,
-        passedEntry: Schema.String,
-        limit: Schema.Int
-      })
-      const candidates = SqlSchema.findAll({
-        Request: Place,
-        Result: Candidate,
-        execute: ({ limit, linked, pass, passedEntry, passedTransaction }) => {
-          const behind = sql`
-            (e.transaction_id, e.id) > (${passedTransaction}::xid8, ${passedEntry}::uuid)
-            AND pg_visible_in_snapshot(e.transaction_id, ${pass}::pg_snapshot)
-            AND NOT EXISTS (SELECT FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at)
-            ORDER BY e.transaction_id, e.id LIMIT ${limit}`
-          return sql`
-            SELECT e.id, e.occurred_at::text AS place, e.transaction_id::text AS transaction, ${columns} FROM (
-              (SELECT * FROM audit_entries e
-                WHERE e.transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot))) AND ${behind})
-              UNION ALL
-              (SELECT * FROM audit_entries e
-                WHERE e.transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot) AND ${behind})
-            ) e ORDER BY e.transaction_id, e.id LIMIT ${limit}`
-        }
-      })
+      const candidates = ({ linked, pass, passedEntry, passedTransaction }: Passing, limit: number) => {
+        const behind = sql`
+          (e.transaction_id, e.id) > (${passedTransaction}::xid8, ${passedEntry}::uuid)
+          AND pg_visible_in_snapshot(e.transaction_id, ${pass}::pg_snapshot)
+          AND NOT EXISTS (SELECT FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at)
+          ORDER BY e.transaction_id, e.id LIMIT ${limit}`
+        return sql`
+          SELECT e.id, e.occurred_at::text, e.transaction_id::text, ${columns} FROM (
+            (SELECT * FROM audit_entries e
+              WHERE e.transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot))) AND ${behind})
+            UNION ALL
+            (SELECT * FROM audit_entries e
+              WHERE e.transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot) AND ${behind})
+          ) e ORDER BY e.transaction_id, e.id LIMIT ${limit}`.values
+      }
 
       return ChainRepository.of({
         lead: lead(undefined).pipe(
@@ -139,7 +168,15 @@ export class ChainRepository extends Context.Service<
             Effect.map(({ snapshot, waits }) => (waits ? Option.some(snapshot) : Option.none())),
             Effect.catchTag("NoSuchElementError", Effect.die)
           ),
-        candidates: (place, limit) => candidates({ ...place, limit }),
+        candidates: (state, limit) =>
+          Effect.map(candidates(state, limit), (rows) =>
+            rows.map(([id, place, transaction, ...entry]) => ({
+              id: String(id),
+              place: String(place),
+              transaction: String(transaction),
+              entry
+            }))
+          ),
         store: (before, after, links) =>
           Effect.map(
             sql`

@@ -1,9 +1,13 @@
-import { Context, Effect, Layer, Option, Schedule } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { DatabaseConnection } from "../platform/connection.ts"
 import { sessionLayer } from "../platform/database.ts"
 import { type Candidate, ChainRepository, type ChainState, type Link, passStart } from "./chain-repository.ts"
-import { canonicalEntry, linkHash } from "./link.ts"
+import { checkpointEvery, isDue, makeCheckpoints } from "./checkpoints.ts"
+import { CheckpointRepository } from "./checkpoint-repository.ts"
+import { canonicalEntry } from "./canonical-entry.ts"
+import { linkHash } from "./link.ts"
+import { AuditRepository } from "./repository.ts"
 
 /** How many entries are linked in one transaction. */
 export const batchSize = 1000
@@ -20,7 +24,7 @@ export const linksBehind = (
   return entries.map((entry) => {
     const previous_hash = hash
     sequence += 1
-    hash = linkHash(canonicalEntry(entry, sequence), previous_hash)
+    hash = linkHash(canonicalEntry(entry.entry, sequence), previous_hash)
     return { sequence, entry_id: entry.id, place: entry.place, previous_hash, hash }
   })
 }
@@ -28,9 +32,13 @@ export const linksBehind = (
 /**
  * Links what waits behind `before`, up to `limit` entries, in one transaction, and answers where the chain has come to. A
  * pass takes one snapshot to its end, batch by batch, so an entry that commits behind others is linked by a later pass and
- * none is missed.
+ * none is missed. `atHead` runs in the transaction, once the head is there.
  */
-export const linkBatch = Effect.fn("AuditChainer.linkBatch")(function* (before: ChainState, limit: number) {
+export const linkBatch = Effect.fn("AuditChainer.linkBatch")(function* <E = never, R = never>(
+  before: ChainState,
+  limit: number,
+  atHead: (head: ChainState) => Effect.Effect<unknown, E, R> = () => Effect.void
+) {
   const sql = yield* SqlClient.SqlClient
   const chain = yield* ChainRepository
   const pass = before.pass ?? Option.getOrNull(yield* chain.look(before))
@@ -48,27 +56,44 @@ export const linkBatch = Effect.fn("AuditChainer.linkBatch")(function* (before: 
           ? { linked: pass, pass: null, ...passStart }
           : { linked: before.linked, pass, passedTransaction: last.transaction, passedEntry: last.id })
       }
-      if (yield* chain.store(before, after, links)) return after
-      return yield* Effect.die(new Error("The head of the audit chain moved under its only chainer"))
+      if (!(yield* chain.store(before, after, links))) {
+        return yield* Effect.die(new Error("The head of the audit chain moved under its only chainer"))
+      }
+      yield* atHead(after)
+      return after
     })
   )
 })
 
 const link = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
   const chain = yield* ChainRepository
+  const checkpoints = yield* makeCheckpoints
+  yield* checkpoints.prepare
+  let last = yield* checkpoints.last
   let state = yield* chain.state
+
+  const signWhenDue = Effect.fnUntraced(function* (head: ChainState) {
+    if (!isDue(last, head.sequence, yield* DateTime.now)) return
+    last = Option.getOrElse(yield* checkpoints.sign(head), () => last)
+  })
+
   while (true) {
-    const after = yield* linkBatch(state, batchSize)
+    const room = last.sequence + checkpointEvery - state.sequence
+    const after = yield* linkBatch(state, room > 0 ? Math.min(room, batchSize) : batchSize, signWhenDue)
     const linked = after.sequence - state.sequence
     state = after
-    if (after.pass === null) yield* Effect.sleep(linked > 0 ? busyPoll : idlePoll)
+    if (linked === 0 && isDue(last, state.sequence, yield* DateTime.now)) {
+      yield* sql.withTransaction(signWhenDue(state))
+    }
+    if (state.pass === null) yield* Effect.sleep(linked > 0 ? busyPoll : idlePoll)
   }
 })
 
-const leadAndLink = Effect.gen(function* () {
+const leadAndLink = Effect.fnUntraced(function* (onLead: () => void) {
   const chain = yield* ChainRepository
   yield* chain.lead.pipe(Effect.repeat({ until: (leads) => leads, schedule: Schedule.spaced("500 millis") }))
-  yield* Effect.logDebug("This replica links the audit log")
+  onLead()
   return yield* link
 })
 
@@ -81,12 +106,19 @@ export class AuditChainer extends Context.Service<AuditChainer, Record<never, ne
     AuditChainer,
     Effect.gen(function* () {
       const { options } = yield* DatabaseConnection
-      const session = ChainRepository.layer.pipe(Layer.provideMerge(sessionLayer(options)))
-      yield* leadAndLink.pipe(
+      const session = Layer.mergeAll(ChainRepository.layer, CheckpointRepository.layer, AuditRepository.layer).pipe(
+        Layer.provideMerge(sessionLayer(options))
+      )
+      let isDown = false
+      yield* leadAndLink(() => void (isDown = false)).pipe(
         Effect.provide(Layer.fresh(session)),
         Effect.scoped,
-        Effect.tapCause((cause) => Effect.logWarning("The audit log is not being linked; trying again", cause)),
-        Effect.catchCause(() => Effect.sleep("500 millis")),
+        Effect.catchCause((cause) => {
+          const report = isDown ? Effect.logDebug : Effect.logWarning
+          isDown = true
+          return report("The audit log is not being linked; trying again", cause)
+        }),
+        Effect.andThen(Effect.sleep("500 millis")),
         Effect.forever,
         Effect.forkScoped
       )

@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { type AuditCursor, AuditEntry, AuditEntryId, type AuditFilter } from "./domain.ts"
 
 /** A row as it is written: the draft with everything that the request and the principal add to it. */
@@ -36,9 +36,8 @@ export class AuditRepository extends Context.Service<
       const sql = yield* SqlClient.SqlClient
 
       const columns = sql.literal(
-        "id, (SELECT l.sequence::double precision FROM audit_links l WHERE l.entry_id = audit_entries.id " +
-          "AND l.occurred_at = audit_entries.occurred_at) AS sequence, occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, " +
-          "application_id, outcome, reason, count, ip_address, user_agent, trace_id"
+        `(SELECT l.sequence::double precision FROM audit_links l
+          WHERE l.entry_id = audit_entries.id AND l.occurred_at = audit_entries.occurred_at) AS sequence, ${entryColumns}`
       )
       const selectOne = SqlSchema.findOneOption({
         Request: AuditEntryId,
@@ -69,16 +68,7 @@ export class AuditRepository extends Context.Service<
         ),
         list: Effect.fn("AuditRepository.list")((filter, after, limit) => {
           const conditions = [
-            ...(filter.actionType === undefined ? [] : [sql`action_type = ${filter.actionType}`]),
-            ...(filter.entityType === undefined ? [] : [sql`entity_type = ${filter.entityType}`]),
-            ...(filter.entityId === undefined ? [] : [sql`entity_id = ${filter.entityId}`]),
-            ...(filter.userId === undefined ? [] : [sql`user_id = ${filter.userId}`]),
-            ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
-            // The partial index serves refusals; "success" is what nearly every row is, so time alone finds it.
-            ...(filter.outcome === undefined ? [] : [sql`outcome = ${filter.outcome}`]),
-            ...(filter.outcome === undefined || filter.outcome === "success" ? [] : [sql`outcome <> 'success'`]),
-            ...(filter.startDate === undefined ? [] : [sql`occurred_at > ${DateTime.toDateUtc(filter.startDate)}`]),
-            ...(filter.endDate === undefined ? [] : [sql`occurred_at < ${DateTime.toDateUtc(filter.endDate)}`]),
+            ...filterConditions(sql, filter),
             ...(after === undefined
               ? []
               : [sql`(occurred_at, id) < (${DateTime.toDateUtc(after.occurredAt)}, ${after.id})`])
@@ -102,3 +92,22 @@ export class AuditRepository extends Context.Service<
     })
   )
 }
+
+/** The columns of a row of `audit_entries` that a list shows; its `sequence` is in another table. */
+export const entryColumns =
+  "id, occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, application_id, outcome, reason, " +
+  "count, ip_address, user_agent, trace_id"
+
+/** The conditions that a filter puts on rows of `audit_entries`. */
+export const filterConditions = (sql: SqlClient.SqlClient, filter: AuditFilter): ReadonlyArray<Statement.Fragment> => [
+  ...(filter.actionType === undefined ? [] : [sql`action_type = ${filter.actionType}`]),
+  ...(filter.entityType === undefined ? [] : [sql`entity_type = ${filter.entityType}`]),
+  ...(filter.entityId === undefined ? [] : [sql`entity_id = ${filter.entityId}`]),
+  ...(filter.userId === undefined ? [] : [sql`user_id = ${filter.userId}`]),
+  ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
+  // The partial index serves refusals; "success" is what nearly every row is, so time alone finds it.
+  ...(filter.outcome === undefined ? [] : [sql`outcome = ${filter.outcome}`]),
+  ...(filter.outcome === undefined || filter.outcome === "success" ? [] : [sql`outcome <> 'success'`]),
+  ...(filter.startDate === undefined ? [] : [sql`occurred_at > ${DateTime.toDateUtc(filter.startDate)}`]),
+  ...(filter.endDate === undefined ? [] : [sql`occurred_at < ${DateTime.toDateUtc(filter.endDate)}`])
+]

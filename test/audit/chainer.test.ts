@@ -2,16 +2,22 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
+import { AttestationKeys } from "../../src/attestation/service.ts"
 import { AuditChainer, linkBatch } from "../../src/audit/chainer.ts"
 import { ChainRepository } from "../../src/audit/chain-repository.ts"
 import { DatabaseConnection } from "../../src/platform/connection.ts"
+import { SealBroken } from "../../src/platform/sealing.ts"
 import { chainOf, chainSession, faultsOfChain, linkAll, writeEntries } from "../support/chain.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
 import { asSuperuser, countOf } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
+// Without a key there are no checkpoints, whose own entries would be among those counted here.
+const noKeys = Layer.mock(AttestationKeys)({ signer: () => Effect.fail(new SealBroken({ reason: "other-key" })) })
+
 const chainer = (database: TestDatabase) =>
   AuditChainer.layer.pipe(
+    Layer.provide(noKeys),
     Layer.provide(
       Layer.succeed(DatabaseConnection, DatabaseConnection.of({ options: database, embeddedIn: Option.none() }))
     ),

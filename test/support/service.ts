@@ -33,6 +33,8 @@ export class TestService extends Context.Service<
   }
 >()("test/TestService") {}
 
+/** What secrets at rest are sealed under in tests. */
+export const encryptionKey = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 export const serviceKey = "test-service-account-key-of-some-length"
 
 const databaseLayer = (database: TestDatabase) =>
@@ -52,7 +54,13 @@ const databaseLayer = (database: TestDatabase) =>
 
 const settingsLayer = (environment: Record<string, string>) =>
   Settings.layerMemory({
-    environment: { Api__Port: "0", Api__ApiKey: serviceKey, Api__RateLimit__Enabled: "false", ...environment }
+    environment: {
+      Api__Port: "0",
+      Api__ApiKey: serviceKey,
+      Api__RateLimit__Enabled: "false",
+      Security__EncryptionKey: encryptionKey,
+      ...environment
+    }
   })
 
 export const caller =
@@ -69,8 +77,11 @@ export const caller =
         },
         ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
       })
-      const text = await response.text()
-      const json = response.headers.get("content-type")?.includes("json") === true && text !== ""
+      // A stream of events has no end to wait for: its head is the answer.
+      const isEndless = response.headers.get("content-type") === "text/event-stream"
+      if (isEndless) await response.body?.cancel()
+      const text = isEndless ? "" : await response.text()
+      const json = /\bjson\b/.test(response.headers.get("content-type") ?? "") && text !== ""
       return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : text }
     })
 
