@@ -10,23 +10,34 @@ import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
+import { AttestationHandlers } from "./attestation/handlers.ts"
+import { AttestationKeys } from "./attestation/service.ts"
+import { AuditExport } from "./audit/export.ts"
+import { AuditFeed } from "./audit/feed.ts"
 import { AuditHandlers } from "./audit/handlers.ts"
 import { AuditChainer } from "./audit/chainer.ts"
+import { AuditRetention } from "./audit/retention.ts"
+import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
+import { DetailedHealth } from "./dashboard/detailed-health.ts"
+import { DashboardHandlers } from "./dashboard/handlers.ts"
+import { Dashboard } from "./dashboard/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
+import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
+import { Sealing } from "./platform/sealing.ts"
 import { Settings } from "./platform/settings.ts"
 import { Shutdown } from "./platform/shutdown.ts"
 import { SwaggerLayer } from "./platform/swagger.ts"
@@ -49,7 +60,9 @@ const Handlers = Layer.mergeAll(
   RolesHandlers,
   TenantsHandlers,
   ApiKeysHandlers,
-  AuditHandlers
+  AuditHandlers,
+  AttestationHandlers,
+  DashboardHandlers
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
@@ -64,12 +77,29 @@ const RateLimitStore = Layer.unwrap(
   })
 )
 
-const Services = Layer.mergeAll(HealthChecks.layer, Sessions.layer, Roles.layer, Tenants.layer, ApiKeys.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, AuditChainer.layer)),
-  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
+// What proves the log and gives it away, beside what writes it.
+const AuditProof = Layer.mergeAll(
+  AuditChainer.layer,
+  AuditVerification.layer,
+  AuditExport.layer,
+  AuditFeed.layer,
+  AuditRetention.layer
+)
+
+const Services = Layer.mergeAll(
+  Dashboard.layer,
+  DetailedHealth.layer,
+  Sessions.layer,
+  Roles.layer,
+  Tenants.layer,
+  ApiKeys.layer
+).pipe(
+  Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, AuditProof)),
+  Layer.provideMerge(AttestationKeys.layer),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, NodeCrypto.layerDigest))
+  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, NodeCrypto.layerDigest, BackgroundJobs.layer))
 )
 
 const BodyLimit = Layer.effect(

@@ -158,6 +158,7 @@ export const edgeLayer = Layer.unwrap(
           const startedAt = clock.currentTimeNanosUnsafe()
           const info = RequestInfo.make(fiber.context, request, requestIdOf(request.headers["x-request-id"]))
           const leave = inFlight.enter(fiber)
+          info.untimed = leave
           Metrics.requestStarted()
           const ended = (status: number) => {
             leave()

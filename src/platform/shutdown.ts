@@ -1,20 +1,22 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Deferred, Effect, Layer } from "effect"
 
 /** Whether the process is on its way out: then it is not ready, and serves only what it has begun. */
 export class Shutdown extends Context.Service<
   Shutdown,
   {
     readonly isDraining: Effect.Effect<boolean>
+    /** Waits until it begins; answers that would never end by themselves end then. */
+    readonly begun: Effect.Effect<void>
     readonly begin: Effect.Effect<void>
   }
 >()("app/platform/Shutdown") {
-  static readonly layer = Layer.sync(Shutdown, () => {
-    let draining = false
-    return Shutdown.of({
-      isDraining: Effect.sync(() => draining),
-      begin: Effect.sync(() => {
-        draining = true
-      })
+  static readonly layer = Layer.effect(
+    Shutdown,
+    Effect.gen(function* () {
+      const draining = yield* Deferred.make<void>()
+      const begin = Effect.asVoid(Deferred.succeed(draining, undefined))
+      yield* Effect.addFinalizer(() => begin)
+      return Shutdown.of({ isDraining: Deferred.isDone(draining), begun: Deferred.await(draining), begin })
     })
-  })
+  )
 }

@@ -31,6 +31,11 @@ export const sender = (url: string, agent: http.Agent) => {
       const options = { agent, headers: { ...headers, ...length }, host: hostname, method, path: target, port }
       const request = http.request(options, (response) => {
         const chunks: Array<Buffer> = []
+        // A stream of events has no end to wait for: its head is the answer.
+        if (response.headers["content-type"] === "text/event-stream") {
+          resume(Effect.succeed({ status: response.statusCode ?? 0, headers: response.headers, text: "" }))
+          return void request.destroy()
+        }
         response.on("data", (chunk: Buffer) => void chunks.push(chunk))
         response.on("error", ({ message }) => resume(Effect.fail({ message, stale: false })))
         response.on("end", () =>
