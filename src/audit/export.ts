@@ -91,6 +91,7 @@ export class AuditExport extends Context.Service<
         const text = rows.pipe(
           Stream.map((batch) => batch.filter(isWhole).map(lines).join("")),
           Stream.filter((batch) => batch !== ""),
+          Stream.tapCause((cause) => Effect.logError("An export of the audit log broke off", cause)),
           // The next rows are read while these are on their way.
           Stream.buffer({ capacity: 1 })
         )
