@@ -5,7 +5,6 @@ import { printBanner } from "./platform/banner.ts"
 import { DatabaseLayer } from "./platform/connection.ts"
 import * as Logging from "./platform/logging.ts"
 import { Settings } from "./platform/settings.ts"
-import { Shutdown } from "./platform/shutdown.ts"
 import * as Telemetry from "./platform/telemetry.ts"
 import { serviceVersion } from "./platform/version.ts"
 import { ServerLayer } from "./server.ts"
@@ -24,10 +23,7 @@ const Observability = Layer.unwrap(
 
 const Banner = Layer.effectDiscard(Effect.flatMap(ServiceAccount, ({ madeKey }) => printBanner(madeKey)))
 
-// Built last and so closed first: from then on the service says that it is not ready.
-const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
-
-const Main = Layer.mergeAll(Banner, Drain).pipe(
+const Main = Banner.pipe(
   Layer.provide(ServerLayer),
   Layer.provide(DatabaseLayer),
   Layer.provide(Observability),

@@ -15,7 +15,6 @@ export class Shutdown extends Context.Service<
     Effect.gen(function* () {
       const draining = yield* Deferred.make<void>()
       const begin = Effect.asVoid(Deferred.succeed(draining, undefined))
-      yield* Effect.addFinalizer(() => begin)
       return Shutdown.of({ isDraining: Deferred.isDone(draining), begun: Deferred.await(draining), begin })
     })
   )
