@@ -52,8 +52,9 @@ const keyIn = Effect.fnUntraced(function* (file: string) {
   const known = yield* read
   if (known !== undefined) return known
   const random = yield* SecureRandom.SecureRandom
-  const bytes = yield* Effect.orDie(random.randomBytes(keyBytes))
-  yield* Effect.tryPromise({ try: () => writeOnce(file, Buffer.from(bytes).toString("base64")), catch: failed })
+  const text = Buffer.from(yield* random.randomBytes(keyBytes)).toString("base64")
+  const draft = `${file}.${Buffer.from(yield* random.randomBytes(8)).toString("hex")}`
+  yield* Effect.tryPromise({ try: () => writeOnce(file, draft, text), catch: failed })
   yield* Effect.logWarning("An encryption key was made; keep a copy of it, nothing sealed can be read without it").pipe(
     Effect.annotateLogs({ file, setting: "Security:EncryptionKey" })
   )
@@ -73,10 +74,8 @@ const readKey = async (file: string): Promise<Redacted.Redacted<Uint8Array> | un
 }
 
 /** Writes a file that nobody else may read, as a whole or, when there is one already, not at all. */
-const writeOnce = async (file: string, text: string): Promise<void> => {
+const writeOnce = async (file: string, draft: string, text: string): Promise<void> => {
   await fs.mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
-  const draft = `${file}.${process.pid}`
-  await fs.rm(draft, { force: true })
   const handle = await fs.open(draft, "wx", 0o600)
   try {
     await handle.writeFile(`${text}\n`)
