@@ -16,7 +16,7 @@ export default Effect.gen(function* () {
       linked bigint;
       present bigint;
     BEGIN
-      IF month_to_drop !~ '^\d{4}-\d{2}$'
+      IF month_to_drop !~ '^[0-9]{4}-[0-9]{2}$'
         OR (to_date(month_to_drop, 'YYYY-MM') + interval '1 month') AT TIME ZONE 'UTC' > now() - interval '1 day' THEN
         RAISE EXCEPTION 'The month % is not over', month_to_drop USING ERRCODE = 'object_not_in_prerequisite_state';
       END IF;

@@ -31,9 +31,11 @@ import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
+import { DigestLayer } from "./platform/digest.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
+import { lean, LeanServerLayer } from "./platform/lean-context.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
@@ -52,17 +54,19 @@ import { Tenants } from "./tenants/service.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
-const Handlers = Layer.mergeAll(
-  HealthHandlers,
-  ApplicationsHandlers,
-  TrialUsersHandlers,
-  SessionsHandlers,
-  RolesHandlers,
-  TenantsHandlers,
-  ApiKeysHandlers,
-  AuditHandlers,
-  AttestationHandlers,
-  DashboardHandlers
+const Handlers = lean(
+  Layer.mergeAll(
+    HealthHandlers,
+    ApplicationsHandlers,
+    TrialUsersHandlers,
+    SessionsHandlers,
+    RolesHandlers,
+    TenantsHandlers,
+    ApiKeysHandlers,
+    AuditHandlers,
+    AttestationHandlers,
+    DashboardHandlers
+  )
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
@@ -99,7 +103,7 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, NodeCrypto.layerDigest, BackgroundJobs.layer))
+  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer, BackgroundJobs.layer))
 )
 
 const BodyLimit = Layer.effect(
@@ -148,9 +152,11 @@ const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect
 /** The whole service on its database and its listener; `Settings` and `Database` come from outside. */
 export const ServerLayer = Drain.pipe(
   Layer.provideMerge(Served),
+  // Listens last, when everything that answers is there, and stops first.
+  Layer.provideMerge(LeanServerLayer),
+  Layer.provideMerge(Listener),
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(Requests, BodyLimit)),
-  Layer.provideMerge(Shutdown.layer),
-  Layer.provideMerge(Listener)
+  Layer.provideMerge(Shutdown.layer)
 )

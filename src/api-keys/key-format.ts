@@ -51,8 +51,10 @@ const randomText = (random: SecureRandom.SecureRandom["Service"], length: number
     return text
   })
 
+const utf8 = new TextEncoder()
+
 export const digestOf = (digest: Digest.Digest["Service"], secret: string) =>
-  digest.digest(Digest.sha256, new TextEncoder().encode(secret))
+  digest.digest(Digest.sha256, utf8.encode(secret))
 
 /** A new key with what is stored of it. */
 export const generate = Effect.fnUntraced(function* (

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Predicate, type Types } from "effect"
+import { Context, Effect, Layer, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { ApiKeyCredentials, type RefusalReason } from "../api-keys/credentials.ts"
 import { apiKeyActions } from "../api-keys/domain.ts"
@@ -45,39 +45,30 @@ export const AccessLayer = Layer.effect(
           )
 
     const recordForbidden = (operation: string) => (error: unknown) => {
-      const forbidden = forbiddenIn(error)
-      return forbidden === undefined
-        ? Effect.void
-        : audit.refused({ action: accessActions.AccessForbidden, target: operation, reason: forbidden.detail })
+      return error instanceof Forbidden
+        ? audit.refused({ action: accessActions.AccessForbidden, target: operation, reason: error.detail })
+        : Effect.void
     }
 
-    return Access.of({
-      apiKey: (httpEffect, { endpoint, group }) => {
-        const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
-        const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
-        return Effect.withFiber((fiber) => {
-          const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-          return Effect.flatMap(authenticate(headers["x-api-key"]), (principal) =>
-            Effect.flatMap(limits.principal(principal.name), () => {
-              const refusal = refusalOf(principal, requirement)
-              // Services refuse too: whoever would give what it lacks, or act for another tenant.
-              const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
-              return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
-            })
-          )
-        })
-      }
+    return Access.of((httpEffect, { endpoint, group }) => {
+      const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
+      const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
+      return Effect.withFiber((fiber) => {
+        const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+        return Effect.flatMap(authenticate(headers["x-api-key"]), (principal) =>
+          Effect.flatMap(limits.principal(principal.name), () => {
+            const refusal = refusalOf(principal, requirement)
+            // Services refuse too: whoever would give what it lacks, or act for another tenant.
+            const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
+            return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
+          })
+        )
+      })
     })
   })
 )
 
 type Admitted = Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled | Forbidden>
-
-/** The refusal that a failure is; Effect hands a handler's failure to a security middleware in a wrapper. */
-const forbiddenIn = (error: unknown): Forbidden | undefined => {
-  const inner = Predicate.hasProperty(error, "error") ? error.error : error
-  return inner instanceof Forbidden ? inner : undefined
-}
 
 interface Refusal {
   readonly detail: string

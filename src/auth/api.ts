@@ -1,5 +1,5 @@
 import { Context } from "effect"
-import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
+import { HttpApiMiddleware, OpenApi } from "effect/http-api"
 import { type Capability } from "../kernel/capability.ts"
 import { Forbidden, RateLimited, Unauthenticated } from "./domain.ts"
 
@@ -20,14 +20,20 @@ export const requires = (capability: Capability, options?: { readonly systemOnly
   return Context.make(RequiredCapability, { capability, systemOnly }).pipe(
     Context.merge(
       OpenApi.annotations({
-        override: { "x-required-capability": capability, ...(systemOnly ? { "x-system-only": true } : {}) }
+        override: {
+          security: [{ apiKey: [] }],
+          "x-required-capability": capability,
+          ...(systemOnly ? { "x-system-only": true } : {})
+        }
       })
     )
   )
 }
 
-/** Authenticates the caller, limits its rate and checks the capability that the endpoint declares. */
+/**
+ * Authenticates the caller, limits its rate and checks the capability that the endpoint declares. It reads the request
+ * itself, since what the credentials mean together is not for one scheme after another to say.
+ */
 export class Access extends HttpApiMiddleware.Service<Access>()("app/auth/Access", {
-  security: { apiKey: HttpApiSecurity.apiKey({ in: "header", key: "X-Api-Key" }) },
   error: [Unauthenticated, Forbidden, RateLimited]
 }) {}

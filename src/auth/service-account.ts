@@ -22,7 +22,8 @@ export class ServiceAccount extends Context.Service<
     Effect.gen(function* () {
       const settings = yield* Settings
       const digest = yield* Digest.Digest
-      const digestOf = (key: string) => digest.digest(Digest.sha256, new TextEncoder().encode(key))
+      const utf8 = new TextEncoder()
+      const digestOf = (key: string) => digest.digest(Digest.sha256, utf8.encode(key))
 
       const configured = settings.api.apiKey
       if (Option.isSome(configured) && Redacted.value(configured.value).length < 32) {

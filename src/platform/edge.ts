@@ -64,6 +64,13 @@ const toProblem = (response: Response, info: RequestInfo): Response => {
   return rendered(JSON.parse(body.text) as ProblemBody, info, { ...response.headers })
 }
 
+// PostgreSQL says so while it starts, recovers or stops, under codes that the driver keeps as unknown.
+const comingOrGoing =
+  /the database system is (?:starting up|shutting down|in recovery mode|not yet accepting connections)/
+
+const isAway = (error: SqlError.SqlError): boolean =>
+  error.reason._tag === "ConnectionError" || comingOrGoing.test(`${error.message} ${String(error.reason.cause)}`)
+
 /** What a failure that no handler declared means to the caller; undefined when it is a fault of the service. */
 const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
   for (const reason of cause.reasons) {
@@ -71,7 +78,7 @@ const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
       return { ...new Overloaded({ detail: "The request took too long and was stopped." }) }
     }
     const error = reason._tag === "Fail" ? reason.error : reason.defect
-    if (SqlError.isSqlError(error) && (error.isRetryable || error.reason._tag === "ConnectionError")) {
+    if (SqlError.isSqlError(error) && (error.isRetryable || isAway(error))) {
       return { ...new Overloaded({ detail: "The database cannot be reached now, or is busy; nothing was changed." }) }
     }
     if (!HttpServerError.isHttpServerError(error)) continue
@@ -89,20 +96,20 @@ const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
 const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>
   cause.reasons.some((reason) => reason._tag === "Interrupt" && reason.annotations.has(HttpServerError.ClientAbort.key))
 
-const safeHeaders = {
-  "x-content-type-options": "nosniff",
-  "referrer-policy": "no-referrer",
-  "cache-control": "no-store"
-} as const
-
+// Only what is missing is added, because each header is copied several times on its way out.
 const withHeaders = (response: Response, info: RequestInfo): Response => {
-  const headers: Record<string, string> = { ...safeHeaders, "x-request-id": info.requestId }
+  const headers: Record<string, string> = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-request-id": info.requestId
+  }
+  if (response.headers["cache-control"] === undefined) headers["cache-control"] = "no-store"
   const limit = info.rateLimit
   if (limit !== undefined) {
     headers["ratelimit-policy"] = `"principal";q=${limit.limit};w=60`
     headers.ratelimit = `"principal";r=${limit.remaining};t=${limit.resetSeconds}`
   }
-  return HttpServerResponse.setHeaders(response, { ...headers, ...response.headers })
+  return HttpServerResponse.setHeaders(response, headers)
 }
 
 const wellFormedRequestId = /^[A-Za-z0-9._-]{1,128}$/

@@ -147,7 +147,8 @@ const reservedNames = new Set(["timestamp", "level", "message", "error"])
 const attributesOf = (options: Logger.Options<unknown>): Record<string, unknown> => {
   const attributes: Record<string, unknown> = {}
   const span = Context.getOrUndefined(options.fiber.context, Tracer.ParentSpan)
-  if (span !== undefined) {
+  // Without a collector spans are not made, and the stand-in has no ids.
+  if (span !== undefined && span.traceId !== "noop") {
     attributes.traceId = span.traceId
     attributes.spanId = span.spanId
   }

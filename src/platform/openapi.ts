@@ -49,7 +49,12 @@ export const openApiDocument = (serverUrl: string): Json => {
       license: { name: "Proprietary", identifier: "LicenseRef-Proprietary" }
     },
     servers: [{ url: serverUrl, description: "This installation" }],
-    components: { ...document.components, schemas: sorted(document.components.schemas), headers: responseHeaders }
+    components: {
+      ...document.components,
+      schemas: sorted(document.components.schemas),
+      headers: responseHeaders,
+      securitySchemes: { apiKey: { type: "apiKey", in: "header", name: "X-Api-Key" } }
+    }
   }
 }
 

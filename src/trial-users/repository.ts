@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
+import { makeGathering } from "../kernel/gathering.ts"
 import { EmailTaken, TrialUser, TrialUserId, TrialUserNotFound } from "./domain.ts"
 
 export class TrialUsersRepository extends Context.Service<
@@ -30,6 +31,19 @@ export class TrialUsersRepository extends Context.Service<
         idColumn: "id"
       })
 
+      const selectSome = SqlSchema.findAll({
+        Request: Schema.Array(TrialUserId),
+        Result: TrialUser,
+        execute: (ids) => sql`SELECT * FROM trial_users WHERE id = ANY(${ids}::integer[])`
+      })
+      const gathered = yield* makeGathering({
+        maximum: 100,
+        run: (ids: ReadonlyArray<TrialUserId>) =>
+          Effect.map(Effect.orDie(selectSome(ids)), (users) => {
+            const byId = new Map(users.map((user) => [user.id, user]))
+            return ids.map((id) => Option.fromUndefinedOr(byId.get(id)))
+          })
+      })
       const selectLocked = (mode: "UPDATE" | "SHARE") =>
         SqlSchema.findOneOption({
           Request: TrialUserId,
@@ -70,14 +84,7 @@ export class TrialUsersRepository extends Context.Service<
         )
 
       return TrialUsersRepository.of({
-        get: (id) =>
-          model.findById(id).pipe(
-            Effect.catchTags({
-              NoSuchElementError: () => new TrialUserNotFound({}),
-              SqlError: Effect.die,
-              SchemaError: Effect.die
-            })
-          ),
+        get: (id) => found(gathered(id)),
         lock: Effect.fn("TrialUsersRepository.lock")((id, mode) => found(Effect.orDie(locked[mode](id)))),
         getByEmail: Effect.fn("TrialUsersRepository.getByEmail")((email) => found(Effect.orDie(selectByEmail(email)))),
         list: Effect.fn("TrialUsersRepository.list")((active, after, limit) =>

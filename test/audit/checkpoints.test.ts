@@ -19,9 +19,10 @@ interface Checkpoint {
   readonly jws: string
 }
 
+const at = (text: string) => DateTime.makeUnsafe(`2026-01-31T${text}Z`)
+
 describe("a checkpoint", () => {
   const now = DateTime.makeUnsafe("2026-01-31T12:00:00Z")
-  const at = (text: string) => DateTime.makeUnsafe(`2026-01-31T${text}Z`)
   it.each([
     ["the first links", { sequence: 0, signedAt: null }, 1, true],
     ["no link yet", { sequence: 0, signedAt: null }, 0, false],

@@ -21,11 +21,11 @@ interface Fault {
 
 type Service = TestService["Service"]
 
-/** A service of its own with entries in its log, all linked. */
+/** A service of its own whose log begins with so many entries, all linked. */
 const withEntries = Effect.fnUntraced(function* (count: number) {
   const database = yield* makeDatabase
-  const service = yield* Effect.orDie(startService(database))
   yield* asSuperuser(database, (sql) => writeEntries(sql, count))
+  const service = yield* Effect.orDie(startService(database))
   yield* settled(service)
   return service
 })

@@ -6,27 +6,32 @@ const seconds = Number(process.env.BENCH_SECONDS ?? "3")
 
 const perSecond = (value: number) => `${Math.round(value).toLocaleString("en")}/s`
 
+const createUser = async (url: string, index: number): Promise<number> => {
+  const created = await fetch(`${url}/api/trial-users`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-api-key": serviceKey },
+    body: JSON.stringify({ firstName: "Ada", lastName: "Lovelace", email: `ada-${index}@example.com` })
+  })
+  return ((await created.json()) as { id: number }).id
+}
+
 /** Rates of a read by id, of /health and of a bare Fastify server, taken in turn so that all see the same machine. */
 export const benchHttp = async (): Promise<void> => {
   const directory = await temporaryDirectory()
   const service = await startService(directory)
   const fastify = await startFastify()
   try {
-    const created = await fetch(`${service.url}/api/trial-users`, {
-      method: "POST",
-      headers: { "content-type": "application/json", "x-api-key": serviceKey },
-      body: JSON.stringify({ firstName: "Ada", lastName: "Lovelace", email: "ada@example.com" })
-    })
-    const { id } = (await created.json()) as { id: number }
+    const ids = await Promise.all(Array.from({ length: 200 }, (_, index) => createUser(service.url, index)))
     const targets = {
-      fastify: `${fastify.url}/health`,
-      health: `${service.url}/health`,
-      read: `${service.url}/api/trial-users/${id}`
+      fastify: { url: fastify.url, paths: ["/health"] },
+      health: { url: service.url, paths: ["/health"] },
+      read: { url: service.url, paths: ids.map((id) => `/api/trial-users/${id}`) }
     }
-    for (const url of Object.values(targets)) await rate(url, 2)
+    for (const { paths, url } of Object.values(targets)) await rate(url, paths, 5)
     const measured: Record<keyof typeof targets, Array<number>> = { fastify: [], health: [], read: [] }
     for (let round = 0; round < rounds; round++) {
-      for (const name of ["fastify", "health", "read"] as const) measured[name].push(await rate(targets[name], seconds))
+      for (const name of ["fastify", "health", "read"] as const)
+        measured[name].push(await rate(targets[name].url, targets[name].paths, seconds))
     }
     const [bare, health, read] = [median(measured.fastify), median(measured.health), median(measured.read)]
     print(`HTTP, 32 connections, median of ${rounds} rounds`, [

@@ -77,8 +77,15 @@ export const temporaryDirectory = async (): Promise<string> => {
 }
 
 /** Requests a second over a few seconds of 32 connections; any answer that is not 2xx ends the benchmark. */
-export const rate = async (url: string, seconds: number, connections = 32): Promise<number> => {
-  const result = await autocannon({ url, connections, duration: seconds, headers: { "x-api-key": serviceKey } })
+export const rate = async (
+  url: string,
+  paths: ReadonlyArray<string>,
+  seconds: number,
+  connections = 32
+): Promise<number> => {
+  const headers = { "x-api-key": serviceKey }
+  const requests = paths.map((path) => ({ path }))
+  const result = await autocannon({ url, connections, duration: seconds, headers, requests })
   if (result.non2xx > 0 || result.errors > 0)
     throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} broken`)
   return result.requests.total / result.duration

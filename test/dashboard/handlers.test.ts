@@ -43,9 +43,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       assert.deepInclude(before, { activeTrialUsers: 0, activeSessions: 0, agents: 0, spendTodayUsd: 0 })
       const users: Array<number> = []
       for (const email of ["one@example.com", "two@example.com", "three@example.com"]) {
-        const body = { firstName: "Ada", lastName: "Lovelace", email, isActive: email !== "three@example.com" }
+        const body = { firstName: "Ada", lastName: "Lovelace", email }
         users.push((yield* service.call("POST", "/api/trial-users", { body })).body.id)
       }
+      yield* service.call("PATCH", `/api/trial-users/${users[2]}`, { body: { isActive: false } })
       yield* service.call("POST", "/api/sessions", { body: { trialUserId: users[0], ipAddress: "192.0.2.1" } })
       const ended = yield* service.call("POST", "/api/sessions", {
         body: { trialUserId: users[1], ipAddress: "192.0.2.1" }

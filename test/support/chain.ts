@@ -9,12 +9,12 @@ import { type TestDatabase } from "./database.ts"
 import { asSuperuser } from "./statements.ts"
 import { eventually } from "./waiting.ts"
 
-/** Inserts entries as the service does, in one statement of the given session; answers nothing. */
+/** Inserts entries as the service does, a millisecond after each other, in one statement of the given session. */
 export const writeEntries = (sql: PgClient.PgClient, count: number, prefix = "entity") => sql`
   INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, outcome, changes,
     transaction_id)
-  SELECT date_trunc('milliseconds', now()), 'UserCreated', 'TrialUser', ${`${prefix} `} || i, 'system', 'system',
-    'success', json_build_object('before', null, 'after', json_build_object('number', i))::jsonb, pg_current_xact_id()
+  SELECT date_trunc('milliseconds', now()) - (${count}::integer - i) * interval '1 millisecond', 'UserCreated',
+    'TrialUser', ${`${prefix} `} || i, 'system', 'system', 'success', json_build_object('before', null, 'after', json_build_object('number', i))::jsonb, pg_current_xact_id()
   FROM generate_series(1, ${count}::integer) i`
 
 /** The chain's own repository on a session of its own. */

@@ -85,12 +85,12 @@ export const caller =
       return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : text }
     })
 
-/** A running service on a given database; several on one database are replicas. Its log goes nowhere but to `loggers`. */
-export const startService = (
+/** A running service on a given database, and what it is made of. Its log goes nowhere but to `loggers`. */
+export const startServer = (
   database: TestDatabase,
   environment: Record<string, string> = {},
   loggers: ReadonlyArray<Logger.Logger<unknown, unknown>> = []
-): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
+) =>
   Effect.gen(function* () {
     const context = yield* Layer.build(
       ServerLayer.pipe(
@@ -101,8 +101,14 @@ export const startService = (
     )
     const { address } = Context.get(context, HttpServer.HttpServer)
     const url = HttpServer.formatAddress(address)
-    return TestService.of({ url, serviceKey, database, call: caller(url) })
+    return { context, service: TestService.of({ url, serviceKey, database, call: caller(url) }) }
   })
+
+/** A running service on a given database, spoken to over HTTP; several on one database are replicas. */
+export const startService = (
+  ...options: Parameters<typeof startServer>
+): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
+  Effect.map(startServer(...options), ({ service }) => service)
 
 /** A service of its own for a test file: use with `layer(serviceLayer(), { excludeTestServices: true })`. */
 export const serviceLayer = (environment: Record<string, string> = {}) =>

@@ -1,0 +1,48 @@
+import { type Cause, Deferred, Effect, FiberSet } from "effect"
+
+/**
+ * Serves many callers with few round trips: an item is taken at once when nothing is under way; what comes meanwhile
+ * gathers and goes together in the next run. `run` answers one result for each item, in their order; when it fails, all
+ * callers of that run fail with it.
+ */
+export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options: {
+  readonly maximum: number
+  readonly run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
+}) {
+  const fork = yield* FiberSet.makeRuntime<never>()
+  let waiting: Array<{ readonly item: Item; readonly answer: Deferred.Deferred<Result> }> = []
+  let underWay = false
+
+  const serve: Effect.Effect<void> = Effect.suspend(() => {
+    if (waiting.length === 0) {
+      underWay = false
+      return Effect.void
+    }
+    const batch = waiting.slice(0, options.maximum)
+    waiting = waiting.slice(options.maximum)
+    return options.run(batch.map(({ item }) => item)).pipe(
+      Effect.matchCause({
+        onSuccess: (results) => {
+          for (const [index, { answer }] of batch.entries()) {
+            Deferred.doneUnsafe(answer, Effect.succeed(results[index] as Result))
+          }
+        },
+        onFailure: (cause: Cause.Cause<never>) => {
+          for (const { answer } of batch) Deferred.doneUnsafe(answer, Effect.failCause(cause))
+        }
+      }),
+      Effect.andThen(serve)
+    )
+  })
+
+  return (item: Item): Effect.Effect<Result> =>
+    Effect.suspend(() => {
+      const answer = Deferred.makeUnsafe<Result>()
+      waiting.push({ item, answer })
+      if (!underWay) {
+        underWay = true
+        fork(serve)
+      }
+      return Deferred.await(answer)
+    })
+})

@@ -1,0 +1,70 @@
+import { assert, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber } from "effect"
+import { makeGathering } from "../../src/kernel/gathering.ts"
+
+const doubling = (maximum: number) =>
+  Effect.gen(function* () {
+    const runs: Array<ReadonlyArray<number>> = []
+    const gate = yield* Deferred.make<void>()
+    const ask = yield* makeGathering({
+      maximum,
+      run: (items: ReadonlyArray<number>) =>
+        Effect.gen(function* () {
+          runs.push(items)
+          if (runs.length === 1) yield* Deferred.await(gate)
+          if (items.includes(13)) return yield* Effect.die("unlucky")
+          return items.map((item) => item * 2)
+        })
+    })
+    return { ask, runs, open: Deferred.succeed(gate, undefined) }
+  })
+
+it.effect("takes the first item at once and lets the others gather while it is under way", () =>
+  Effect.gen(function* () {
+    const { ask, open, runs } = yield* doubling(100)
+    const fibers = yield* Effect.forEach([1, 2, 3, 4], (item) =>
+      Effect.forkChild(ask(item), { startImmediately: true })
+    )
+    yield* open
+    assert.deepStrictEqual(yield* Effect.forEach(fibers, Fiber.join), [2, 4, 6, 8])
+    assert.deepStrictEqual(runs, [[1], [2, 3, 4]])
+    assert.strictEqual(yield* ask(5), 10)
+  })
+)
+
+it.effect("runs no more items at once than it may", () =>
+  Effect.gen(function* () {
+    const { ask, open, runs } = yield* doubling(2)
+    const fibers = yield* Effect.forEach([1, 2, 3, 4, 5, 6], (item) =>
+      Effect.forkChild(ask(item), { startImmediately: true })
+    )
+    yield* open
+    yield* Effect.forEach(fibers, Fiber.join)
+    assert.deepStrictEqual(runs, [[1], [2, 3], [4, 5], [6]])
+  })
+)
+
+it.effect("fails the callers of a failed run, and no other", () =>
+  Effect.gen(function* () {
+    const { ask, open } = yield* doubling(2)
+    const fibers = yield* Effect.forEach([1, 12, 13, 14, 15], (item) =>
+      Effect.forkChild(ask(item), { startImmediately: true })
+    )
+    yield* open
+    const exits = yield* Effect.forEach(fibers, Fiber.await)
+    assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, false, false, true, true])
+  })
+)
+
+it.effect("serves the others when a caller goes away", () =>
+  Effect.gen(function* () {
+    const { ask, open } = yield* doubling(100)
+    const [first, gone, stays] = yield* Effect.forEach([1, 2, 3], (item) =>
+      Effect.forkChild(ask(item), { startImmediately: true })
+    )
+    yield* Fiber.interrupt(gone!)
+    yield* open
+    assert.strictEqual(yield* Fiber.join(first!), 2)
+    assert.strictEqual(yield* Fiber.join(stays!), 6)
+  })
+)
