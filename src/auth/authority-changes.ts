@@ -1,9 +1,10 @@
-import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer, Queue, Schedule } from "effect"
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import { type Change } from "../audit/domain.ts"
+import { messageOf, Notifications, notificationChannel } from "../platform/notifications.ts"
 import { NotificationsRepository } from "./repository.ts"
 
-const channel = "authority_changed"
+const topic = "authority_changed"
 
 /**
  * Tells every replica that a credential, its tenant or its scopes changed: over LISTEN/NOTIFY, sent with the transaction
@@ -23,25 +24,16 @@ export class AuthorityChanges extends Context.Service<
   static readonly layerNoDeps = Layer.effect(
     AuthorityChanges,
     Effect.gen(function* () {
-      const client = yield* PgClient.PgClient
+      const sql = yield* SqlClient.SqlClient
       const { notify } = yield* NotificationsRepository
+      const notifications = yield* Notifications
       const caches: Array<Effect.Effect<void>> = []
       const clear = Effect.suspend(() => Effect.all(caches, { discard: true }))
 
-      // A lost connection may have swallowed a message, so every (re)connection empties the caches too.
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          const notifications = yield* client.listen(channel)
-          yield* clear
-          return yield* Effect.forever(Effect.andThen(Queue.take(notifications), clear))
-        })
-      ).pipe(
-        Effect.retry(Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])),
-        Effect.forkScoped
-      )
+      yield* notifications.subscribe(topic, { onMessage: () => clear, onGap: clear })
 
       return AuthorityChanges.of({
-        announce: Effect.andThen(notify(channel), client.afterCommit(clear)),
+        announce: Effect.andThen(notify(notificationChannel, messageOf(topic, "")), sql.afterCommit(clear)),
         clear,
         onChange: (empty) => Effect.sync(() => void caches.push(empty))
       })

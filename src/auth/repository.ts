@@ -44,7 +44,7 @@ export class NotificationsRepository extends Context.Service<
   NotificationsRepository,
   {
     /** Wakes whoever listens to the channel once the transaction of the change commits. */
-    notify(channel: string): Effect.Effect<void, never, Change>
+    notify(channel: string, message: string): Effect.Effect<void, never, Change>
   }
 >()("app/auth/NotificationsRepository") {
   static readonly layer = Layer.effect(
@@ -52,7 +52,8 @@ export class NotificationsRepository extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       return NotificationsRepository.of({
-        notify: (channel) => Change.use(() => sql`SELECT pg_notify(${channel}, '')`.pipe(Effect.asVoid, Effect.orDie))
+        notify: (channel, message) =>
+          Change.use(() => sql`SELECT pg_notify(${channel}, ${message})`.pipe(Effect.asVoid, Effect.orDie))
       })
     })
   )

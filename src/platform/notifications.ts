@@ -1,0 +1,88 @@
+import { PgClient } from "@effect/sql-pg"
+import { Context, Effect, Layer, Queue, Schedule, type Scope } from "effect"
+
+const channel = "application_manager"
+const mostAtOnce = 1000
+
+/** What a subscriber does. */
+export interface Subscriber {
+  /** Runs for every message of the topic, in the order of arrival. */
+  readonly onMessage: (payload: string) => Effect.Effect<void>
+  /** Runs whenever messages may have been missed: at every new connection, the first one too. */
+  readonly onGap: Effect.Effect<void>
+}
+
+/**
+ * Messages between the replicas, over LISTEN/NOTIFY. One connection listens for every topic. A message is a hint that may
+ * be lost with a connection or a process: whoever relies on it also asks the database from time to time.
+ */
+export class Notifications extends Context.Service<
+  Notifications,
+  {
+    /** Sends with the transaction in hand, when that is committed; such commits wait for each other. */
+    notify(topic: string, payload: string): Effect.Effect<void>
+    /** Sends soon after, in one statement with whatever else is waiting; outside of any transaction. */
+    send(topic: string, payload: string): Effect.Effect<void>
+    /** Listens for the life of the scope. */
+    subscribe(topic: string, subscriber: Subscriber): Effect.Effect<void, never, Scope.Scope>
+  }
+>()("app/platform/Notifications") {
+  static readonly layer = Layer.effect(
+    Notifications,
+    Effect.gen(function* () {
+      const client = yield* PgClient.PgClient
+      const subscribers = new Map<string, Set<Subscriber>>()
+      const outgoing = yield* Queue.sliding<string>(100_000)
+
+      const deliver = (message: string) => {
+        const space = message.indexOf(" ")
+        const payload = message.slice(space + 1)
+        return Effect.forEach(subscribers.get(message.slice(0, space)) ?? [], (one) => one.onMessage(payload), {
+          discard: true
+        })
+      }
+      const announceGap = Effect.suspend(() =>
+        Effect.forEach(
+          [...subscribers.values()].flatMap((some) => [...some]),
+          (one) => one.onGap,
+          { discard: true }
+        )
+      )
+
+      // A lost connection may have swallowed messages, so every connection begins with a gap.
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const incoming = yield* client.listen(channel)
+          yield* announceGap
+          return yield* Effect.forever(Effect.flatMap(Queue.take(incoming), ({ payload }) => deliver(payload)))
+        })
+      ).pipe(
+        Effect.retry(Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])),
+        Effect.forkScoped
+      )
+
+      yield* Queue.takeBetween(outgoing, 1, mostAtOnce).pipe(
+        Effect.flatMap(
+          (messages) => client`SELECT pg_notify(${channel}, m) FROM unnest(${messages}::text[]) AS m`.values
+        ),
+        Effect.catchCause((cause) => Effect.logWarning("Could not send notifications", cause)),
+        Effect.forever,
+        Effect.forkScoped
+      )
+
+      return Notifications.of({
+        notify: (topic, payload) =>
+          Effect.orDie(Effect.asVoid(client`SELECT pg_notify(${channel}, ${`${topic} ${payload}`})`.values)),
+        send: (topic, payload) => Effect.asVoid(Queue.offer(outgoing, `${topic} ${payload}`)),
+        subscribe: (topic, subscriber) =>
+          Effect.acquireRelease(
+            Effect.sync(() => {
+              const some = subscribers.get(topic) ?? new Set()
+              subscribers.set(topic, some.add(subscriber))
+            }),
+            () => Effect.sync(() => void subscribers.get(topic)?.delete(subscriber))
+          )
+      })
+    })
+  )
+}
