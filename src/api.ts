@@ -3,6 +3,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
 import { AuditApi } from "./audit/api.ts"
+import { ConfigurationApi } from "./configuration/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { RolesApi } from "./roles/api.ts"
@@ -14,7 +15,17 @@ const strict = { errors: "all", onExcessProperty: "error" } as const
 
 /** Everything that the service offers; the OpenAPI document is derived from it. */
 export class Api extends HttpApi.make("application-manager")
-  .add(HealthApi, ApplicationsApi, TrialUsersApi, SessionsApi, RolesApi, TenantsApi, ApiKeysApi, AuditApi)
+  .add(
+    HealthApi,
+    ApplicationsApi,
+    ConfigurationApi,
+    TrialUsersApi,
+    SessionsApi,
+    RolesApi,
+    TenantsApi,
+    ApiKeysApi,
+    AuditApi
+  )
   .middleware(Validation)
   .annotateMerge(
     Context.make(HttpApi.ParamsParseOptions, strict).pipe(

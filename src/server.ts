@@ -16,6 +16,10 @@ import { AccessLayer } from "./auth/access.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
+import { ConfigurationFiles } from "./configuration/files.ts"
+import { ConfigurationHandlers } from "./configuration/handlers.ts"
+import { Configuration } from "./configuration/service.ts"
+import { ConfigurationWatch } from "./configuration/watch.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
@@ -25,6 +29,7 @@ import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
 import { lean, LeanServerLayer } from "./platform/lean-context.ts"
+import { Notifications } from "./platform/notifications.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
@@ -53,6 +58,16 @@ const Handlers = lean(
     ApiKeysHandlers,
     AuditHandlers
   )
+const Handlers = Layer.mergeAll(
+  HealthHandlers,
+  ApplicationsHandlers,
+  ConfigurationHandlers,
+  TrialUsersHandlers,
+  SessionsHandlers,
+  RolesHandlers,
+  TenantsHandlers,
+  ApiKeysHandlers,
+  AuditHandlers
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
@@ -67,10 +82,20 @@ const RateLimitStore = Layer.unwrap(
   })
 )
 
-const Services = Layer.mergeAll(HealthChecks.layer, Sessions.layer, Roles.layer, Tenants.layer, ApiKeys.layer).pipe(
+const Services = Layer.mergeAll(
+  HealthChecks.layer,
+  Sessions.layer,
+  Roles.layer,
+  Tenants.layer,
+  ApiKeys.layer,
+  Configuration.layer,
+  ConfigurationFiles.layer
+).pipe(
+  Layer.provideMerge(ConfigurationWatch.layer),
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
+  Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
   Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer))
 )

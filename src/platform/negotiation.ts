@@ -19,6 +19,14 @@ export const prefersHtml = (request: HttpServerRequest.HttpServerRequest): boole
   return html > 0 && html > weight(accept, ["application/json", "application/problem+json"])
 }
 
+/** Whether the caller would rather have JSON than the other form that an answer has: it names JSON, with a higher weight. */
+export const prefersJson = (request: HttpServerRequest.HttpServerRequest, otherType: string): boolean => {
+  const accept = request.headers.accept
+  if (accept === undefined) return false
+  const json = weight(accept, ["application/json"])
+  return json > 0 && json > weight(accept, [otherType])
+}
+
 /** A page's policy: nothing from elsewhere, and no script but the ones named by their hash. */
 export const contentSecurityPolicy = (scriptHashes: ReadonlyArray<string> = []): string =>
   [
