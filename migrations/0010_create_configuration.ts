@@ -3,6 +3,13 @@ import { SqlClient } from "effect/sql"
 
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
+
+  // Held by every change of a tree's shape; such changes have moments that never run backwards, whatever clocks say.
+  yield* sql`
+    CREATE TABLE configuration_trees (
+      application_id integer PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
+      changed_at timestamptz NOT NULL
+    )`
   yield* sql`
     CREATE TABLE configuration_nodes (
       id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -18,6 +25,7 @@ export default Effect.gen(function* () {
       created_by text NOT NULL,
       updated_at timestamptz NOT NULL,
       updated_by text NOT NULL,
+      placed_at timestamptz NOT NULL,
       deleted_at timestamptz,
       deleted_by text,
       deleted_with integer,
@@ -69,7 +77,7 @@ export default Effect.gen(function* () {
       INSERT INTO configuration_placements
         (node_id, application_id, parent_id, name, type, schema_id, live, valid_from)
       VALUES (NEW.id, NEW.application_id, NEW.parent_id, NEW.name, NEW.type, NEW.schema_id, NEW.deleted_at IS NULL,
-        NEW.updated_at);
+        NEW.placed_at);
       RETURN NULL;
     END
     $$`

@@ -16,9 +16,12 @@ import { AccessLayer } from "./auth/access.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
+import { ConfigurationArchives } from "./configuration/archives.ts"
 import { ConfigurationFiles } from "./configuration/files.ts"
 import { ConfigurationHandlers } from "./configuration/handlers.ts"
 import { Configuration } from "./configuration/service.ts"
+import { ConfigurationTrash } from "./configuration/trash.ts"
+import { ConfigurationTrees } from "./configuration/trees.ts"
 import { ConfigurationWatch } from "./configuration/watch.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
@@ -89,11 +92,13 @@ const Services = Layer.mergeAll(
   Tenants.layer,
   ApiKeys.layer,
   Configuration.layer,
-  ConfigurationFiles.layer
+  ConfigurationFiles.layer,
+  ConfigurationTrees.layer,
+  ConfigurationArchives.layer
 ).pipe(
   Layer.provideMerge(ConfigurationWatch.layer),
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer)),
+  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer)),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),

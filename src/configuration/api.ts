@@ -24,11 +24,14 @@ import {
 } from "./domain.ts"
 import { NodePath } from "./names.ts"
 import {
+  ConfigurationArchiveUnreadable,
   ConfigurationCycle,
+  ConfigurationHistoryGone,
   ConfigurationManaged,
   ConfigurationNameTaken,
   ConfigurationNoFile,
   ConfigurationNotFound,
+  ConfigurationNotPortable,
   ConfigurationParentUnfit,
   ConfigurationSchemaInUse,
   ConfigurationSchemaUnfit,
@@ -36,11 +39,21 @@ import {
   ConfigurationVersionNotFound,
   TooManyWatchers
 } from "./problems.ts"
+import {
+  ConfigurationExport,
+  ConfigurationImport,
+  ConfigurationTreeChanges,
+  ExportFormat,
+  ImportMode,
+  TreeRollback
+} from "./tree-domain.ts"
 
 const read = requires("configuration:read", { systemOnly: true })
 const write = requires("configuration:write", { systemOnly: true })
 const rollback = requires("configuration:rollback", { systemOnly: true })
 const writeBodyBytes = 8_388_608
+const importBodyBytes = 67_108_864
+const zip = "application/zip"
 
 const id = { id: integerParameter(ConfigurationId) }
 const application = { applicationId: integerParameter(ApplicationId) }
@@ -91,6 +104,58 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         OpenApi.annotations({
           summary: "List what can be restored",
           description: "Files and folders deleted within the last 30 days, the latest first, at most 1,000."
+        })
+      ),
+    HttpApiEndpoint.get("export", "/export", {
+      query: { ...application, format: Schema.optionalKey(ExportFormat) },
+      success: [ConfigurationExport, HttpApiSchema.StreamUint8Array({ contentType: zip })],
+      error: [ApplicationNotFound, ConfigurationNotPortable]
+    })
+      .annotateMerge(read)
+      .annotate(AnswersJson, false)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Export a tree",
+          description:
+            "Every file and folder as it is at this moment, as JSON or as a zip archive: by `format`, else by Accept, else JSON."
+        })
+      ),
+    HttpApiEndpoint.post("import", "/import", {
+      query: {
+        ...application,
+        mode: Schema.optionalKey(ImportMode),
+        dryRun: Schema.optionalKey(Schema.Boolean)
+      },
+      payload: [ConfigurationImport, Schema.Uint8Array.pipe(HttpApiSchema.asUint8Array({ contentType: zip }))],
+      success: ConfigurationTreeChanges,
+      error: [
+        ApplicationNotFound,
+        ConfigurationArchiveUnreadable,
+        ConfigurationManaged,
+        PayloadTooLarge,
+        ValidationFailed
+      ]
+    })
+      .annotateMerge(write)
+      .annotate(MaxBodyBytes, importBodyBytes)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Import a tree",
+          description:
+            "JSON or a zip archive, all of it in one transaction or nothing. `mode=merge` (the default) adds and changes, `mode=replace` also deletes what the archive lacks. A file whose content is the same gets no new version. With `dryRun=true` it only says what would change."
+        })
+      ),
+    HttpApiEndpoint.post("rollbackTree", "/rollback", {
+      payload: TreeRollback,
+      success: ConfigurationTreeChanges,
+      error: [ApplicationNotFound, ConfigurationHistoryGone, ConfigurationManaged, ValidationFailed]
+    })
+      .annotateMerge(rollback)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Roll a tree back",
+          description:
+            "Takes every file and folder of an application back to what it was at a moment, in one transaction: contents as new versions, names and places, deletions undone and made. With `dryRun` it only says what would change. Contents are not checked against schemas, which go back as well."
         })
       ),
     HttpApiEndpoint.get("get", "/:id", { params: id, success: Tagged, error: ConfigurationNotFound })
@@ -238,7 +303,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       },
       success: [
         Schema.String.annotate({ examples: ["@@ -1 +1 @@\n-retries: 3\n+retries: 5\n"] }).pipe(
-          HttpApiSchema.asText({ contentType: "text/x-diff; charset=utf-8" })
+          HttpApiSchema.asText({ contentType: "text/x-diff" })
         ),
         ConfigurationDiff
       ],

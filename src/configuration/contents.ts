@@ -1,42 +1,55 @@
 import { Context, Data, Effect, Layer, Option } from "effect"
 import { Digest } from "effect/crypto"
+import { type Fault } from "../kernel/problem.ts"
 import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
 import { type ConfigurationId, maximumContentBytes } from "./domain.ts"
 import { ConfigurationSchemaUnfit } from "./problems.ts"
 import { ConfigurationRepository, type HeldNode, type StoredContent } from "./repository.ts"
-import { type CheckReply, type SourceFile } from "./schema-check-messages.ts"
+import { type SourceFile } from "./schema-check-messages.ts"
 import { SchemaChecks } from "./schema-checks.ts"
 
-/** A check that a content has not passed yet: against a schema, or (null) as a schema that files name. */
-export class Unchecked extends Data.TaggedError("Unchecked")<{
+/** A check of a content: against a schema (a stored file or a text), or (null) as a schema that files name. */
+export interface Check {
+  /** Tells the check apart from every other: equal keys mean equal contents and schemas. */
   readonly key: string
   readonly file: SourceFile
-  readonly against: ConfigurationId | null
-}> {}
+  readonly against: ConfigurationId | SourceFile | null
+  /** Where faults are told, and where a fault of the schema itself is. */
+  readonly at: { readonly content: Fault["path"]; readonly schema: Fault["path"] }
+}
+
+/** Checks that contents have not passed yet. */
+export class Unchecked extends Data.TaggedError("Unchecked")<{ readonly checks: ReadonlyArray<Check> }> {}
 
 /** The keys of the checks that were passed. */
 export type Passed = ReadonlySet<string>
+
+/** Fails unless all of the checks were passed. */
+export const requirePassed = (checks: ReadonlyArray<Check>, passed: Passed): Effect.Effect<void, Unchecked> => {
+  const open = checks.filter(({ key }) => !passed.has(key))
+  return open.length === 0 ? Effect.void : Effect.fail(new Unchecked({ checks: open }))
+}
 
 /** A content on its way into a file. Attempts that find another content tell them apart by `version`. */
 export interface Candidate extends SourceFile {
   readonly version?: number | null
 }
 
-/** Fails with the first check that a content must still pass to stand in this file. */
+/** Fails unless a content has passed the checks that it must pass to stand in a file. */
 export const requireChecked = (
   file: Candidate,
   { isSchema, schemaId, schemaVersion }: Pick<HeldNode, "isSchema" | "schemaId" | "schemaVersion">,
   passed: Passed
 ): Effect.Effect<void, Unchecked> => {
   const content = `${file.version ?? "new"} ${file.name}`
-  const needed = [
-    ...(isSchema ? [new Unchecked({ key: `as schema ${content}`, file, against: null })] : []),
-    ...(schemaId === null
-      ? []
-      : [new Unchecked({ key: `${schemaId} ${schemaVersion} ${content}`, file, against: schemaId })])
-  ]
-  const next = needed.find(({ key }) => !passed.has(key))
-  return next === undefined ? Effect.void : Effect.fail(next)
+  const at = { content: ["payload", "content"], schema: ["payload", "schemaId"] }
+  return requirePassed(
+    [
+      ...(isSchema ? [{ key: `as schema ${content}`, file, against: null, at }] : []),
+      ...(schemaId === null ? [] : [{ key: `${schemaId} ${schemaVersion} ${content}`, file, against: schemaId, at }])
+    ],
+    passed
+  )
 }
 
 /** What a content must be before it is stored: small enough, and as its file's schema asks. */
@@ -75,16 +88,33 @@ export class Contents extends Context.Service<
         return { content, size: bytes.length, sha256: yield* digest.digest(Digest.sha256, bytes) }
       })
 
-      const check = Effect.fn("Contents.check")(function* ({ against, file }: Unchecked) {
+      const schemaSource = Effect.fnUntraced(function* (against: ConfigurationId | SourceFile) {
+        if (typeof against === "object") return against
+        const { content, name } = yield* repository.getWithContent(against)
+        return { name, content: content ?? "" }
+      })
+
+      const check = Effect.fn("Contents.check")(function* ({ against, at, file }: Check) {
         if (against === null) {
           const { faults } = yield* checks.check({ schema: file })
-          return yield* failOn({ schemaAtFault: false, faults })
+          return faultsAt(at.content, faults)
         }
-        const schema = yield* Effect.option(repository.getWithContent(against))
+        const schema = yield* Effect.option(schemaSource(against))
         // A schema that is gone by now is found missing by the next attempt.
-        if (Option.isNone(schema)) return
-        const { content, name } = schema.value
-        return yield* failOn(yield* checks.check({ schema: { name, content: content ?? "" }, content: file }))
+        if (Option.isNone(schema)) return []
+        const { faults, schemaAtFault } = yield* checks.check({ schema: schema.value, content: file })
+        return schemaAtFault ? faultsAt(at.schema, faults, "The schema cannot be used: ") : faultsAt(at.content, faults)
+      })
+
+      const passAll = Effect.fnUntraced(function* (open: ReadonlyArray<Check>) {
+        const errors: Array<Fault> = []
+        for (const one of open) {
+          errors.push(...(yield* check(one)))
+          if (errors.length >= mostFaults) break
+        }
+        if (errors.length === 0) return
+        const detail = "A content is not what its schema asks for, or is no schema; `errors` names every place."
+        return yield* new ValidationFailed({ errors: errors.slice(0, mostFaults), detail })
       })
 
       const whenChecked = <A, E, R>(attempt: (passed: Passed) => Effect.Effect<A, E | Unchecked, R>) => {
@@ -92,8 +122,8 @@ export class Contents extends Context.Service<
         const again: Effect.Effect<A, E | ValidationFailed, R> = Effect.suspend(() =>
           Effect.catch(attempt(passed), (error): Effect.Effect<A, E | ValidationFailed, R> => {
             if (!(error instanceof Unchecked)) return Effect.fail(error)
-            return Effect.andThen(check(error), () => {
-              passed.add(error.key)
+            return Effect.andThen(passAll(error.checks), () => {
+              for (const { key } of error.checks) passed.add(key)
               return again
             })
           })
@@ -124,18 +154,7 @@ export class Contents extends Context.Service<
   )
 }
 
-const failOn = ({ faults, schemaAtFault }: CheckReply): Effect.Effect<void, ValidationFailed> =>
-  faults.length === 0
-    ? Effect.void
-    : Effect.fail(
-        new ValidationFailed({
-          errors: faults.map(({ message, path }) =>
-            schemaAtFault
-              ? { path: ["payload", "schemaId"], message: `The schema cannot be used: ${message}` }
-              : { path: ["payload", "content", ...path], message }
-          ),
-          detail: schemaAtFault
-            ? "The file that schemaId names is no JSON Schema that can be used."
-            : "The content is not what its schema asks for; `errors` names every place."
-        })
-      )
+const mostFaults = 100
+
+const faultsAt = (at: Fault["path"], faults: ReadonlyArray<Fault>, prefix = ""): ReadonlyArray<Fault> =>
+  faults.map(({ message, path }) => ({ path: [...at, ...path], message: prefix + message }))

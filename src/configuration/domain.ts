@@ -5,7 +5,7 @@ import { auditActions } from "../kernel/audit-action.ts"
 import { generatedId, IntegerId } from "../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../kernel/instant.ts"
 import { serverSet } from "../kernel/server-set.ts"
-import { storableText } from "../kernel/text.ts"
+import { storable } from "../kernel/text.ts"
 import { NodeName } from "./names.ts"
 
 /** The most that a file may hold, in bytes of UTF-8. */
@@ -21,7 +21,7 @@ export const NodeType = Schema.Literals(["file", "folder"]).annotate({ examples:
 export type NodeType = typeof NodeType.Type
 
 /** Text of a file; more than 1 MiB is refused with 413, so only its form is checked here. */
-export const Content = storableText.annotate({ examples: ['{ "retries": 3 }\n'] })
+export const Content = storable(Schema.String.annotate({ examples: ['{ "retries": 3 }\n'] }))
 
 const ParentId = Schema.NullOr(ConfigurationId).annotate({
   description: "The folder that it stands in; null at the root",
@@ -61,7 +61,7 @@ export class ConfigurationNode extends Model.Class<ConfigurationNode>("Configura
 /** A node as it is shown alone: a file with its content. */
 export const ConfigurationFile = Schema.Struct({
   ...ConfigurationNode.json.fields,
-  content: Schema.optionalKey(Content.annotate({ description: "Absent of a folder" }))
+  content: Schema.optionalKey(Content).pipe(Schema.annotateKey({ description: "Absent of a folder" }))
 }).annotate({ identifier: "ConfigurationFile" })
 export type ConfigurationFile = typeof ConfigurationFile.Type
 
@@ -114,7 +114,7 @@ export const ConfigurationEvent = Schema.Struct({
   id: ConfigurationId,
   version: VersionNumber,
   etag: Schema.String.annotate({ examples: ['"3"'] })
-}).annotate({ identifier: "ConfigurationEvent" })
+})
 export type ConfigurationEvent = typeof ConfigurationEvent.Type
 
 /** A new file, with its first content, or a new folder, which has none. */
@@ -123,7 +123,7 @@ export const NewConfiguration = Schema.Struct({
   parentId: Schema.optionalKey(ParentId),
   name: NodeName,
   type: NodeType,
-  content: Schema.optionalKey(Content.annotate({ description: "Empty when absent; a folder has none" })),
+  content: Schema.optionalKey(Content).pipe(Schema.annotateKey({ description: "Empty when absent; a folder has none" })),
   schemaId: Schema.optionalKey(SchemaId)
 }).annotate({ identifier: "NewConfiguration" })
 export type NewConfiguration = typeof NewConfiguration.Type
@@ -165,7 +165,10 @@ export const configurationActions = auditActions("Configuration", [
   "ConfigurationMoved",
   "ConfigurationDeleted",
   "ConfigurationRestored",
-  "ConfigurationPurged",
+  "ConfigurationPurged"
+])
+
+export const configurationTreeActions = auditActions("ConfigurationTree", [
   "ConfigurationImported",
   "ConfigurationTreeRolledBack"
 ])

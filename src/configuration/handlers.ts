@@ -1,12 +1,15 @@
 import { Effect } from "effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
 import { Api } from "../api.ts"
 import { linkedPage } from "../kernel/location.ts"
 import { entityTag } from "../kernel/precondition.ts"
-import { prefersJson } from "../platform/negotiation.ts"
+import { prefers } from "../platform/negotiation.ts"
 import { type ConfigurationFile } from "./domain.ts"
+import { ConfigurationArchives } from "./archives.ts"
 import { ConfigurationFiles } from "./files.ts"
 import { Configuration } from "./service.ts"
+import { ConfigurationTrees } from "./trees.ts"
 import { versionStream } from "./version-stream.ts"
 
 const versionsLimitDefault = 100
@@ -17,11 +20,23 @@ export const ConfigurationHandlers = HttpApiBuilder.group(
   Effect.fn(function* (handlers) {
     const configuration = yield* Configuration
     const files = yield* ConfigurationFiles
+    const archives = yield* ConfigurationArchives
+    const trees = yield* ConfigurationTrees
     const watch = yield* versionStream
     return handlers.handleAll({
       tree: ({ query }) => configuration.tree(query.applicationId),
       getByPath: ({ query }) => Effect.map(configuration.getByPath(query.applicationId, query.path), tagged),
       deleted: ({ query }) => configuration.deleted(query.applicationId),
+      export: ({ query, request }) => archives.exported(query.applicationId, query.format ?? formatOf(request)),
+      import: ({ payload, query }) => {
+        const { applicationId, dryRun = false, mode = "merge" } = query
+        return "nodes" in payload
+          ? trees.importAll(applicationId, payload.nodes, { dryRun, mode, nodesBy: "index" })
+          : Effect.flatMap(archives.readZip(payload), (nodes) =>
+              trees.importAll(applicationId, nodes, { dryRun, mode, nodesBy: "path" })
+            )
+      },
+      rollbackTree: ({ payload }) => trees.rollback(payload),
       get: ({ params }) => Effect.map(configuration.get(params.id), tagged),
       create: ({ payload }) => Effect.map(configuration.create(payload), createdFile),
       save: ({ headers, params, payload }) =>
@@ -35,7 +50,9 @@ export const ConfigurationHandlers = HttpApiBuilder.group(
       version: ({ params }) => files.version(params.id, params.version),
       diff: ({ params, query, request }) =>
         Effect.map(files.diff(params.id, query.from, query.to), (diff) =>
-          prefersJson(request, "text/x-diff") ? diff : diff.diff
+          prefers(request, "application/json", "text/x-diff")
+            ? diff
+            : HttpServerResponse.text(diff.diff, { contentType: "text/x-diff; charset=utf-8" })
         ),
       rollback: ({ headers, params, payload }) =>
         Effect.map(files.rollback(params.id, payload.version, headers["if-match"]), tagged),
@@ -43,6 +60,9 @@ export const ConfigurationHandlers = HttpApiBuilder.group(
     })
   })
 )
+
+const formatOf = (request: HttpServerRequest.HttpServerRequest) =>
+  prefers(request, "application/zip", "application/json") ? "zip" : "json"
 
 const headersOf = ({ version }: ConfigurationFile) => (version === null ? {} : { etag: entityTag(version) })
 

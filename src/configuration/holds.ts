@@ -15,10 +15,16 @@ import { ConfigurationRepository, type HeldNode, type Stamp } from "./repository
 export class ConfigurationHolds extends Context.Service<
   ConfigurationHolds,
   {
-    /** The tree of an application that takes changes here. */
-    tree(applicationId: ApplicationId): Effect.Effect<void, ApplicationNotFound | ConfigurationManaged, Change>
+    /** The tree of an application that takes changes here; answers who changes it, and when. */
+    tree(applicationId: ApplicationId): Effect.Effect<Stamp, ApplicationNotFound | ConfigurationManaged, Change>
     /** The tree that a node stands in, and the node, deleted or not. */
-    inTree(id: ConfigurationId): Effect.Effect<HeldNode, ConfigurationManaged | ConfigurationNotFound, Change>
+    inTree(
+      id: ConfigurationId
+    ): Effect.Effect<
+      { readonly node: HeldNode; readonly stamp: Stamp },
+      ConfigurationManaged | ConfigurationNotFound,
+      Change
+    >
     /** A node that is not deleted. */
     node(
       id: ConfigurationId,
@@ -43,13 +49,16 @@ export class ConfigurationHolds extends Context.Service<
       const tree = Effect.fn("ConfigurationHolds.tree")(function* (applicationId: ApplicationId) {
         yield* applications.hold(applicationId)
         yield* refuseManaged(applicationId)
-        yield* repository.lockTree(applicationId)
+        const { at, by } = yield* stamp
+        return { at: yield* repository.lockTree(applicationId, at), by }
       })
 
       const inTree = Effect.fn("ConfigurationHolds.inTree")(function* (id: ConfigurationId) {
         const { applicationId } = yield* repository.getAny(id)
-        yield* Effect.catchTag(tree(applicationId), "ApplicationNotFound", () => new ConfigurationNotFound({}))
-        return yield* repository.lock(id)
+        const stamp = yield* Effect.catchTag(tree(applicationId), "ApplicationNotFound", () =>
+          Effect.fail(new ConfigurationNotFound({}))
+        )
+        return { node: yield* repository.lock(id), stamp }
       })
 
       const node = Effect.fn("ConfigurationHolds.node")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {

@@ -18,10 +18,10 @@ const fitsInBytes = Schema.makeFilter((name: string) => bytesOf(name) <= nameByt
 export const NodeName = text(1, nameBytes)
   .pipe(
     Schema.check(
+      fitsInBytes,
       Schema.isPattern(/^(?!\s)(?!\.{1,2}$)[^/\u0000]+(?<!\s)$/u, {
         expected: "a name without '/', without blanks at its ends, and neither '.' nor '..'"
-      }),
-      fitsInBytes
+      })
     )
   )
   .annotate({ examples: ["settings.json"] })
@@ -30,6 +30,12 @@ const isName = Schema.is(NodeName)
 
 /** The names that a path such as `/service/settings.json` is made of. */
 export const namesIn = (path: string): ReadonlyArray<string> => path.split("/").slice(1)
+
+/** The path of the folder that a path stands in; empty at the root. */
+export const parentPath = (path: string): string => path.slice(0, path.lastIndexOf("/"))
+
+/** The last name of a path. */
+export const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1)
 
 const isPath = Schema.makeFilter(
   (path: string) => {
@@ -41,7 +47,7 @@ const isPath = Schema.makeFilter(
 
 /** Where a node stands in its tree: every name from the root on, each with a `/` before it. */
 export const NodePath = text(2, maximumDepth * (nameBytes + 1))
-  .pipe(Schema.check(Schema.isPattern(/^\/[^\u0000]+$/u, { expected: "a path that begins with '/'" }), isPath))
+  .pipe(Schema.check(isPath, Schema.isPattern(/^\/[^\u0000]+$/u, { expected: "a path that begins with '/'" })))
   .annotate({ examples: ["/settings.json"] })
 
 const contentTypes: Readonly<Record<string, string>> = {

@@ -1,9 +1,17 @@
 import { DateTime } from "effect"
 import { type AuditDraft } from "../audit/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
-import { type ConfigurationNode, type ConfigurationVersion, type ShownVersion } from "./domain.ts"
+import {
+  configurationActions,
+  type ConfigurationId,
+  type ConfigurationNode,
+  type ConfigurationVersion,
+  type ShownVersion
+} from "./domain.ts"
 import { contentTypeOf } from "./names.ts"
 import { type HeldNode } from "./repository.ts"
+import { type ConfigurationTreeChanges, type TreeChangeKind } from "./tree-domain.ts"
+import { type WrittenNode } from "./tree-repository.ts"
 
 /** A node as the API shows it: with the media type that its name promises. */
 export const shown = <Node extends Pick<ConfigurationNode, "name" | "type">>(node: Node) => ({
@@ -39,3 +47,50 @@ export const entryOf = (
     ...(after === undefined ? (more === undefined ? {} : { after: more }) : { after: { ...recordOf(after), ...more } })
   }
 }
+
+/** A node as the entries of a tree's change tell of it. */
+type Told = Pick<WrittenNode, "schemaId" | "sha256" | "version">
+
+const told = (path: string, node: Told | undefined) => ({
+  path,
+  ...(node === undefined || node.sha256 === null
+    ? {}
+    : { version: node.version, sha256: node.sha256, schemaId: node.schemaId })
+})
+
+const actionOf = ([kind]: ReadonlyArray<TreeChangeKind>): AuditAction => {
+  switch (kind) {
+    case "created":
+      return configurationActions.ConfigurationCreated
+    case "restored":
+      return configurationActions.ConfigurationRestored
+    case "moved":
+      return configurationActions.ConfigurationMoved
+    case "deleted":
+      return configurationActions.ConfigurationDeleted
+    default:
+      return configurationActions.ConfigurationUpdated
+  }
+}
+
+/** One entry for the change of a tree, and one for each node that it touched. */
+export const treeEntries = (
+  action: AuditAction,
+  { applicationId, changes }: ConfigurationTreeChanges,
+  details: object,
+  before: ReadonlyMap<ConfigurationId, Told>,
+  after: ReadonlyMap<ConfigurationId, Told>
+): ReadonlyArray<AuditDraft> => [
+  { action, entityId: applicationId, applicationId, after: { ...details, changedNodes: changes.length } },
+  ...changes.flatMap(({ changes: kinds, id, path, previousPath, type }) => {
+    if (id === null) return []
+    const known = before.get(id)
+    return {
+      action: actionOf(kinds),
+      entityId: id,
+      applicationId,
+      ...(known === undefined ? {} : { before: { type, ...told(previousPath ?? path, known) } }),
+      ...(kinds.includes("deleted") ? {} : { after: { type, ...told(path, after.get(id) ?? known), changes: kinds } })
+    }
+  })
+]

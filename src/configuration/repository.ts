@@ -77,8 +77,8 @@ export class ConfigurationRepository extends Context.Service<
     currentVersions(
       ids: ReadonlyArray<ConfigurationId>
     ): Effect.Effect<ReadonlyArray<{ readonly id: ConfigurationId; readonly version: number }>>
-    /** Holds an application's tree until the change ends: every other change of its shape waits. */
-    lockTree(applicationId: ApplicationId): Effect.Effect<void, never, Change>
+    /** Holds an application's tree until the change ends; answers the moment of the change, which is `at` or later. */
+    lockTree(applicationId: ApplicationId, at: Date): Effect.Effect<Date, never, Change>
     /** The row locked until the change ends, deleted or not. */
     lock(id: ConfigurationId): Effect.Effect<HeldNode, ConfigurationNotFound, Change>
     /** The ids from a node up to the root, itself first; empty of null. */
@@ -263,9 +263,9 @@ export class ConfigurationRepository extends Context.Service<
         execute: ({ applicationId, at, by, content, name, parentId, schemaId, sha256, size, type }) => sql`
           WITH made AS (
             INSERT INTO configuration_nodes (application_id, parent_id, name, type, schema_id, version, size, sha256,
-              created_at, created_by, updated_at, updated_by)
+              created_at, created_by, updated_at, updated_by, placed_at)
             VALUES (${applicationId}, ${parentId}::integer, ${name}, ${type}, ${schemaId}::integer,
-              ${content === null ? null : 1}::integer, ${size}::integer, ${sha256}::bytea, ${at}, ${by}, ${at}, ${by})
+              ${content === null ? null : 1}::integer, ${size}::integer, ${sha256}::bytea, ${at}, ${by}, ${at}, ${by}, ${at})
             RETURNING id, version, size, sha256, created_at, created_by
           ), kept AS (
             INSERT INTO configuration_versions (node_id, version, content, size, sha256, created_at, created_by)
@@ -299,6 +299,14 @@ export class ConfigurationRepository extends Context.Service<
           SELECT ${columns}, ${path}, ${held} FROM n`
       })
 
+      const holdTree = SqlSchema.findOne({
+        Request: Schema.Struct({ applicationId: Schema.Int, at: Schema.Date }),
+        Result: Schema.Struct({ changedAt: Schema.Date }),
+        execute: ({ applicationId, at }) => sql`
+          INSERT INTO configuration_trees AS tree (application_id, changed_at) VALUES (${applicationId}, ${at})
+          ON CONFLICT (application_id) DO UPDATE SET changed_at = greatest(tree.changed_at, ${at})
+          RETURNING changed_at`
+      })
       const IdAndStamp = Schema.Struct({ id: ConfigurationId, at: Schema.Date, by: Schema.String })
       const deleteBelow = SqlSchema.findAll({
         Request: IdAndStamp,
@@ -306,7 +314,7 @@ export class ConfigurationRepository extends Context.Service<
         execute: ({ at, by, id }) => sql`
           ${below(id)}
           UPDATE configuration_nodes SET deleted_at = ${at}, deleted_by = ${by}, deleted_with = ${id},
-            updated_at = greatest(updated_at, ${at}), updated_by = ${by}
+            updated_at = greatest(updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
           WHERE id IN (SELECT id FROM below) RETURNING id`
       })
       const restoreDeleted = SqlSchema.findAll({
@@ -314,7 +322,7 @@ export class ConfigurationRepository extends Context.Service<
         Result: Schema.Struct({ id: ConfigurationId }),
         execute: ({ at, by, id }) => sql`
           UPDATE configuration_nodes SET deleted_at = NULL, deleted_by = NULL, deleted_with = NULL,
-            updated_at = greatest(updated_at, ${at}), updated_by = ${by}
+            updated_at = greatest(updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
           WHERE deleted_with = ${id} RETURNING id`
       })
       const selectLacking = SqlSchema.findOne({
@@ -369,14 +377,8 @@ export class ConfigurationRepository extends Context.Service<
         currentVersions: Effect.fn("ConfigurationRepository.currentVersions")((ids) =>
           Effect.orDie(selectCurrent(ids))
         ),
-        lockTree: Effect.fn("ConfigurationRepository.lockTree")((applicationId) =>
-          Change.use(() =>
-            Effect.orDie(
-              Effect.asVoid(
-                sql`SELECT pg_advisory_xact_lock(hashtextextended('configuration', ${applicationId}))`.values
-              )
-            )
-          )
+        lockTree: Effect.fn("ConfigurationRepository.lockTree")((applicationId, at) =>
+          Change.use(() => Effect.orDie(Effect.map(holdTree({ applicationId, at }), ({ changedAt }) => changedAt)))
         ),
         lock: Effect.fn("ConfigurationRepository.lock")((id) => Change.use(() => locked(id))),
         ancestors: Effect.fn("ConfigurationRepository.ancestors")((id) =>
@@ -405,7 +407,8 @@ export class ConfigurationRepository extends Context.Service<
         place: Effect.fn("ConfigurationRepository.place")((id, { name, parentId, schemaId }, { at, by }) =>
           nameTaken(sql`
             UPDATE configuration_nodes SET name = ${name}, parent_id = ${parentId}::integer,
-              schema_id = ${schemaId}::integer, updated_at = greatest(updated_at, ${at}), updated_by = ${by}
+              schema_id = ${schemaId}::integer, updated_at = greatest(updated_at, ${at}), updated_by = ${by},
+              placed_at = ${at}
             WHERE id = ${id}`).pipe(Effect.andThen(Effect.orDie(locked(id))))
         ),
         delete: Effect.fn("ConfigurationRepository.delete")((id, stamp) =>

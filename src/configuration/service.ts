@@ -15,7 +15,7 @@ import {
   type DeletedConfiguration,
   type NewConfiguration
 } from "./domain.ts"
-import { ConfigurationHolds, requireLive, requireMatch, stamp } from "./holds.ts"
+import { ConfigurationHolds, requireLive, requireMatch } from "./holds.ts"
 import { maximumDepth, namesIn } from "./names.ts"
 import {
   ConfigurationCycle,
@@ -122,7 +122,7 @@ export class Configuration extends Context.Service<
         content: StoredContent | null,
         passed: Passed
       ) {
-        yield* holds.tree(applicationId)
+        const stamp = yield* holds.tree(applicationId)
         yield* requireParent(applicationId, parentId, 1)
         const schema = yield* contents.schemaOf(applicationId, null, schemaId)
         const schemaVersion = schema?.version ?? null
@@ -131,7 +131,7 @@ export class Configuration extends Context.Service<
           { isSchema: false, schemaId, schemaVersion },
           passed
         )
-        const node = yield* repository.insert({ applicationId, parentId, name, type, schemaId }, content, yield* stamp)
+        const node = yield* repository.insert({ applicationId, parentId, name, type, schemaId }, content, stamp)
         return {
           value: { ...shown(node), ...(content === null ? {} : { content: content.content }) },
           entries: [entryOf(configurationActions.ConfigurationCreated, { after: node })]
@@ -150,7 +150,7 @@ export class Configuration extends Context.Service<
         ifMatch: IfMatch | undefined,
         passed: Passed
       ) {
-        const before = yield* holds.inTree(id)
+        const { node: before, stamp } = yield* holds.inTree(id)
         yield* requireLive(before)
         yield* requireMatch(before, ifMatch)
         const wanted = { ...before, ...given(patch, placed) }
@@ -174,7 +174,7 @@ export class Configuration extends Context.Service<
             passed
           )
         }
-        const after = yield* repository.place(id, wanted, yield* stamp)
+        const after = yield* repository.place(id, wanted, stamp)
         const action =
           isMoved || before.name !== after.name
             ? configurationActions.ConfigurationMoved
@@ -191,11 +191,11 @@ export class Configuration extends Context.Service<
       })
 
       const remove = Effect.fn("Configuration.delete")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
-        const before = yield* holds.inTree(id)
+        const { node: before, stamp } = yield* holds.inTree(id)
         yield* requireLive(before)
         yield* requireMatch(before, ifMatch)
         if (yield* repository.isSchemaOutside(id)) return yield* new ConfigurationSchemaInUse({})
-        const ids = yield* repository.delete(id, yield* stamp)
+        const ids = yield* repository.delete(id, stamp)
         yield* watch.announce(ids.map((id) => ({ id, version: null })))
         return {
           value: undefined,
@@ -204,7 +204,7 @@ export class Configuration extends Context.Service<
       }, audit.change)
 
       const restore = Effect.fn("Configuration.restore")(function* (id: ConfigurationId) {
-        const before = yield* holds.inTree(id)
+        const { node: before, stamp } = yield* holds.inTree(id)
         if (before.deletedAt === null) return { value: shown(before), entries: [] }
         if (before.deletedWith !== id) {
           return yield* new ConfigurationParentUnfit({
@@ -212,7 +212,7 @@ export class Configuration extends Context.Service<
           })
         }
         yield* requireParent(before.applicationId, before.parentId, yield* repository.height(id, "deleted"))
-        const ids = yield* repository.restore(id, yield* stamp)
+        const ids = yield* repository.restore(id, stamp)
         if (yield* repository.lacksSchema(ids)) return yield* new ConfigurationSchemaUnfit({})
         const after = yield* repository.get(id)
         const more = { restoredNodes: ids.length }
