@@ -145,8 +145,12 @@ const Served = Layer.unwrap(
   )
 )
 
+// Built last and so closed first: from then on the service says that it is not ready, and what would last for ever ends.
+const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
+
 /** The whole service on its database and its listener; `Settings` and `Database` come from outside. */
-export const ServerLayer = Served.pipe(
+export const ServerLayer = Drain.pipe(
+  Layer.provideMerge(Served),
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(Requests, BodyLimit)),

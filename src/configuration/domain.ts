@@ -123,7 +123,9 @@ export const NewConfiguration = Schema.Struct({
   parentId: Schema.optionalKey(ParentId),
   name: NodeName,
   type: NodeType,
-  content: Schema.optionalKey(Content).pipe(Schema.annotateKey({ description: "Empty when absent; a folder has none" })),
+  content: Schema.optionalKey(Content).pipe(
+    Schema.annotateKey({ description: "Empty when absent; a folder has none" })
+  ),
   schemaId: Schema.optionalKey(SchemaId)
 }).annotate({ identifier: "NewConfiguration" })
 export type NewConfiguration = typeof NewConfiguration.Type

@@ -79,10 +79,8 @@ export const planImport = (
     const type = archived?.type ?? (named.has(path) ? "folder" : (byPath.get(path)?.type ?? "folder"))
     const node = kept(path, type)
     if (mode === "merge" && node === undefined && byPath.has(path)) {
-      faults.push({
-        path: [...(archived?.at ?? ["payload", "nodes"]), "path"],
-        message: `${path} is a ${byPath.get(path)?.type}`
-      })
+      const at = archived === undefined ? ["payload", "nodes"] : [...archived.at, "path"]
+      faults.push({ path: at, message: `${path} is a ${byPath.get(path)?.type}` })
     }
     const bound = node?.schemaId == null ? null : (pathById.get(node.schemaId) ?? null)
     const schema = archived?.schema === undefined && mode === "merge" ? bound : (archived?.schema ?? null)

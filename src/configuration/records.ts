@@ -1,4 +1,5 @@
 import { DateTime } from "effect"
+import { type ApplicationId } from "../applications/domain.ts"
 import { type AuditDraft } from "../audit/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import {
@@ -9,9 +10,8 @@ import {
   type ShownVersion
 } from "./domain.ts"
 import { contentTypeOf } from "./names.ts"
-import { type HeldNode } from "./repository.ts"
+import { type HeldNode, type WrittenNode } from "./repository.ts"
 import { type ConfigurationTreeChanges, type TreeChangeKind } from "./tree-domain.ts"
-import { type WrittenNode } from "./tree-repository.ts"
 
 /** A node as the API shows it: with the media type that its name promises. */
 export const shown = <Node extends Pick<ConfigurationNode, "name" | "type">>(node: Node) => ({
@@ -33,20 +33,37 @@ export const recordOf = ({ name, parentId, path, schemaId, sha256, size, type, u
   updatedAt: DateTime.formatIso(updatedAt)
 })
 
-/** The entry of a change to one node. */
+/** The entry of a change that left a node; `more` joins what is kept of it afterwards. */
 export const entryOf = (
   action: AuditAction,
-  { after, before, more }: { readonly before?: HeldNode; readonly after?: HeldNode; readonly more?: object }
-): AuditDraft => {
-  const node = after ?? before
-  return {
-    action,
-    entityId: node?.id ?? 0,
-    applicationId: node?.applicationId,
-    ...(before === undefined ? {} : { before: recordOf(before) }),
-    ...(after === undefined ? (more === undefined ? {} : { after: more }) : { after: { ...recordOf(after), ...more } })
-  }
-}
+  { after, before, more }: { readonly before?: HeldNode; readonly after: HeldNode; readonly more?: object }
+): AuditDraft => ({
+  action,
+  entityId: after.id,
+  applicationId: after.applicationId,
+  ...(before === undefined ? {} : { before: recordOf(before) }),
+  after: { ...recordOf(after), ...more }
+})
+
+/** The entry of a node that was deleted, alone or with its folder. */
+export const deletedEntry =
+  (applicationId: ApplicationId) =>
+  ({ id, ...before }: WrittenNode): AuditDraft => ({
+    action: configurationActions.ConfigurationDeleted,
+    entityId: id,
+    applicationId,
+    before
+  })
+
+/** The entry of a node that was restored, alone or with its folder. */
+export const restoredEntry =
+  (applicationId: ApplicationId) =>
+  ({ id, ...after }: WrittenNode): AuditDraft => ({
+    action: configurationActions.ConfigurationRestored,
+    entityId: id,
+    applicationId,
+    after
+  })
 
 /** A node as the entries of a tree's change tell of it. */
 type Told = Pick<WrittenNode, "schemaId" | "sha256" | "version">

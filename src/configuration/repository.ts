@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { type ApplicationId } from "../applications/domain.ts"
 import { Change } from "../audit/domain.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
-import { ConfigurationId, ConfigurationNode, ConfigurationVersion, type NodeType } from "./domain.ts"
+import { ConfigurationId, ConfigurationNode, ConfigurationVersion, NodeType } from "./domain.ts"
 import { maximumDepth } from "./names.ts"
 import { ConfigurationNameTaken, ConfigurationNotFound, ConfigurationVersionNotFound } from "./problems.ts"
 
@@ -20,6 +20,18 @@ export const HeldNode = Schema.Struct({
   schemaVersion: Schema.NullOr(Schema.Int)
 })
 export type HeldNode = typeof HeldNode.Type
+
+/** A node that a change wrote, as its audit entry keeps it. */
+export const WrittenNode = Schema.Struct({
+  id: ConfigurationId,
+  parentId: Schema.NullOr(ConfigurationId),
+  name: Schema.String,
+  type: NodeType,
+  schemaId: Schema.NullOr(ConfigurationId),
+  version: Schema.NullOr(Schema.Int),
+  sha256: Schema.NullOr(Schema.String)
+})
+export type WrittenNode = typeof WrittenNode.Type
 
 const NodeWithContent = Schema.Struct({ ...ConfigurationNode.fields, content: Schema.NullOr(Schema.String) })
 export type NodeWithContent = typeof NodeWithContent.Type
@@ -51,6 +63,10 @@ export interface Placement {
   readonly parentId: ConfigurationId | null
   readonly schemaId: ConfigurationId | null
 }
+
+/** The columns of a {@link WrittenNode}, of `configuration_nodes n`. */
+export const writtenColumns =
+  "n.id, n.parent_id, n.name, n.type, n.schema_id, n.version, encode(n.sha256, 'hex') AS sha256"
 
 /** A page of versions may hold no more than this, in bytes, beside its first. */
 const pageBytes = 8_388_608
@@ -104,13 +120,13 @@ export class ConfigurationRepository extends Context.Service<
       placement: Placement,
       stamp: Stamp
     ): Effect.Effect<HeldNode, ConfigurationNameTaken, Change>
-    /** Marks a node and all below it as deleted; answers their ids. */
-    delete(id: ConfigurationId, stamp: Stamp): Effect.Effect<ReadonlyArray<ConfigurationId>, never, Change>
-    /** Brings back a node and what was deleted with it; answers their ids. */
+    /** Marks a node and all below it as deleted; answers all of them. */
+    delete(id: ConfigurationId, stamp: Stamp): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
+    /** Brings back a node and what was deleted with it; answers all of them. */
     restore(
       id: ConfigurationId,
       stamp: Stamp
-    ): Effect.Effect<ReadonlyArray<ConfigurationId>, ConfigurationNameTaken, Change>
+    ): Effect.Effect<ReadonlyArray<WrittenNode>, ConfigurationNameTaken, Change>
     /** Whether one of the files names a schema that is deleted. */
     lacksSchema(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<boolean>
   }
@@ -307,23 +323,24 @@ export class ConfigurationRepository extends Context.Service<
           ON CONFLICT (application_id) DO UPDATE SET changed_at = greatest(tree.changed_at, ${at})
           RETURNING changed_at`
       })
+      const written = sql.literal(writtenColumns)
       const IdAndStamp = Schema.Struct({ id: ConfigurationId, at: Schema.Date, by: Schema.String })
       const deleteBelow = SqlSchema.findAll({
         Request: IdAndStamp,
-        Result: Schema.Struct({ id: ConfigurationId }),
+        Result: WrittenNode,
         execute: ({ at, by, id }) => sql`
           ${below(id)}
-          UPDATE configuration_nodes SET deleted_at = ${at}, deleted_by = ${by}, deleted_with = ${id},
-            updated_at = greatest(updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
-          WHERE id IN (SELECT id FROM below) RETURNING id`
+          UPDATE configuration_nodes n SET deleted_at = ${at}, deleted_by = ${by}, deleted_with = ${id},
+            updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
+          WHERE n.id IN (SELECT id FROM below) RETURNING ${written}`
       })
       const restoreDeleted = SqlSchema.findAll({
         Request: IdAndStamp,
-        Result: Schema.Struct({ id: ConfigurationId }),
+        Result: WrittenNode,
         execute: ({ at, by, id }) => sql`
-          UPDATE configuration_nodes SET deleted_at = NULL, deleted_by = NULL, deleted_with = NULL,
-            updated_at = greatest(updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
-          WHERE deleted_with = ${id} RETURNING id`
+          UPDATE configuration_nodes n SET deleted_at = NULL, deleted_by = NULL, deleted_with = NULL,
+            updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
+          WHERE n.deleted_with = ${id} RETURNING ${written}`
       })
       const selectLacking = SqlSchema.findOne({
         Request: Schema.Array(ConfigurationId),
@@ -412,10 +429,10 @@ export class ConfigurationRepository extends Context.Service<
             WHERE id = ${id}`).pipe(Effect.andThen(Effect.orDie(locked(id))))
         ),
         delete: Effect.fn("ConfigurationRepository.delete")((id, stamp) =>
-          Change.use(() => Effect.orDie(Effect.map(deleteBelow({ id, ...stamp }), idsOf)))
+          Change.use(() => Effect.orDie(deleteBelow({ id, ...stamp })))
         ),
         restore: Effect.fn("ConfigurationRepository.restore")((id, stamp) =>
-          Effect.map(nameTaken(restoreDeleted({ id, ...stamp })), idsOf)
+          nameTaken(restoreDeleted({ id, ...stamp }))
         ),
         lacksSchema: Effect.fn("ConfigurationRepository.lacksSchema")((ids) =>
           Effect.orDie(Effect.map(selectLacking(ids), ({ lacking }) => lacking))

@@ -27,7 +27,7 @@ import {
   ConfigurationSchemaUnfit,
   ConfigurationTooDeep
 } from "./problems.ts"
-import { entryOf, shown } from "./records.ts"
+import { deletedEntry, entryOf, restoredEntry, shown } from "./records.ts"
 import { ConfigurationRepository, type NodeWithContent, type StoredContent } from "./repository.ts"
 import { treeOf } from "./tree.ts"
 import { ConfigurationWatch } from "./watch.ts"
@@ -195,12 +195,9 @@ export class Configuration extends Context.Service<
         yield* requireLive(before)
         yield* requireMatch(before, ifMatch)
         if (yield* repository.isSchemaOutside(id)) return yield* new ConfigurationSchemaInUse({})
-        const ids = yield* repository.delete(id, stamp)
-        yield* watch.announce(ids.map((id) => ({ id, version: null })))
-        return {
-          value: undefined,
-          entries: [entryOf(configurationActions.ConfigurationDeleted, { before, more: { deletedNodes: ids.length } })]
-        }
+        const nodes = yield* repository.delete(id, stamp)
+        yield* watch.announce(nodes.map(({ id }) => ({ id, version: null })))
+        return { value: undefined, entries: nodes.map(deletedEntry(before.applicationId)) }
       }, audit.change)
 
       const restore = Effect.fn("Configuration.restore")(function* (id: ConfigurationId) {
@@ -212,14 +209,10 @@ export class Configuration extends Context.Service<
           })
         }
         yield* requireParent(before.applicationId, before.parentId, yield* repository.height(id, "deleted"))
-        const ids = yield* repository.restore(id, stamp)
-        if (yield* repository.lacksSchema(ids)) return yield* new ConfigurationSchemaUnfit({})
+        const nodes = yield* repository.restore(id, stamp)
+        if (yield* repository.lacksSchema(nodes.map(({ id }) => id))) return yield* new ConfigurationSchemaUnfit({})
         const after = yield* repository.get(id)
-        const more = { restoredNodes: ids.length }
-        return {
-          value: shown(after),
-          entries: [entryOf(configurationActions.ConfigurationRestored, { before, after, more })]
-        }
+        return { value: shown(after), entries: nodes.map(restoredEntry(before.applicationId)) }
       }, audit.change)
 
       return Configuration.of({ tree, get, getByPath, deleted, create, move, delete: remove, restore })

@@ -49,7 +49,9 @@ const SchemaPath = Schema.NullOr(NodePath).annotate({
 export const ArchiveNode = Schema.Struct({
   path: NodePath,
   type: NodeType,
-  content: Schema.optionalKey(Content).pipe(Schema.annotateKey({ description: "Empty when absent; a folder has none" })),
+  content: Schema.optionalKey(Content).pipe(
+    Schema.annotateKey({ description: "Empty when absent; a folder has none" })
+  ),
   schema: Schema.optionalKey(SchemaPath)
 }).annotate({ identifier: "ConfigurationArchiveNode" })
 export type ArchiveNode = typeof ArchiveNode.Type

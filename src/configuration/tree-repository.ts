@@ -4,23 +4,11 @@ import { type ApplicationId } from "../applications/domain.ts"
 import { Change } from "../audit/domain.ts"
 import { ConfigurationId, NodeType } from "./domain.ts"
 import { type StandingNode } from "./import-plan.ts"
-import { type Stamp, type StoredContent } from "./repository.ts"
+import { type Stamp, type StoredContent, WrittenNode, writtenColumns } from "./repository.ts"
 import { type NodeThenAndNow, type Placing } from "./rollback-plan.ts"
 
 const NullableId = Schema.NullOr(ConfigurationId)
 const NullableText = Schema.NullOr(Schema.String)
-
-/** A node that a change of a whole tree wrote, as its audit entry keeps it. */
-export const WrittenNode = Schema.Struct({
-  id: ConfigurationId,
-  parentId: NullableId,
-  name: Schema.String,
-  type: NodeType,
-  schemaId: NullableId,
-  version: Schema.NullOr(Schema.Int),
-  sha256: NullableText
-})
-export type WrittenNode = typeof WrittenNode.Type
 
 /** A live node, with what tells how much there is to read of it. */
 export interface StandingFile extends StandingNode {
@@ -97,9 +85,7 @@ export class ConfigurationTreeRepository extends Context.Service<
     ConfigurationTreeRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const written = sql.literal(
-        "n.id, n.parent_id, n.name, n.type, n.schema_id, n.version, encode(n.sha256, 'hex') AS sha256"
-      )
+      const written = sql.literal(writtenColumns)
 
       const selectThenAndNow = SqlSchema.findAll({
         Request: Schema.Struct({ applicationId: Schema.Int, at: Schema.Date }),

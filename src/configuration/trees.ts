@@ -11,10 +11,10 @@ import { type ArchivedNode, planImport, type StandingNode, type WantedNode } fro
 import { nameOf, namesIn, parentPath } from "./names.ts"
 import { ConfigurationHistoryGone, type ConfigurationManaged } from "./problems.ts"
 import { treeEntries } from "./records.ts"
-import { type Stamp } from "./repository.ts"
+import { type Stamp, type WrittenNode } from "./repository.ts"
 import { planRollback } from "./rollback-plan.ts"
 import { type ArchiveNode, type ConfigurationTreeChanges, type ImportMode, type TreeRollback } from "./tree-domain.ts"
-import { ConfigurationTreeRepository, type WrittenNode } from "./tree-repository.ts"
+import { ConfigurationTreeRepository } from "./tree-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
 /** With `dryRun` nothing is changed. */
