@@ -69,7 +69,8 @@ export type ConfigurationFile = typeof ConfigurationFile.Type
 export interface ConfigurationTreeNode extends Schema.Struct.Type<typeof ConfigurationNode.json.fields> {
   readonly children: ReadonlyArray<ConfigurationTreeNode>
 }
-interface ConfigurationTreeNodeEncoded extends Schema.Struct.Encoded<typeof ConfigurationNode.json.fields> {
+/** A node of the tree as it stands in the answer. */
+export interface ConfigurationTreeNodeEncoded extends Schema.Struct.Encoded<typeof ConfigurationNode.json.fields> {
   readonly children: ReadonlyArray<ConfigurationTreeNodeEncoded>
 }
 export const ConfigurationTreeNode = Schema.Struct({

@@ -24,7 +24,7 @@ export const ConfigurationHandlers = HttpApiBuilder.group(
     const trees = yield* ConfigurationTrees
     const watch = yield* versionStream
     return handlers.handleAll({
-      tree: ({ query }) => configuration.tree(query.applicationId),
+      tree: ({ query }) => Effect.map(configuration.tree(query.applicationId), HttpServerResponse.jsonUnsafe),
       getByPath: ({ query }) => Effect.map(configuration.getByPath(query.applicationId, query.path), tagged),
       deleted: ({ query }) => configuration.deleted(query.applicationId),
       export: ({ query, request }) => archives.exported(query.applicationId, query.format ?? formatOf(request)),

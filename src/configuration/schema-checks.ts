@@ -30,6 +30,8 @@ export class SchemaChecks extends Context.Service<
       const check = Effect.fn("SchemaChecks.check")(function* (request: CheckRequest) {
         return yield* RcRef.get(worker).pipe(
           Effect.flatMap((worker) => ask(worker, request)),
+          // Whoever gives up leaves a thread behind that would answer the next one with this one's faults.
+          Effect.onInterrupt(() => RcRef.invalidate(worker)),
           Effect.catchTag("WorkerEnded", ({ reason }) =>
             Effect.as(RcRef.invalidate(worker), {
               schemaAtFault: false,

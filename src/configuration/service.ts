@@ -11,7 +11,7 @@ import {
   type ConfigurationFile,
   type ConfigurationId,
   type ConfigurationPatch,
-  type ConfigurationTreeNode,
+  type ConfigurationTreeNodeEncoded,
   type DeletedConfiguration,
   type NewConfiguration
 } from "./domain.ts"
@@ -46,7 +46,8 @@ const mostDeletedShown = 1000
 export class Configuration extends Context.Service<
   Configuration,
   {
-    tree(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<ConfigurationTreeNode>, ApplicationNotFound>
+    /** The whole tree, in the form of the answer. */
+    tree(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<ConfigurationTreeNodeEncoded>, ApplicationNotFound>
     get(id: ConfigurationId): Effect.Effect<ConfigurationFile, ConfigurationNotFound>
     getByPath(applicationId: ApplicationId, path: string): Effect.Effect<ConfigurationFile, ConfigurationNotFound>
     /** What can be restored, the latest thousand. */

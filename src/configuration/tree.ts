@@ -1,18 +1,21 @@
-import { type ConfigurationId, type ConfigurationNode, type ConfigurationTreeNode } from "./domain.ts"
+import { type ConfigurationTreeNodeEncoded } from "./domain.ts"
 import { shown } from "./records.ts"
 
+/** A node as the database tells of it, in the form of the answer, but for what the tree itself tells. */
+export type TreeRow = Omit<ConfigurationTreeNodeEncoded, "children" | "contentType" | "path">
+
 /** The tree that nodes make, siblings in the order given; each gets the path to it. */
-export const treeOf = (nodes: ReadonlyArray<ConfigurationNode>): ReadonlyArray<ConfigurationTreeNode> => {
-  const below = new Map<ConfigurationId | null, Array<ConfigurationNode>>()
+export const treeOf = (nodes: ReadonlyArray<TreeRow>): ReadonlyArray<ConfigurationTreeNodeEncoded> => {
+  const below = new Map<number | null, Array<TreeRow>>()
   for (const node of nodes) {
     const siblings = below.get(node.parentId)
     if (siblings === undefined) below.set(node.parentId, [node])
     else siblings.push(node)
   }
-  const branches = (parentId: ConfigurationId | null, parentPath: string): Array<ConfigurationTreeNode> =>
+  const branches = (parentId: number | null, parentPath: string): ReadonlyArray<ConfigurationTreeNodeEncoded> =>
     (below.get(parentId) ?? []).map((node) => {
       const path = `${parentPath}/${node.name}`
-      return { ...shown(node), path, children: node.type === "folder" ? branches(node.id, path) : [] }
+      return Object.assign(shown(node), { path, children: node.type === "folder" ? branches(node.id, path) : [] })
     })
   return branches(null, "")
 }
