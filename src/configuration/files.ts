@@ -1,7 +1,7 @@
-import { Context, Effect, Layer, TextDiff } from "effect"
+import { Context, Effect, Layer, Option, TextDiff } from "effect"
 import { Audit } from "../audit/service.ts"
 import { type Slice } from "../kernel/page.ts"
-import { type IfMatch, type VersionMismatch } from "../kernel/precondition.ts"
+import { type IfMatch, type VersionMismatch, versionsIn } from "../kernel/precondition.ts"
 import { type PayloadTooLarge, type ValidationFailed } from "../kernel/problems.ts"
 import { Contents, type Passed, requireChecked } from "./contents.ts"
 import {
@@ -72,7 +72,8 @@ export class ConfigurationFiles extends Context.Service<
       const repository = yield* ConfigurationRepository
       const watch = yield* ConfigurationWatch
 
-      const write = Effect.fnUntraced(function* (
+      /** The long way, for a file that must be looked at first, or that may not be written. */
+      const writeChecked = Effect.fnUntraced(function* (
         id: ConfigurationId,
         content: StoredContent,
         restoredFrom: number | null,
@@ -82,7 +83,21 @@ export class ConfigurationFiles extends Context.Service<
         const before = yield* holds.node(id, ifMatch)
         if (before.type === "folder") return yield* new ConfigurationNoFile({})
         yield* requireChecked({ name: before.name, content: content.content }, before, passed)
-        const after = yield* repository.addVersion(id, content, restoredFrom, yield* stamp)
+        return { before, after: yield* repository.addVersion(id, content, restoredFrom, yield* stamp) }
+      })
+
+      const write = Effect.fnUntraced(function* (
+        id: ConfigurationId,
+        content: StoredContent,
+        restoredFrom: number | null,
+        ifMatch: IfMatch | undefined,
+        passed: Passed
+      ) {
+        const unless = { versions: versionsIn(ifMatch), managed: holds.managed }
+        const written = yield* repository.addVersionUnless(id, content, restoredFrom, unless, yield* stamp)
+        const { after, before } = Option.isSome(written)
+          ? written.value
+          : yield* writeChecked(id, content, restoredFrom, ifMatch, passed)
         yield* watch.announce([after])
         const entry =
           restoredFrom === null

@@ -15,6 +15,8 @@ import { ConfigurationRepository, type HeldNode, type Stamp } from "./repository
 export class ConfigurationHolds extends Context.Service<
   ConfigurationHolds,
   {
+    /** The applications whose configuration takes no changes here. */
+    readonly managed: ReadonlyArray<ApplicationId>
     /** The tree of an application that takes changes here; answers who changes it, and when. */
     tree(applicationId: ApplicationId): Effect.Effect<Stamp, ApplicationNotFound | ConfigurationManaged, Change>
     /** The tree that a node stands in, and the node, deleted or not. */
@@ -69,7 +71,7 @@ export class ConfigurationHolds extends Context.Service<
         return held
       })
 
-      return ConfigurationHolds.of({ tree, inTree, node })
+      return ConfigurationHolds.of({ managed: [...managed], tree, inTree, node })
     })
   )
 

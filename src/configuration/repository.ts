@@ -124,6 +124,17 @@ export class ConfigurationRepository extends Context.Service<
       content: StoredContent | null,
       stamp: Stamp
     ): Effect.Effect<HeldNode, ConfigurationNameTaken, Change>
+    /**
+     * Locks a file and gives it its next version in one statement, where nothing is to be looked at first: it is there,
+     * in one of `versions` (null: any), of no application of `managed`, and neither has a schema nor is one.
+     */
+    addVersionUnless(
+      id: ConfigurationId,
+      content: StoredContent,
+      restoredFrom: number | null,
+      unless: { readonly versions: ReadonlyArray<number> | null; readonly managed: ReadonlyArray<ApplicationId> },
+      stamp: Stamp
+    ): Effect.Effect<Option.Option<{ readonly before: HeldNode; readonly after: HeldNode }>, never, Change>
     /** Gives a locked file its next version. */
     addVersion(
       id: ConfigurationId,
@@ -336,6 +347,49 @@ export class ConfigurationRepository extends Context.Service<
           SELECT ${columns}, ${path}, ${held} FROM n`
       })
 
+      const insertVersionUnless = SqlSchema.findOneOption({
+        Request: Schema.Struct({
+          id: ConfigurationId,
+          content: Schema.String,
+          size: Schema.Int,
+          sha256: Schema.Uint8Array,
+          restoredFrom: Schema.NullOr(Schema.Int),
+          versions: Schema.NullOr(Schema.Array(Schema.Int)),
+          managed: Schema.Array(Schema.Int),
+          at: Schema.Date,
+          by: Schema.String
+        }),
+        Result: Schema.Struct({
+          ...HeldNode.fields,
+          versionBefore: Schema.Int,
+          sizeBefore: Schema.Int,
+          sha256Before: Schema.String,
+          updatedAtBefore: InstantFromDate,
+          updatedByBefore: Schema.String
+        }),
+        execute: ({ at, by, content, id, managed, restoredFrom, sha256, size, versions }) => sql`
+          WITH before AS MATERIALIZED (
+            SELECT * FROM configuration_nodes WHERE id = ${id} FOR NO KEY UPDATE
+          ), n AS (
+            UPDATE configuration_nodes n SET version = n.version + 1, size = ${size}, sha256 = ${sha256},
+              updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}
+            FROM before WHERE n.id = before.id AND n.deleted_at IS NULL AND n.type = 'file' AND n.schema_id IS NULL
+              AND NOT n.application_id = ANY(${managed}::integer[])
+              AND (${versions}::integer[] IS NULL OR n.version = ANY(${versions}::integer[]))
+              AND NOT EXISTS (SELECT FROM configuration_nodes f WHERE f.schema_id = ${id} AND f.deleted_at IS NULL)
+            RETURNING n.*, before.version AS version_before, before.size AS size_before,
+              encode(before.sha256, 'hex') AS sha256_before, before.updated_at AS updated_at_before,
+              before.updated_by AS updated_by_before
+          ), kept AS (
+            INSERT INTO configuration_versions
+              (node_id, version, content, size, sha256, restored_from, created_at, created_by)
+            SELECT id, version, ${content}, size, sha256, ${restoredFrom}::integer, updated_at, updated_by FROM n
+          )
+          SELECT ${columns}, ${path}, encode(n.sha256, 'hex') AS sha256, n.deleted_at, n.deleted_by, n.deleted_with,
+            false AS is_schema, NULL::integer AS schema_version, n.version_before, n.size_before, n.sha256_before,
+            n.updated_at_before, n.updated_by_before
+          FROM n`
+      })
       const holdTree = SqlSchema.findOne({
         Request: Schema.Struct({ applicationId: Schema.Int, at: Schema.Date }),
         Result: Schema.Struct({ changedAt: Schema.Date }),
@@ -438,6 +492,29 @@ export class ConfigurationRepository extends Context.Service<
               ...stamp
             })
           ).pipe(Effect.flatMap(({ id }) => Effect.orDie(locked(id))))
+        ),
+        addVersionUnless: Effect.fn("ConfigurationRepository.addVersionUnless")(
+          (id, content, restoredFrom, unless, stamp) =>
+            Change.use(() =>
+              Effect.orDie(
+                Effect.map(
+                  insertVersionUnless({ id, ...content, restoredFrom, ...unless, ...stamp }),
+                  Option.map(
+                    ({ sha256Before, sizeBefore, updatedAtBefore, updatedByBefore, versionBefore, ...after }) => ({
+                      before: {
+                        ...after,
+                        version: versionBefore,
+                        size: sizeBefore,
+                        sha256: sha256Before,
+                        updatedAt: updatedAtBefore,
+                        updatedBy: updatedByBefore
+                      },
+                      after
+                    })
+                  )
+                )
+              )
+            )
         ),
         addVersion: Effect.fn("ConfigurationRepository.addVersion")((id, content, restoredFrom, stamp) =>
           Change.use(() => Effect.orDie(insertVersion({ id, ...content, restoredFrom, ...stamp })))

@@ -20,12 +20,20 @@ export type IfMatch = typeof IfMatch.Type
 export const entityTag = (version: number): string => `"${version}"`
 
 /**
- * Whether a thing in this version (null: it has none) meets the precondition. Tags are compared strongly, as §8.8.3.2
- * asks of If-Match: a weak one never matches.
+ * The versions that a precondition lets through; null is any. Tags are compared strongly, as RFC 9110 §8.8.3.2 asks of
+ * If-Match: a weak one never matches.
  */
+export const versionsIn = (ifMatch: IfMatch | undefined): ReadonlyArray<number> | null =>
+  ifMatch === undefined || ifMatch === "*"
+    ? null
+    : [...ifMatch.matchAll(/(W\/)?"([^"]*)"/g)].flatMap(([, weak, text = ""]) =>
+        weak === undefined && /^[1-9]\d{0,8}$/.test(text) ? [Number(text)] : []
+      )
+
+/** Whether a thing in this version (null: it has none) meets the precondition. */
 export const meets = (ifMatch: IfMatch | undefined, version: number | null): boolean => {
-  if (ifMatch === undefined || ifMatch === "*") return true
-  return version !== null && new Set<string>(ifMatch.match(/(?:W\/)?"[^"]*"/g)).has(entityTag(version))
+  const versions = versionsIn(ifMatch)
+  return versions === null || (version !== null && versions.includes(version))
 }
 
 export class VersionMismatch extends Problem<VersionMismatch>()(

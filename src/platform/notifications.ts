@@ -66,6 +66,8 @@ export class Notifications extends Context.Service<
           (messages) => client`SELECT pg_notify(${channel}, m) FROM unnest(${messages}::text[]) AS m`.values
         ),
         Effect.catchCause((cause) => Effect.logWarning("Could not send notifications", cause)),
+        // What comes in meanwhile goes with the next statement.
+        Effect.andThen(Effect.sleep("10 millis")),
         Effect.forever,
         Effect.forkScoped
       )
