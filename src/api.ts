@@ -4,6 +4,7 @@ import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
 import { AuditApi } from "./audit/api.ts"
 import { ConfigurationApi } from "./configuration/api.ts"
+import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { RolesApi } from "./roles/api.ts"
@@ -19,6 +20,7 @@ export class Api extends HttpApi.make("application-manager")
     HealthApi,
     ApplicationsApi,
     ConfigurationApi,
+    ConfigurationTreesApi,
     TrialUsersApi,
     SessionsApi,
     RolesApi,

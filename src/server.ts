@@ -21,6 +21,7 @@ import { ConfigurationFiles } from "./configuration/files.ts"
 import { ConfigurationHandlers } from "./configuration/handlers.ts"
 import { Configuration } from "./configuration/service.ts"
 import { ConfigurationTrash } from "./configuration/trash.ts"
+import { ConfigurationTreesHandlers } from "./configuration/tree-handlers.ts"
 import { ConfigurationTrees } from "./configuration/trees.ts"
 import { ConfigurationWatch } from "./configuration/watch.ts"
 import { HealthHandlers } from "./health/handlers.ts"
@@ -54,6 +55,8 @@ const Handlers = lean(
   Layer.mergeAll(
     HealthHandlers,
     ApplicationsHandlers,
+    ConfigurationHandlers,
+    ConfigurationTreesHandlers,
     TrialUsersHandlers,
     SessionsHandlers,
     RolesHandlers,
@@ -61,16 +64,6 @@ const Handlers = lean(
     ApiKeysHandlers,
     AuditHandlers
   )
-const Handlers = Layer.mergeAll(
-  HealthHandlers,
-  ApplicationsHandlers,
-  ConfigurationHandlers,
-  TrialUsersHandlers,
-  SessionsHandlers,
-  RolesHandlers,
-  TenantsHandlers,
-  ApiKeysHandlers,
-  AuditHandlers
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)

@@ -16,44 +16,30 @@ import {
   ConfigurationFile,
   ConfigurationId,
   ConfigurationPatch,
-  ConfigurationTreeNode,
   ConfigurationVersion,
   DeletedConfiguration,
   NewConfiguration,
   VersionNumber
 } from "./domain.ts"
-import { NodePath } from "./names.ts"
+import { NodePath } from "./path-domain.ts"
 import {
-  ConfigurationArchiveUnreadable,
   ConfigurationCycle,
-  ConfigurationHistoryGone,
   ConfigurationManaged,
   ConfigurationNameTaken,
   ConfigurationNoFile,
   ConfigurationNotFound,
-  ConfigurationNotPortable,
   ConfigurationParentUnfit,
   ConfigurationSchemaInUse,
   ConfigurationSchemaUnfit,
   ConfigurationTooDeep,
   ConfigurationVersionNotFound,
   TooManyWatchers
-} from "./problems.ts"
-import {
-  ConfigurationExport,
-  ConfigurationImport,
-  ConfigurationTreeChanges,
-  ExportFormat,
-  ImportMode,
-  TreeRollback
-} from "./tree-domain.ts"
+} from "./problem-domain.ts"
 
 const read = requires("configuration:read", { systemOnly: true })
 const write = requires("configuration:write", { systemOnly: true })
 const rollback = requires("configuration:rollback", { systemOnly: true })
 const writeBodyBytes = 8_388_608
-const importBodyBytes = 67_108_864
-const zip = "application/zip"
 
 const id = { id: integerParameter(ConfigurationId) }
 const application = { applicationId: integerParameter(ApplicationId) }
@@ -70,18 +56,6 @@ const CreatedFile = HttpApiSchema.WithHeaders(ConfigurationFile.pipe(HttpApiSche
 
 export class ConfigurationApi extends HttpApiGroup.make("configuration")
   .add(
-    HttpApiEndpoint.get("tree", "/tree", {
-      query: application,
-      success: Schema.Array(ConfigurationTreeNode),
-      error: ApplicationNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Get the tree of an application",
-          description: "Every file and folder, each with those below it in the order of their names; without contents."
-        })
-      ),
     HttpApiEndpoint.get("getByPath", "/by-path", {
       query: { ...application, path: NodePath },
       success: Tagged,
@@ -104,58 +78,6 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         OpenApi.annotations({
           summary: "List what can be restored",
           description: "Files and folders deleted within the last 30 days, the latest first, at most 1,000."
-        })
-      ),
-    HttpApiEndpoint.get("export", "/export", {
-      query: { ...application, format: Schema.optionalKey(ExportFormat) },
-      success: [ConfigurationExport, HttpApiSchema.StreamUint8Array({ contentType: zip })],
-      error: [ApplicationNotFound, ConfigurationNotPortable]
-    })
-      .annotateMerge(read)
-      .annotate(AnswersJson, false)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Export a tree",
-          description:
-            "Every file and folder as it is at this moment, as JSON or as a zip archive: by `format`, else by Accept, else JSON."
-        })
-      ),
-    HttpApiEndpoint.post("import", "/import", {
-      query: {
-        ...application,
-        mode: Schema.optionalKey(ImportMode),
-        dryRun: Schema.optionalKey(Schema.Boolean)
-      },
-      payload: [ConfigurationImport, Schema.Uint8Array.pipe(HttpApiSchema.asUint8Array({ contentType: zip }))],
-      success: ConfigurationTreeChanges,
-      error: [
-        ApplicationNotFound,
-        ConfigurationArchiveUnreadable,
-        ConfigurationManaged,
-        PayloadTooLarge,
-        ValidationFailed
-      ]
-    })
-      .annotateMerge(write)
-      .annotate(MaxBodyBytes, importBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Import a tree",
-          description:
-            "JSON or a zip archive, all of it in one transaction or nothing. `mode=merge` (the default) adds and changes, `mode=replace` also deletes what the archive lacks. A file whose content is the same gets no new version. With `dryRun=true` it only says what would change."
-        })
-      ),
-    HttpApiEndpoint.post("rollbackTree", "/rollback", {
-      payload: TreeRollback,
-      success: ConfigurationTreeChanges,
-      error: [ApplicationNotFound, ConfigurationHistoryGone, ConfigurationManaged, ValidationFailed]
-    })
-      .annotateMerge(rollback)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Roll a tree back",
-          description:
-            "Takes every file and folder of an application back to what it was at a moment, in one transaction: contents as new versions, names and places, deletions undone and made. With `dryRun` it only says what would change. Contents are not checked against schemas, which go back as well."
         })
       ),
     HttpApiEndpoint.get("get", "/:id", { params: id, success: Tagged, error: ConfigurationNotFound })

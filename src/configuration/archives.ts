@@ -4,9 +4,10 @@ import { HttpServerResponse } from "effect/http"
 import { type ApplicationId, type ApplicationNotFound } from "../applications/domain.ts"
 import { Applications } from "../applications/service.ts"
 import { type PayloadTooLarge, type ValidationFailed } from "../kernel/problems.ts"
-import { type ConfigurationArchiveUnreadable, ConfigurationNotPortable } from "./problems.ts"
+import { type ConfigurationArchiveUnreadable, ConfigurationNotPortable } from "./problem-domain.ts"
 import { type ArchiveNode } from "./tree-domain.ts"
-import { batches, ConfigurationTreeRepository, type StandingFile } from "./tree-repository.ts"
+import { inBatchesOf, type StandingNode } from "./row-domain.ts"
+import { TreeRepository } from "./tree-repository.ts"
 import { manifestName, nodesOfZip } from "./zip-archive.ts"
 
 /** Whole trees as one document: JSON or a zip archive. */
@@ -28,12 +29,12 @@ export class ConfigurationArchives extends Context.Service<
     ConfigurationArchives,
     Effect.gen(function* () {
       const applications = yield* Applications
-      const trees = yield* ConfigurationTreeRepository
+      const trees = yield* TreeRepository
 
       /** The nodes with their contents: versions never change, so what was listed at one moment is read as it was then. */
-      const archived = (nodes: ReadonlyArray<StandingFile>): Stream.Stream<ArchiveNode> => {
+      const archived = (nodes: ReadonlyArray<StandingNode>): Stream.Stream<ArchiveNode> => {
         const paths = new Map(nodes.map(({ id, path }) => [id, path]))
-        return Stream.fromIterable(batches(nodes, ({ size }) => size ?? 0)).pipe(
+        return Stream.fromIterable(inBatchesOf(nodes, ({ size }) => size ?? 0)).pipe(
           Stream.mapEffect((batch) =>
             Effect.map(
               trees.contents(batch.flatMap(({ id, version }) => (version === null ? [] : [{ id, version }]))),
@@ -80,13 +81,13 @@ export class ConfigurationArchives extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(ConfigurationTreeRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(TreeRepository.layer))
 }
 
 /** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
 const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`
 
-const zipped = (standing: ReadonlyArray<StandingFile>, nodes: Stream.Stream<ArchiveNode>) => {
+const zipped = (standing: ReadonlyArray<StandingNode>, nodes: Stream.Stream<ArchiveNode>) => {
   const paths = new Map(standing.map(({ id, path }) => [id, path]))
   const bound = standing.flatMap(({ path, schemaId }) =>
     schemaId === null ? [] : [[path, paths.get(schemaId) ?? null] as const]

@@ -6,7 +6,7 @@ import { generatedId, IntegerId } from "../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../kernel/instant.ts"
 import { serverSet } from "../kernel/server-set.ts"
 import { storable } from "../kernel/text.ts"
-import { NodeName } from "./names.ts"
+import { NodeName } from "./path-domain.ts"
 
 /** The most that a file may hold, in bytes of UTF-8. */
 export const maximumContentBytes = 1_048_576

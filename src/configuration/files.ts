@@ -18,9 +18,11 @@ import {
   ConfigurationNoFile,
   type ConfigurationNotFound,
   type ConfigurationVersionNotFound
-} from "./problems.ts"
+} from "./problem-domain.ts"
 import { entryOf, shown, shownVersion } from "./records.ts"
-import { ConfigurationRepository, type StoredContent } from "./repository.ts"
+import { ConfigurationRepository } from "./repository.ts"
+import { type StoredContent } from "./row-domain.ts"
+import { VersionRepository } from "./version-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
 /** What may keep a file from getting a new version. */
@@ -70,6 +72,7 @@ export class ConfigurationFiles extends Context.Service<
       const contents = yield* Contents
       const holds = yield* ConfigurationHolds
       const repository = yield* ConfigurationRepository
+      const versions = yield* VersionRepository
       const watch = yield* ConfigurationWatch
 
       /** The long way, for a file that must be looked at first, or that may not be written. */
@@ -83,7 +86,7 @@ export class ConfigurationFiles extends Context.Service<
         const before = yield* holds.node(id, ifMatch)
         if (before.type === "folder") return yield* new ConfigurationNoFile({})
         yield* requireChecked({ name: before.name, content: content.content }, before, passed)
-        return { before, after: yield* repository.addVersion(id, content, restoredFrom, yield* stamp) }
+        return { before, after: yield* versions.add(id, content, restoredFrom, yield* stamp) }
       })
 
       const write = Effect.fnUntraced(function* (
@@ -94,7 +97,7 @@ export class ConfigurationFiles extends Context.Service<
         passed: Passed
       ) {
         const unless = { versions: versionsIn(ifMatch), managed: holds.managed }
-        const written = yield* repository.addVersionUnless(id, content, restoredFrom, unless, yield* stamp)
+        const written = yield* versions.addUnless(id, content, restoredFrom, unless, yield* stamp)
         const { after, before } = Option.isSome(written)
           ? written.value
           : yield* writeChecked(id, content, restoredFrom, ifMatch, passed)
@@ -127,18 +130,18 @@ export class ConfigurationFiles extends Context.Service<
         ifMatch: IfMatch | undefined
       ) {
         yield* fileOf(id)
-        const { content } = yield* repository.version(id, version)
+        const { content } = yield* versions.version(id, version)
         const stored = yield* Effect.orDie(contents.measured(content))
         return yield* contents.whenChecked((passed) => write(id, stored, version, ifMatch, passed))
       })
 
-      const versions = Effect.fn("ConfigurationFiles.versions")(function* (
+      const list = Effect.fn("ConfigurationFiles.versions")(function* (
         id: ConfigurationId,
         before: number | undefined,
         limit: number
       ) {
         const { version } = yield* fileOf(id)
-        const items = yield* repository.versions(id, before ?? version + 1, limit)
+        const items = yield* versions.versions(id, before ?? version + 1, limit)
         const last = items.at(-1)
         return {
           items: items.map(shownVersion),
@@ -148,7 +151,7 @@ export class ConfigurationFiles extends Context.Service<
 
       const version = Effect.fn("ConfigurationFiles.version")(function* (id: ConfigurationId, version: number) {
         yield* fileOf(id)
-        return shownVersion(yield* repository.version(id, version))
+        return shownVersion(yield* versions.version(id, version))
       })
 
       const diff = Effect.fn("ConfigurationFiles.diff")(function* (
@@ -159,17 +162,19 @@ export class ConfigurationFiles extends Context.Service<
         const file = yield* fileOf(id)
         const to = givenTo ?? file.version
         const from = givenFrom ?? Math.max(1, to - 1)
-        const before = yield* repository.version(id, from)
-        const after = yield* repository.version(id, to)
+        const before = yield* versions.version(id, from)
+        const after = yield* versions.version(id, to)
         return { from, to, diff: unifiedDiff(file.path, before, after) }
       })
 
-      return ConfigurationFiles.of({ save, rollback, versions, version, diff })
+      return ConfigurationFiles.of({ save, rollback, versions: list, version, diff })
     })
   )
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(Layer.mergeAll(ConfigurationRepository.layer, ConfigurationHolds.layer, Contents.layer))
+    Layer.provide(
+      Layer.mergeAll(ConfigurationRepository.layer, VersionRepository.layer, ConfigurationHolds.layer, Contents.layer)
+    )
   )
 }
 

@@ -5,8 +5,9 @@ import { Change } from "../audit/domain.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type IfMatch, meets, VersionMismatch } from "../kernel/precondition.ts"
 import { type ConfigurationId } from "./domain.ts"
-import { ConfigurationManaged, ConfigurationNotFound } from "./problems.ts"
-import { ConfigurationRepository, type HeldNode, type Stamp } from "./repository.ts"
+import { ConfigurationManaged, ConfigurationNotFound } from "./problem-domain.ts"
+import { ConfigurationRepository } from "./repository.ts"
+import { type HeldNode, type Stamp } from "./row-domain.ts"
 
 /**
  * What a change holds until it ends, always in this order: the application, its tree, the node. A file is saved holding

@@ -1,6 +1,6 @@
 import { type Check } from "./contents.ts"
 import { type WantedNode } from "./import-plan.ts"
-import { nameOf } from "./names.ts"
+import { nameOf } from "./path-domain.ts"
 
 const digestOf = ({ archived, standing }: WantedNode): string => archived?.sha256 ?? standing?.sha256 ?? ""
 
@@ -11,18 +11,18 @@ export const checksOf = (wanted: ReadonlyMap<string, WantedNode>): ReadonlyArray
     const { archived, id, isRebound, isUpdated, path } = node
     if (!archived?.stored || !(id === null || isUpdated || isRebound)) return []
     const file = { name: nameOf(path), content: archived.stored.content }
-    const at = { content: [...archived.at, "content"], schema: [...archived.at, "schema"] }
+    const at = { content: archived.at.concat("content"), schema: archived.at.concat("schema") }
     const key = `${digestOf(node)} ${file.name}`
     const schema = node.schema === null ? undefined : wanted.get(node.schema)
     const against =
       schema?.archived?.stored == null
         ? schema?.standing?.id
         : { name: nameOf(schema.path), content: schema.archived.stored.content }
-    return [
-      ...(named.has(path) ? [{ key: `as schema ${key}`, file, against: null, at }] : []),
-      ...(schema === undefined || against === undefined
-        ? []
-        : [{ key: `${digestOf(schema)} ${nameOf(schema.path)} ${key}`, file, against, at }])
-    ]
+    const checks: Array<Check> = []
+    if (named.has(path)) checks.push({ key: `as schema ${key}`, file, against: null, at })
+    if (schema !== undefined && against !== undefined) {
+      checks.push({ key: `${digestOf(schema)} ${nameOf(schema.path)} ${key}`, file, against, at })
+    }
+    return checks
   })
 }

@@ -1,7 +1,7 @@
 import { type Fault } from "../kernel/problem.ts"
 import { type ConfigurationId, type NodeType } from "./domain.ts"
-import { namesIn, parentPath } from "./names.ts"
-import { type StoredContent } from "./repository.ts"
+import { namesIn, parentPath } from "./path-domain.ts"
+import { type StandingNode, type StoredContent } from "./row-domain.ts"
 import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "./tree-domain.ts"
 
 /** A node of an archive with its content measured; `schema` undefined says nothing of it. */
@@ -13,15 +13,6 @@ export interface ArchivedNode {
   readonly schema: string | null | undefined
   /** Where faults of it are told. */
   readonly at: ReadonlyArray<string | number>
-}
-
-/** A live node of the tree that an archive meets. */
-export interface StandingNode {
-  readonly id: ConfigurationId
-  readonly path: string
-  readonly type: NodeType
-  readonly sha256: string | null
-  readonly schemaId: ConfigurationId | null
 }
 
 /** A node as it is to be: there already (`id`), or to be made. */
@@ -105,19 +96,18 @@ export const planImport = (
   return { faults, wanted, deleted, changes: changesOf(wanted, deleted) }
 }
 
+const changeOf = (
+  { id, path, type }: Pick<WantedNode, "id" | "path" | "type">,
+  kind: TreeChangeKind
+): ConfigurationTreeChange => ({ id, type, path, previousPath: null, changes: [kind] })
+
 const changesOf = (
   wanted: ImportPlan["wanted"],
   deleted: ImportPlan["deleted"]
-): ReadonlyArray<ConfigurationTreeChange> => {
-  const change = (
-    { id, path, type }: Pick<WantedNode, "id" | "path" | "type">,
-    kind: TreeChangeKind
-  ): ConfigurationTreeChange => ({ id, type, path, previousPath: null, changes: [kind] })
-  return [
-    ...deleted.map((node) => change(node, "deleted")),
-    ...[...wanted.values()].flatMap((node) => {
-      if (node.id === null) return [change(node, "created")]
-      return node.isUpdated || node.isRebound ? [change(node, "updated")] : []
-    })
-  ]
-}
+): ReadonlyArray<ConfigurationTreeChange> => [
+  ...deleted.map((node) => changeOf(node, "deleted")),
+  ...[...wanted.values()].flatMap((node) => {
+    if (node.id === null) return [changeOf(node, "created")]
+    return node.isUpdated || node.isRebound ? [changeOf(node, "updated")] : []
+  })
+]

@@ -9,8 +9,8 @@ import {
   type ConfigurationVersion,
   type ShownVersion
 } from "./domain.ts"
-import { contentTypeOf } from "./names.ts"
-import { type HeldNode, type WrittenNode } from "./repository.ts"
+import { contentTypeOf } from "./path-domain.ts"
+import { type HeldNode, type WrittenNode } from "./row-domain.ts"
 import { type ConfigurationTreeChanges, type TreeChangeKind } from "./tree-domain.ts"
 
 /** A node as the API shows it: with the media type that its name promises. */

@@ -1,42 +1,17 @@
-import { type ConfigurationId, type NodeType } from "./domain.ts"
+import { type ConfigurationId } from "./domain.ts"
+import { type NodeThenAndNow, type Placing, type VersionOf } from "./row-domain.ts"
 import { type ConfigurationTreeChange, type TreeChangeKind } from "./tree-domain.ts"
-
-/** A node as it stands now and as it stood at a moment; of what is gone for good only the latter is known. */
-export interface NodeThenAndNow {
-  readonly id: ConfigurationId
-  readonly type: NodeType
-  readonly gone: boolean
-  readonly live: boolean
-  readonly parentId: ConfigurationId | null
-  readonly name: string
-  readonly schemaId: ConfigurationId | null
-  readonly version: number | null
-  readonly sha256: string | null
-  readonly thenLive: boolean
-  readonly thenParentId: ConfigurationId | null
-  readonly thenName: string
-  readonly thenSchemaId: ConfigurationId | null
-  readonly thenVersion: number | null
-  readonly thenSha256: string | null
-}
-
-/** Where a node is to stand; deleted as part of `deletedWith` where that is not null. */
-export interface Placing {
-  readonly id: ConfigurationId
-  readonly parentId: ConfigurationId | null
-  readonly name: string
-  readonly schemaId: ConfigurationId | null
-  readonly deletedWith: ConfigurationId | null
-}
 
 export interface RollbackPlan {
   readonly changes: ReadonlyArray<ConfigurationTreeChange>
   readonly placings: ReadonlyArray<Placing>
   /** Which files get which earlier version's content. */
-  readonly contents: ReadonlyArray<{ readonly id: ConfigurationId; readonly version: number }>
+  readonly contents: ReadonlyArray<VersionOf>
   /** The names of nodes that cannot come back. */
   readonly gone: ReadonlyArray<string>
 }
+
+const isDeleted = (node: NodeThenAndNow) => node.live && !node.thenLive
 
 /** What takes a tree back to what it was. */
 export const planRollback = (nodes: ReadonlyArray<NodeThenAndNow>): RollbackPlan => {
@@ -51,7 +26,6 @@ export const planRollback = (nodes: ReadonlyArray<NodeThenAndNow>): RollbackPlan
     (node) => node.thenParentId,
     (node) => node.thenName
   )
-  const isDeleted = (node: NodeThenAndNow) => node.live && !node.thenLive
   const rootOf = (node: NodeThenAndNow): ConfigurationId => {
     const parent = node.parentId === null ? undefined : byId.get(node.parentId)
     return parent === undefined || !isDeleted(parent) ? node.id : rootOf(parent)
@@ -59,7 +33,7 @@ export const planRollback = (nodes: ReadonlyArray<NodeThenAndNow>): RollbackPlan
 
   const changes: Array<ConfigurationTreeChange> = []
   const placings: Array<Placing> = []
-  const contents: Array<{ id: ConfigurationId; version: number }> = []
+  const contents: Array<VersionOf> = []
   for (const node of nodes) {
     if (node.gone) continue
     const { id, live, name, parentId, schemaId, thenLive, thenName, thenParentId, thenSchemaId, type } = node

@@ -132,5 +132,10 @@ const answer = ({ content, schema }: CheckRequest): CheckReply => {
   }
 }
 
-parentPort?.on("message", (request: CheckRequest) => parentPort?.postMessage(answer(request)))
-parentPort?.postMessage("ready")
+const send = (message: CheckReply | "ready") => {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+  parentPort?.postMessage(message)
+}
+
+parentPort?.on("message", (request: CheckRequest) => send(answer(request)))
+send("ready")

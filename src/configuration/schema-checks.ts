@@ -77,6 +77,7 @@ const reply = (worker: Worker, begin: () => void) =>
   })
 
 const ask = (worker: Worker, request: CheckRequest) =>
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
   reply(worker, () => worker.postMessage(request)).pipe(
     Effect.timeoutOrElse({
       duration: `${limitSeconds} seconds`,

@@ -16,7 +16,7 @@ import {
   type NewConfiguration
 } from "./domain.ts"
 import { ConfigurationHolds, requireLive, requireMatch } from "./holds.ts"
-import { maximumDepth, namesIn } from "./names.ts"
+import { maximumDepth, namesIn } from "./path-domain.ts"
 import {
   ConfigurationCycle,
   type ConfigurationManaged,
@@ -26,9 +26,11 @@ import {
   ConfigurationSchemaInUse,
   ConfigurationSchemaUnfit,
   ConfigurationTooDeep
-} from "./problems.ts"
+} from "./problem-domain.ts"
 import { deletedEntry, entryOf, restoredEntry, shown } from "./records.ts"
-import { ConfigurationRepository, type NodeWithContent, type StoredContent } from "./repository.ts"
+import { PlacementRepository } from "./placement-repository.ts"
+import { ConfigurationRepository } from "./repository.ts"
+import { type NodeWithContent, type StoredContent } from "./row-domain.ts"
 import { treeOf } from "./tree.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
@@ -78,6 +80,7 @@ export class Configuration extends Context.Service<
       const audit = yield* Audit
       const contents = yield* Contents
       const holds = yield* ConfigurationHolds
+      const placements = yield* PlacementRepository
       const repository = yield* ConfigurationRepository
       const watch = yield* ConfigurationWatch
 
@@ -110,9 +113,8 @@ export class Configuration extends Context.Service<
         height: number
       ) {
         if (parentId === null) return []
-        const unfit = () => new ConfigurationParentUnfit({})
-        const parent = yield* Effect.mapError(repository.get(parentId), unfit)
-        if (parent.applicationId !== applicationId || parent.type === "file") return yield* unfit()
+        const parent = yield* Effect.mapError(repository.get(parentId), parentUnfit)
+        if (parent.applicationId !== applicationId || parent.type === "file") return yield* parentUnfit()
         const ancestors = yield* repository.ancestors(parentId)
         if (ancestors.length + height > maximumDepth) return yield* new ConfigurationTooDeep({})
         return ancestors
@@ -132,7 +134,8 @@ export class Configuration extends Context.Service<
           { isSchema: false, schemaId, schemaVersion },
           passed
         )
-        const node = yield* repository.insert({ applicationId, parentId, name, type, schemaId }, content, stamp)
+        const id = yield* placements.insert({ applicationId, parentId, name, type, schemaId }, content, stamp)
+        const node = yield* Effect.orDie(repository.get(id))
         return {
           value: { ...shown(node), ...(content === null ? {} : { content: content.content }) },
           entries: [entryOf(configurationActions.ConfigurationCreated, { after: node })]
@@ -175,7 +178,8 @@ export class Configuration extends Context.Service<
             passed
           )
         }
-        const after = yield* repository.place(id, wanted, stamp)
+        yield* placements.place(id, wanted, stamp)
+        const after = yield* repository.get(id)
         const action =
           isMoved || before.name !== after.name
             ? configurationActions.ConfigurationMoved
@@ -196,7 +200,7 @@ export class Configuration extends Context.Service<
         yield* requireLive(before)
         yield* requireMatch(before, ifMatch)
         if (yield* repository.isSchemaOutside(id)) return yield* new ConfigurationSchemaInUse({})
-        const nodes = yield* repository.delete(id, stamp)
+        const nodes = yield* placements.delete(id, stamp)
         yield* watch.announce(nodes.map(({ id }) => ({ id, version: null })))
         return { value: undefined, entries: nodes.map(deletedEntry(before.applicationId)) }
       }, audit.change)
@@ -210,7 +214,7 @@ export class Configuration extends Context.Service<
           })
         }
         yield* requireParent(before.applicationId, before.parentId, yield* repository.height(id, "deleted"))
-        const nodes = yield* repository.restore(id, stamp)
+        const nodes = yield* placements.restore(id, stamp)
         if (yield* repository.lacksSchema(nodes.map(({ id }) => id))) return yield* new ConfigurationSchemaUnfit({})
         const after = yield* repository.get(id)
         return { value: shown(after), entries: nodes.map(restoredEntry(before.applicationId)) }
@@ -221,9 +225,13 @@ export class Configuration extends Context.Service<
   )
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(Layer.mergeAll(ConfigurationRepository.layer, ConfigurationHolds.layer, Contents.layer))
+    Layer.provide(
+      Layer.mergeAll(ConfigurationRepository.layer, PlacementRepository.layer, ConfigurationHolds.layer, Contents.layer)
+    )
   )
 }
+
+const parentUnfit = () => new ConfigurationParentUnfit({})
 
 const placed = ["name", "parentId", "schemaId"] as const
 

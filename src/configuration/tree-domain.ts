@@ -3,7 +3,7 @@ import { ApplicationId } from "../applications/domain.ts"
 import { Instant } from "../kernel/instant.ts"
 import { serverSet } from "../kernel/server-set.ts"
 import { ConfigurationId, Content, NodeType } from "./domain.ts"
-import { NodePath } from "./names.ts"
+import { NodePath } from "./path-domain.ts"
 
 /** The most nodes that one archive may carry. */
 export const maximumArchiveNodes = 20_000

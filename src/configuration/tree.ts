@@ -1,8 +1,6 @@
 import { type ConfigurationTreeNodeEncoded } from "./domain.ts"
 import { shown } from "./records.ts"
-
-/** A node as the database tells of it, in the form of the answer, but for what the tree itself tells. */
-export type TreeRow = Omit<ConfigurationTreeNodeEncoded, "children" | "contentType" | "path">
+import { type TreeRow } from "./row-domain.ts"
 
 /** The tree that nodes make, siblings in the order given; each gets the path to it. */
 export const treeOf = (nodes: ReadonlyArray<TreeRow>): ReadonlyArray<ConfigurationTreeNodeEncoded> => {

@@ -7,14 +7,15 @@ import { Contents, type Passed, requirePassed } from "./contents.ts"
 import { type ConfigurationId, configurationTreeActions } from "./domain.ts"
 import { ConfigurationHolds } from "./holds.ts"
 import { checksOf } from "./import-checks.ts"
-import { type ArchivedNode, planImport, type StandingNode, type WantedNode } from "./import-plan.ts"
-import { nameOf, namesIn, parentPath } from "./names.ts"
-import { ConfigurationHistoryGone, type ConfigurationManaged } from "./problems.ts"
+import { type ArchivedNode, planImport, type WantedNode } from "./import-plan.ts"
+import { nameOf, namesIn, parentPath } from "./path-domain.ts"
+import { ConfigurationHistoryGone, type ConfigurationManaged } from "./problem-domain.ts"
 import { treeEntries } from "./records.ts"
-import { type Stamp, type WrittenNode } from "./repository.ts"
+import { type Stamp, type StandingNode, type WrittenNode } from "./row-domain.ts"
 import { planRollback } from "./rollback-plan.ts"
 import { type ArchiveNode, type ConfigurationTreeChanges, type ImportMode, type TreeRollback } from "./tree-domain.ts"
-import { ConfigurationTreeRepository } from "./tree-repository.ts"
+import { TreeChangeRepository } from "./tree-change-repository.ts"
+import { TreeRepository } from "./tree-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
 /** With `dryRun` nothing is changed. */
@@ -47,7 +48,8 @@ export class ConfigurationTrees extends Context.Service<
       const audit = yield* Audit
       const contents = yield* Contents
       const holds = yield* ConfigurationHolds
-      const trees = yield* ConfigurationTreeRepository
+      const trees = yield* TreeRepository
+      const treeChanges = yield* TreeChangeRepository
       const watch = yield* ConfigurationWatch
 
       const announce = (
@@ -65,8 +67,8 @@ export class ConfigurationTrees extends Context.Service<
         const value = { applicationId, dryRun, changes }
         if (dryRun || changes.length === 0) return { value, entries: [] }
 
-        const placed = yield* trees.place(placings, stamp)
-        const taken = yield* trees.takeBack(contents, stamp)
+        const placed = yield* treeChanges.place(placings, stamp)
+        const taken = yield* treeChanges.takeBack(contents, stamp)
         const deleted = placings.filter(({ deletedWith }) => deletedWith !== null)
         yield* announce(taken, deleted)
         return {
@@ -117,7 +119,7 @@ export class ConfigurationTrees extends Context.Service<
             paths.set(`${parentId}/${name}`, path)
             return { parentId, name, type, stored: archived?.stored ?? null }
           })
-          for (const node of yield* trees.insert(applicationId, nodes, stamp)) {
+          for (const node of yield* treeChanges.insert(applicationId, nodes, stamp)) {
             ids.set(paths.get(`${node.parentId}/${node.name}`) ?? "", node.id)
             written.push(node)
           }
@@ -138,16 +140,16 @@ export class ConfigurationTrees extends Context.Service<
         yield* requirePassed(checksOf(wanted), passed)
         if (dryRun || changes.length === 0) return { value: { applicationId, dryRun, changes }, entries: [] }
 
-        yield* trees.delete(withRoots(deleted), stamp)
+        yield* treeChanges.delete(withRoots(deleted), stamp)
         const nodes = [...wanted.values()]
         const { ids, written } = yield* make(applicationId, nodes, stamp)
-        const updated = yield* trees.addVersions(
+        const updated = yield* treeChanges.addVersions(
           nodes.flatMap(({ archived, id, isUpdated }) =>
             id !== null && isUpdated && archived?.stored ? [{ id, stored: archived.stored }] : []
           ),
           stamp
         )
-        const bound = yield* trees.bind(
+        const bound = yield* treeChanges.bind(
           nodes.flatMap(({ id, isRebound, path, schema }) => {
             const made = ids.get(path)
             if (made === undefined || !(isRebound || (id === null && schema !== null))) return []
@@ -159,7 +161,13 @@ export class ConfigurationTrees extends Context.Service<
         const value = {
           applicationId,
           dryRun,
-          changes: changes.map((change) => ({ ...change, id: change.id ?? ids.get(change.path) ?? null }))
+          changes: changes.map(({ changes, id, path, previousPath, type }) => ({
+            id: id ?? ids.get(path) ?? null,
+            type,
+            path,
+            previousPath,
+            changes
+          }))
         }
         return {
           value,
@@ -187,7 +195,9 @@ export class ConfigurationTrees extends Context.Service<
   )
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(Layer.mergeAll(ConfigurationTreeRepository.layer, ConfigurationHolds.layer, Contents.layer))
+    Layer.provide(
+      Layer.mergeAll(TreeRepository.layer, TreeChangeRepository.layer, ConfigurationHolds.layer, Contents.layer)
+    )
   )
 }
 

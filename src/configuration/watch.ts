@@ -4,8 +4,9 @@ import { Change } from "../audit/domain.ts"
 import { entityTag } from "../kernel/precondition.ts"
 import { Notifications } from "../platform/notifications.ts"
 import { ConfigurationId, type ConfigurationEvent } from "./domain.ts"
-import { type ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers } from "./problems.ts"
+import { type ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers } from "./problem-domain.ts"
 import { ConfigurationRepository } from "./repository.ts"
+import { VersionRepository } from "./version-repository.ts"
 
 const topic = "configuration_version"
 const mostWatchers = 10_000
@@ -40,6 +41,7 @@ export class ConfigurationWatch extends Context.Service<
     Effect.gen(function* () {
       const notifications = yield* Notifications
       const repository = yield* ConfigurationRepository
+      const versions = yield* VersionRepository
       const sql = yield* SqlClient.SqlClient
       const watchers = new Map<ConfigurationId, Set<Watcher>>()
       let count = 0
@@ -59,7 +61,7 @@ export class ConfigurationWatch extends Context.Service<
       const resync = Effect.gen(function* () {
         const ids = [...watchers.keys()]
         if (ids.length === 0) return
-        const current = new Map((yield* repository.currentVersions(ids)).map(({ id, version }) => [id, version]))
+        const current = new Map((yield* versions.current(ids)).map(({ id, version }) => [id, version]))
         for (const id of ids) tell({ id, version: current.get(id) ?? null })
       }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not look up watched configuration", cause)))
 
@@ -92,7 +94,7 @@ export class ConfigurationWatch extends Context.Service<
           Effect.gen(function* () {
             // Registered first and looked up then, so that no version falls between.
             const watcher = yield* register(id)
-            const [current] = yield* repository.currentVersions([id])
+            const [current] = yield* versions.current([id])
             if (current === undefined) return Stream.empty
             let last = 0
             return Stream.fromQueue(watcher).pipe(
@@ -127,5 +129,7 @@ export class ConfigurationWatch extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(ConfigurationRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(ConfigurationRepository.layer, VersionRepository.layer))
+  )
 }

@@ -3,8 +3,8 @@ import { Zip } from "effect/encoding"
 import { type Fault } from "../kernel/problem.ts"
 import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
 import { Content, maximumContentBytes } from "./domain.ts"
-import { NodePath } from "./names.ts"
-import { ConfigurationArchiveUnreadable } from "./problems.ts"
+import { NodePath } from "./path-domain.ts"
+import { ConfigurationArchiveUnreadable } from "./problem-domain.ts"
 import { type ArchiveNode, maximumArchiveNodes } from "./tree-domain.ts"
 
 /** The entry that says which file is checked against which schema; it is no file of the tree. */

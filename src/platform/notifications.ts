@@ -1,8 +1,15 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Queue, Schedule, type Scope } from "effect"
 
-const channel = "application_manager"
-const mostAtOnce = 1000
+/** The channel of PostgreSQL that every message travels on. */
+export const notificationChannel = "application_manager"
+
+/** A message as it travels: several may go together, one a line. */
+export const messageOf = (topic: string, payload: string): string => `${topic} ${payload}`
+
+// PostgreSQL takes less than 8,000 bytes at a time.
+const mostAtOnce = 100
+const mostWaiting = 100_000
 
 /** What a subscriber does. */
 export interface Subscriber {
@@ -19,9 +26,7 @@ export interface Subscriber {
 export class Notifications extends Context.Service<
   Notifications,
   {
-    /** Sends with the transaction in hand, when that is committed; such commits wait for each other. */
-    notify(topic: string, payload: string): Effect.Effect<void>
-    /** Sends soon after, in one statement with whatever else is waiting; outside of any transaction. */
+    /** Sends a short message soon after, together with whatever else is waiting; outside of any transaction. */
     send(topic: string, payload: string): Effect.Effect<void>
     /** Listens for the life of the scope. */
     subscribe(topic: string, subscriber: Subscriber): Effect.Effect<void, never, Scope.Scope>
@@ -32,7 +37,7 @@ export class Notifications extends Context.Service<
     Effect.gen(function* () {
       const client = yield* PgClient.PgClient
       const subscribers = new Map<string, Set<Subscriber>>()
-      const outgoing = yield* Queue.sliding<string>(100_000)
+      const outgoing = yield* Queue.sliding<string>(mostWaiting)
 
       const deliver = (message: string) => {
         const space = message.indexOf(" ")
@@ -42,40 +47,38 @@ export class Notifications extends Context.Service<
         })
       }
       const announceGap = Effect.suspend(() =>
-        Effect.forEach(
-          [...subscribers.values()].flatMap((some) => [...some]),
-          (one) => one.onGap,
-          { discard: true }
-        )
+        Effect.forEach(subscribers.values(), (some) => Effect.forEach(some, (one) => one.onGap, { discard: true }), {
+          discard: true
+        })
       )
 
       // A lost connection may have swallowed messages, so every connection begins with a gap.
       yield* Effect.scoped(
         Effect.gen(function* () {
-          const incoming = yield* client.listen(channel)
+          const incoming = yield* client.listen(notificationChannel)
           yield* announceGap
-          return yield* Effect.forever(Effect.flatMap(Queue.take(incoming), ({ payload }) => deliver(payload)))
+          return yield* Effect.forever(
+            Effect.flatMap(Queue.take(incoming), ({ payload }) =>
+              Effect.forEach(payload.split("\n"), deliver, { discard: true })
+            )
+          )
         })
       ).pipe(
         Effect.retry(Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])),
         Effect.forkScoped
       )
 
+      // Commits that notify wait for each other, so what changes often is told of after its commit, and in batches.
       yield* Queue.takeBetween(outgoing, 1, mostAtOnce).pipe(
-        Effect.flatMap(
-          (messages) => client`SELECT pg_notify(${channel}, m) FROM unnest(${messages}::text[]) AS m`.values
-        ),
+        Effect.flatMap((messages) => client.notify(notificationChannel, messages.join("\n"))),
         Effect.catchCause((cause) => Effect.logWarning("Could not send notifications", cause)),
-        // What comes in meanwhile goes with the next statement.
         Effect.andThen(Effect.sleep("10 millis")),
         Effect.forever,
         Effect.forkScoped
       )
 
       return Notifications.of({
-        notify: (topic, payload) =>
-          Effect.orDie(Effect.asVoid(client`SELECT pg_notify(${channel}, ${`${topic} ${payload}`})`.values)),
-        send: (topic, payload) => Effect.asVoid(Queue.offer(outgoing, `${topic} ${payload}`)),
+        send: (topic, payload) => Effect.asVoid(Queue.offer(outgoing, messageOf(topic, payload))),
         subscribe: (topic, subscriber) =>
           Effect.acquireRelease(
             Effect.sync(() => {

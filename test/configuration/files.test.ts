@@ -8,6 +8,9 @@ import { nextLink } from "../support/walk.ts"
 
 const mebibyte = 1_048_576
 
+const digest = (content: string) => createHash("sha256").update(content).digest("hex")
+const lines = (seed: string) => Array.from({ length: 500_000 }, (_, index) => seed[index % 7]).join("\n")
+
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration files", (it) => {
   it.effect("201: a file with its content, its address and its tag", () =>
     Effect.gen(function* () {
@@ -175,7 +178,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
       yield* save(service, id, "second content")
       const list = yield* service.call("GET", `/api/audit-logs?entityType=Configuration&entityId=${id}`)
       const { body } = yield* service.call("GET", `/api/audit-logs/${list.body.items[0].id}`)
-      const digest = (content: string) => createHash("sha256").update(content).digest("hex")
       assert.deepInclude(body.changes.before, { version: 1, sha256: digest("first content") })
       assert.deepInclude(body.changes.after, { version: 2, sha256: digest("second content") })
       assert.notInclude(JSON.stringify(body), "second content")
@@ -317,7 +319,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
     it.effect("two contents of half a million other lines each are compared all the same", () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        const lines = (seed: string) => Array.from({ length: 500_000 }, (_, index) => seed[index % 7]).join("\n")
         const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", lines("abcdefg"))
         yield* save(service, id, lines("gfedcba"))
         const { status, text } = yield* service.call("GET", `/api/configuration/${id}/diff`)

@@ -13,6 +13,8 @@ interface Change {
   readonly changes: ReadonlyArray<string>
 }
 
+const file = (path: string, more: object = {}) => ({ path, type: "file", content: "{}", ...more })
+
 const shownChanges = (changes: ReadonlyArray<Change>) =>
   Object.fromEntries(
     changes.map(({ changes, path, previousPath }) => [
@@ -272,7 +274,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a w
         const before = yield* contentsOf(service, applicationId)
         const run = (nodes: ReadonlyArray<object>) =>
           service.call("POST", `/api/configuration/import?applicationId=${applicationId}`, { body: { nodes } })
-        const file = (path: string, more: object = {}) => ({ path, type: "file", content: "{}", ...more })
         const malformed = [file("/../x"), file("x"), file("/a\u0000"), file(`/${"x".repeat(256)}`)]
         assert.deepStrictEqual(
           faultPaths(yield* run(malformed)),

@@ -26,7 +26,8 @@ const kindOf = (file: string): Kind => {
   if (file === "api.ts") return "root api"
   const [folder] = file.split("/")
   if (folder === "kernel" || folder === "platform") return folder
-  const name = path.basename(file, ".ts")
+  // A feature with more of a kind than one file says which: `tree-repository.ts`.
+  const name = path.basename(file, ".ts").split("-").at(-1)
   return name === "domain" || name === "api" || name === "repository" || name === "handlers" ? name : "service"
 }
 

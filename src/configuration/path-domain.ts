@@ -19,7 +19,7 @@ export const NodeName = text(1, nameBytes)
   .pipe(
     Schema.check(
       fitsInBytes,
-      Schema.isPattern(/^(?!\s)(?!\.{1,2}$)[^/\u0000]+(?<!\s)$/u, {
+      Schema.isPattern(/^(?!\s)(?!\.{1,2}$)[^/]+(?<!\s)$/u, {
         expected: "a name without '/', without blanks at its ends, and neither '.' nor '..'"
       })
     )
@@ -47,7 +47,7 @@ const isPath = Schema.makeFilter(
 
 /** Where a node stands in its tree: every name from the root on, each with a `/` before it. */
 export const NodePath = text(2, maximumDepth * (nameBytes + 1))
-  .pipe(Schema.check(isPath, Schema.isPattern(/^\/[^\u0000]+$/u, { expected: "a path that begins with '/'" })))
+  .pipe(Schema.check(isPath, Schema.isPattern(/^\/[\s\S]+$/u, { expected: "a path that begins with '/'" })))
   .annotate({ examples: ["/settings.json"] })
 
 const contentTypes: Readonly<Record<string, string>> = {
