@@ -155,8 +155,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       .annotateMerge(
         OpenApi.annotations({
           summary: "Rename or move a file or folder",
-          description:
-            "Any of `name`, `parentId` (null is the root) and `schemaId` (null is none). The answer has no content."
+          description: "Any of `name`, `parentId` (null is the root) and `schemaId` (null is none)."
         })
       ),
     HttpApiEndpoint.delete("delete", "/:id", {

@@ -158,7 +158,7 @@ export class Configuration extends Context.Service<
         yield* requireLive(before)
         yield* requireMatch(before, ifMatch)
         const wanted = { ...before, ...given(patch, placed) }
-        if (placed.every((key) => before[key] === wanted[key])) return { value: before, entries: [] }
+        if (placed.every((key) => before[key] === wanted[key])) return { value: yield* get(id), entries: [] }
         const isMoved = before.parentId !== wanted.parentId
         if (isMoved) {
           const ancestors = yield* requireParent(
@@ -184,7 +184,7 @@ export class Configuration extends Context.Service<
           isMoved || before.name !== after.name
             ? configurationActions.ConfigurationMoved
             : configurationActions.ConfigurationUpdated
-        return { value: after, entries: [entryOf(action, { before, after })] }
+        return { value: yield* get(id), entries: [entryOf(action, { before, after })] }
       }, audit.change)
 
       const move = Effect.fn("Configuration.move")(function* (
@@ -192,7 +192,7 @@ export class Configuration extends Context.Service<
         patch: ConfigurationPatch,
         ifMatch: IfMatch | undefined
       ) {
-        return shown(yield* contents.whenChecked((passed) => place(id, patch, ifMatch, passed)))
+        return yield* contents.whenChecked((passed) => place(id, patch, ifMatch, passed))
       })
 
       const remove = Effect.fn("Configuration.delete")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
@@ -207,7 +207,7 @@ export class Configuration extends Context.Service<
 
       const restore = Effect.fn("Configuration.restore")(function* (id: ConfigurationId) {
         const { node: before, stamp } = yield* holds.inTree(id)
-        if (before.deletedAt === null) return { value: shown(before), entries: [] }
+        if (before.deletedAt === null) return { value: yield* get(id), entries: [] }
         if (before.deletedWith !== id) {
           return yield* new ConfigurationParentUnfit({
             detail: `It was deleted with the folder ${before.deletedWith}; restore that.`
@@ -216,8 +216,7 @@ export class Configuration extends Context.Service<
         yield* requireParent(before.applicationId, before.parentId, yield* repository.height(id, "deleted"))
         const nodes = yield* placements.restore(id, stamp)
         if (yield* repository.lacksSchema(nodes.map(({ id }) => id))) return yield* new ConfigurationSchemaUnfit({})
-        const after = yield* repository.get(id)
-        return { value: shown(after), entries: nodes.map(restoredEntry(before.applicationId)) }
+        return { value: yield* get(id), entries: nodes.map(restoredEntry(before.applicationId)) }
       }, audit.change)
 
       return Configuration.of({ tree, get, getByPath, deleted, create, move, delete: remove, restore })
