@@ -144,10 +144,11 @@ const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect
 /** The whole service on its database and its listener; `Settings` and `Database` come from outside. */
 export const ServerLayer = Drain.pipe(
   Layer.provideMerge(Served),
+  // Listens last, when everything that answers is there, and stops first.
+  Layer.provideMerge(LeanServerLayer),
+  Layer.provideMerge(Listener),
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(Requests, BodyLimit)),
-  Layer.provideMerge(Shutdown.layer),
-  Layer.provideMerge(LeanServerLayer),
-  Layer.provideMerge(Listener)
+  Layer.provideMerge(Shutdown.layer)
 )

@@ -1,8 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { type Change } from "../audit/domain.ts"
-import { messageOf, Notifications, notificationChannel } from "../platform/notifications.ts"
-import { NotificationsRepository } from "./repository.ts"
+import { Change } from "../audit/domain.ts"
+import { Notifications } from "../platform/notifications.ts"
 
 const topic = "authority_changed"
 
@@ -21,11 +20,10 @@ export class AuthorityChanges extends Context.Service<
     onChange(empty: Effect.Effect<void>): Effect.Effect<void>
   }
 >()("app/auth/AuthorityChanges") {
-  static readonly layerNoDeps = Layer.effect(
+  static readonly layer = Layer.effect(
     AuthorityChanges,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { notify } = yield* NotificationsRepository
       const notifications = yield* Notifications
       const caches: Array<Effect.Effect<void>> = []
       const clear = Effect.suspend(() => Effect.all(caches, { discard: true }))
@@ -33,12 +31,10 @@ export class AuthorityChanges extends Context.Service<
       yield* notifications.subscribe(topic, { onMessage: () => clear, onGap: clear })
 
       return AuthorityChanges.of({
-        announce: Effect.andThen(notify(notificationChannel, messageOf(topic, "")), sql.afterCommit(clear)),
+        announce: Change.use(() => Effect.andThen(notifications.notify(topic, ""), sql.afterCommit(clear))),
         clear,
         onChange: (empty) => Effect.sync(() => void caches.push(empty))
       })
     })
   )
-
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(NotificationsRepository.layer))
 }

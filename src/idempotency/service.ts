@@ -45,7 +45,10 @@ export const IdempotencyLayer = Layer.effect(
         const principal = yield* CurrentPrincipal
         const now = yield* DateTime.now
         const body = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))
-        const requestSha256 = yield* digest.digest(Digest.sha256, Buffer.concat([Buffer.from(`${request.url}\n`), body]))
+        const requestSha256 = yield* digest.digest(
+          Digest.sha256,
+          Buffer.concat([Buffer.from(`${request.url}\n`), body])
+        )
         const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
         return yield* database.transaction(
           scopeOf(principal),

@@ -64,6 +64,13 @@ const toProblem = (response: Response, info: RequestInfo): Response => {
   return rendered(JSON.parse(body.text) as ProblemBody, info, { ...response.headers })
 }
 
+// PostgreSQL says so while it starts, recovers or stops, under codes that the driver keeps as unknown.
+const comingOrGoing =
+  /the database system is (?:starting up|shutting down|in recovery mode|not yet accepting connections)/
+
+const isAway = (error: SqlError.SqlError): boolean =>
+  error.reason._tag === "ConnectionError" || comingOrGoing.test(`${error.message} ${String(error.reason.cause)}`)
+
 /** What a failure that no handler declared means to the caller; undefined when it is a fault of the service. */
 const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
   for (const reason of cause.reasons) {
@@ -71,7 +78,7 @@ const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
       return { ...new Overloaded({ detail: "The request took too long and was stopped." }) }
     }
     const error = reason._tag === "Fail" ? reason.error : reason.defect
-    if (SqlError.isSqlError(error) && (error.isRetryable || error.reason._tag === "ConnectionError")) {
+    if (SqlError.isSqlError(error) && (error.isRetryable || isAway(error))) {
       return { ...new Overloaded({ detail: "The database cannot be reached now, or is busy; nothing was changed." }) }
     }
     if (!HttpServerError.isHttpServerError(error)) continue

@@ -1,11 +1,11 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Queue, Schedule, type Scope } from "effect"
 
-/** The channel of PostgreSQL that every message travels on. */
-export const notificationChannel = "application_manager"
+// One for every topic, because each channel that is listened to takes a connection of its own.
+const channel = "application_manager"
 
 /** A message as it travels: several may go together, one a line. */
-export const messageOf = (topic: string, payload: string): string => `${topic} ${payload}`
+const messageOf = (topic: string, payload: string): string => `${topic} ${payload}`
 
 // PostgreSQL takes less than 8,000 bytes at a time.
 const mostAtOnce = 100
@@ -26,6 +26,8 @@ export interface Subscriber {
 export class Notifications extends Context.Service<
   Notifications,
   {
+    /** Sends a short message with the transaction in hand: once it is committed, and never if it is not. */
+    notify(topic: string, payload: string): Effect.Effect<void>
     /** Sends a short message soon after, together with whatever else is waiting; outside of any transaction. */
     send(topic: string, payload: string): Effect.Effect<void>
     /** Listens for the life of the scope. */
@@ -55,7 +57,7 @@ export class Notifications extends Context.Service<
       // A lost connection may have swallowed messages, so every connection begins with a gap.
       yield* Effect.scoped(
         Effect.gen(function* () {
-          const incoming = yield* client.listen(notificationChannel)
+          const incoming = yield* client.listen(channel)
           yield* announceGap
           return yield* Effect.forever(
             Effect.flatMap(Queue.take(incoming), ({ payload }) =>
@@ -70,7 +72,7 @@ export class Notifications extends Context.Service<
 
       // Commits that notify wait for each other, so what changes often is told of after its commit, and in batches.
       yield* Queue.takeBetween(outgoing, 1, mostAtOnce).pipe(
-        Effect.flatMap((messages) => client.notify(notificationChannel, messages.join("\n"))),
+        Effect.flatMap((messages) => client.notify(channel, messages.join("\n"))),
         Effect.catchCause((cause) => Effect.logWarning("Could not send notifications", cause)),
         Effect.andThen(Effect.sleep("10 millis")),
         Effect.forever,
@@ -78,6 +80,8 @@ export class Notifications extends Context.Service<
       )
 
       return Notifications.of({
+        notify: (topic, payload) =>
+          Effect.orDie(Effect.asVoid(client`SELECT pg_notify(${channel}, ${messageOf(topic, payload)})`)),
         send: (topic, payload) => Effect.asVoid(Queue.offer(outgoing, messageOf(topic, payload))),
         subscribe: (topic, subscriber) =>
           Effect.acquireRelease(

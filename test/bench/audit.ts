@@ -84,12 +84,12 @@ export const benchAudit = Effect.gen(function* () {
         if (!response.ok) throw new Error(`${what}: ${response.status}`)
         if (call >= 5) millis.push(performance.now() - started)
       }
-      const worst = Math.max(...millis)
+      const late = millis.toSorted((a, b) => a - b)[Math.ceil(millis.length * 0.95) - 1] ?? Number.NaN
       rows.push({
         what,
         measured: `${median(millis).toFixed(1)} ms`,
-        wanted: `worst ${worst.toFixed(1)} ms (wanted < 50)`,
-        met: worst < 50
+        wanted: `p95 ${late.toFixed(1)} ms (wanted < 50)`,
+        met: late < 50
       })
     }
     return rows

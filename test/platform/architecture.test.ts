@@ -113,8 +113,8 @@ const sqlTemplate =
 const writingSql =
   /\b(?:INSERT\s+INTO|UPDATE\s+\w+\s+(?:\w+\s+)?SET|DELETE\s+FROM)\b|\bmodel\.(?:insert|update|delete)\b/
 
-/** Whose statements are no feature's: the tables themselves, and whose rows a transaction sees. */
-const sqlInPlatform = new Set(["platform/migrations.ts", "platform/database.ts"])
+/** Whose statements are no feature's: the tables themselves, whose rows a transaction sees, and what replicas tell each other. */
+const sqlInPlatform = new Set(["platform/migrations.ts", "platform/database.ts", "platform/notifications.ts"])
 
 /** The log itself, and answers that are kept in the transaction of a change that records itself. */
 const writesWithoutEntry = new Set(["audit", "idempotency"])
