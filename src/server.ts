@@ -23,6 +23,14 @@ import { AccessLayer } from "./auth/access.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
+import { ConfigurationArchives } from "./configuration/archives.ts"
+import { ConfigurationFiles } from "./configuration/files.ts"
+import { ConfigurationHandlers } from "./configuration/handlers.ts"
+import { Configuration } from "./configuration/service.ts"
+import { ConfigurationTrash } from "./configuration/trash.ts"
+import { ConfigurationTreesHandlers } from "./configuration/tree-handlers.ts"
+import { ConfigurationTrees } from "./configuration/trees.ts"
+import { ConfigurationWatch } from "./configuration/watch.ts"
 import { DetailedHealth } from "./dashboard/detailed-health.ts"
 import { DashboardHandlers } from "./dashboard/handlers.ts"
 import { Dashboard } from "./dashboard/service.ts"
@@ -36,6 +44,7 @@ import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
 import { lean, LeanServerLayer } from "./platform/lean-context.ts"
+import { Notifications } from "./platform/notifications.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
@@ -58,6 +67,8 @@ const Handlers = lean(
   Layer.mergeAll(
     HealthHandlers,
     ApplicationsHandlers,
+    ConfigurationHandlers,
+    ConfigurationTreesHandlers,
     TrialUsersHandlers,
     SessionsHandlers,
     RolesHandlers,
@@ -90,18 +101,27 @@ const AuditProof = Layer.mergeAll(
   AuditRetention.layer
 )
 
+const ConfigurationServices = Layer.mergeAll(
+  Configuration.layer,
+  ConfigurationFiles.layer,
+  ConfigurationTrees.layer,
+  ConfigurationArchives.layer
+).pipe(Layer.provideMerge(ConfigurationWatch.layer))
+
 const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   Sessions.layer,
   Roles.layer,
   Tenants.layer,
-  ApiKeys.layer
+  ApiKeys.layer,
+  ConfigurationServices
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, AuditProof)),
+  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
+  Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
   Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer, BackgroundJobs.layer))
 )
@@ -146,7 +166,7 @@ const Served = Layer.unwrap(
   )
 )
 
-// Built last and so closed first: from then on the service says that it is not ready, and ends what has no end.
+// Built last and so closed first: from then on the service says that it is not ready, and what would last for ever ends.
 const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
 
 /** The whole service on its database and its listener; `Settings` and `Database` come from outside. */

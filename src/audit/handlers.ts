@@ -1,11 +1,11 @@
-import { Effect, type Stream } from "effect"
+import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
 import { declaredActions } from "../kernel/audit-action.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { AuditExport, type Exported } from "./export.ts"
-import { AuditFeed } from "./feed.ts"
+import { entryStream } from "./feed.ts"
 import { Audit } from "./service.ts"
 import { AuditVerification } from "./verification.ts"
 
@@ -15,7 +15,7 @@ export const AuditHandlers = HttpApiBuilder.group(
   Effect.fn(function* (handlers) {
     const audit = yield* Audit
     const exports = yield* AuditExport
-    const feed = yield* AuditFeed
+    const follow = yield* entryStream
     const verification = yield* AuditVerification
     return handlers.handleAll({
       list: ({ query: { cursor, limit, ...filter } }) => audit.list(filter, cursor, limit ?? pageLimitDefault),
@@ -23,7 +23,7 @@ export const AuditHandlers = HttpApiBuilder.group(
       checkpoints: ({ query: { cursor, limit } }) => verification.checkpoints(cursor, limit ?? pageLimitDefault),
       verify: ({ query }) => verification.verify(query),
       export: ({ query: { format, ...filter } }) => Effect.map(exports.run(filter, format ?? "jsonl"), download),
-      stream: ({ headers, query }) => Effect.map(feed.follow(query, headers["last-event-id"]), events),
+      stream: ({ headers, query }) => follow(query, headers["last-event-id"]),
       get: ({ params }) => audit.get(params.id)
     })
   })
@@ -34,6 +34,3 @@ const download = ({ content, contentType, fileName }: Exported) =>
     contentType,
     headers: { "content-disposition": `attachment; filename="${fileName}"` }
   })
-
-const events = (content: Stream.Stream<Uint8Array>) =>
-  HttpServerResponse.stream(content, { contentType: "text/event-stream", headers: { "x-accel-buffering": "no" } })

@@ -43,8 +43,11 @@ export const IdempotencyLayer = Layer.effect(
         if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
         const principal = yield* CurrentPrincipal
         const now = yield* DateTime.now
-        const text = yield* Effect.orDie(request.text)
-        const requestSha256 = yield* digest.digest(Digest.sha256, new TextEncoder().encode(`${request.url}\n${text}`))
+        const body = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))
+        const requestSha256 = yield* digest.digest(
+          Digest.sha256,
+          Buffer.concat([Buffer.from(`${request.url}\n`), body])
+        )
         const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
         return yield* database.transaction(
           scopeOf(principal),

@@ -3,6 +3,7 @@ import { Effect, Exit, Scope } from "effect"
 import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { untilAllLinked, writeEntries } from "../support/chain.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
+import { listenTo } from "../support/event-source.ts"
 import { faultPaths } from "../support/problem.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -10,59 +11,18 @@ import { eventually } from "../support/waiting.ts"
 
 const path = "/api/audit-logs/stream"
 
-interface Event {
-  readonly id: string
-  readonly event: string
-  readonly data: {
-    readonly id: string
-    readonly sequence: number
-    readonly entityId: string
-    readonly tenantId: string | null
-  }
-}
-
-/** A client of the feed: what it has received so far, and whether the service has ended the answer. */
+/** A client of the feed. */
 const follow = Effect.fnUntraced(function* (
   service: TestService["Service"],
   options: { readonly query?: string; readonly after?: number; readonly key?: string } = {}
 ) {
-  const events: Array<Event> = []
-  const state = { ended: false, broken: false }
-  const controller = yield* Effect.acquireRelease(
-    Effect.sync(() => new AbortController()),
-    (controller) => Effect.sync(() => controller.abort())
-  )
-  const response = yield* Effect.promise(() =>
-    fetch(`${service.url}${path}${options.query ?? ""}`, {
-      signal: controller.signal,
-      headers: {
-        accept: "text/event-stream",
-        "x-api-key": options.key ?? service.serviceKey,
-        ...(options.after === undefined ? {} : { "last-event-id": String(options.after) })
-      }
-    })
-  )
-  assert.strictEqual(response.status, 200)
-  assert.strictEqual(response.headers.get("content-type"), "text/event-stream")
-  yield* Effect.forkScoped(
-    Effect.promise(async () => {
-      let rest = ""
-      try {
-        for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-          const blocks = `${rest}${chunk}`.split("\n\n")
-          rest = blocks.pop() ?? ""
-          for (const block of blocks.filter((text) => !text.startsWith(":"))) {
-            const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s, 2)))
-            events.push({ ...fields, data: JSON.parse(fields.data) } as Event)
-          }
-        }
-        state.ended = true
-      } catch {
-        state.broken = true
-      }
-    })
-  )
-  return { events, state, leave: Effect.sync(() => controller.abort()) }
+  const source = yield* listenTo(service, `${path}${options.query ?? ""}`, {
+    ...(options.key === undefined ? {} : { "x-api-key": options.key }),
+    ...(options.after === undefined ? {} : { "last-event-id": String(options.after) })
+  })
+  assert.strictEqual(source.status, 200)
+  assert.strictEqual(source.headers.get("content-type"), "text/event-stream")
+  return source
 })
 
 const write = (database: TestDatabase, count: number, prefix?: string) =>
@@ -181,11 +141,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         (count) => count > 0
       )
       yield* Scope.close(scope, Exit.void)
-      yield* until(
-        () => staying.state,
-        ({ broken, ended }) => broken || ended
-      )
-      assert.deepStrictEqual(staying.state, { ended: true, broken: false })
+      yield* until(staying.ended, (end) => end !== undefined)
+      assert.strictEqual(staying.ended(), "cleanly")
     })
   )
 })

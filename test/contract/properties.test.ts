@@ -74,7 +74,7 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
     Effect.catch(({ message }) => Effect.die(new Error(`${message}: ${shownRequest(one.request)}`)))
   )
   const faults = faultsOfCase(one, answer)
-  const isJson = answer.headers["content-type"] === "application/json"
+  const isJson = /^application\/json(?:;|$)/.test(answer.headers["content-type"] ?? "")
   if (answer.status < 300 && isJson) known.learn(one.operation, JSON.parse(answer.text))
   return { status: answer.status, shown: faults.length === 0 ? [] : [shownCase(one, answer, faults)] }
 })

@@ -26,8 +26,8 @@ const kindOf = (file: string): Kind => {
   if (file === "api.ts") return "root api"
   const [folder] = file.split("/")
   if (folder === "kernel" || folder === "platform") return folder
-  const name = path.basename(file, ".ts")
-  if (name.endsWith("-repository")) return "repository"
+  // A feature with more of a kind than one file says which: `tree-repository.ts`.
+  const name = path.basename(file, ".ts").split("-").at(-1)
   return name === "domain" || name === "api" || name === "repository" || name === "handlers" ? name : "service"
 }
 
@@ -113,8 +113,8 @@ const sqlTemplate =
 const writingSql =
   /\b(?:INSERT\s+INTO|UPDATE\s+\w+\s+(?:\w+\s+)?SET|DELETE\s+FROM)\b|\bmodel\.(?:insert|update|delete)\b/
 
-/** Whose statements are no feature's: the tables themselves, and whose rows a transaction sees. */
-const sqlInPlatform = new Set(["platform/migrations.ts", "platform/database.ts"])
+/** Whose statements are no feature's: the tables themselves, whose rows a transaction sees, and what replicas tell each other. */
+const sqlInPlatform = new Set(["platform/migrations.ts", "platform/database.ts", "platform/notifications.ts"])
 
 /** The log itself, and answers that are kept in the transaction of a change that records itself. */
 const writesWithoutEntry = new Set(["audit", "idempotency"])

@@ -17,7 +17,12 @@ interface JsonSchema {
 
 interface DocumentedOperation {
   readonly operationId: string
-  readonly parameters?: ReadonlyArray<{ readonly name: string; readonly in: string; readonly schema: JsonSchema }>
+  readonly parameters?: ReadonlyArray<{
+    readonly name: string
+    readonly in: string
+    readonly required?: boolean
+    readonly schema: JsonSchema
+  }>
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>> }
   readonly responses: Readonly<Record<string, unknown>>
 }
@@ -34,7 +39,7 @@ export interface DocumentedParameter {
 export interface DocumentedCall {
   readonly name: string
   readonly method: string
-  /** The address with a well-formed value for every path parameter, and the given ones as they are. */
+  /** The address with a well-formed value for every parameter that it needs, and the given path parameters as they are. */
   address(values?: Readonly<Record<string, string>>): string
   readonly pathParameters: ReadonlyArray<DocumentedParameter>
   readonly queryParameters: ReadonlyArray<DocumentedParameter>
@@ -98,6 +103,9 @@ const callOf = (path: string, method: string, operation: DocumentedOperation): D
       .filter((parameter) => parameter.in === place)
       .map(({ name, schema }) => ({ name, kind: kindOf(resolved(schema)) }))
   const pathParameters = parametersIn("path")
+  const needed = (operation.parameters ?? [])
+    .filter((parameter) => parameter.in === "query" && parameter.required === true)
+    .map(({ name, schema }) => `${name}=${wellFormed[kindOf(resolved(schema))]}`)
   const body = operation.requestBody?.content["application/json"]?.schema
   const members = body === undefined ? [] : textIn(body, [])
   return {
@@ -106,7 +114,7 @@ const callOf = (path: string, method: string, operation: DocumentedOperation): D
     address: (values = {}) =>
       pathParameters.reduce(
         (address, { kind, name }) => address.replace(`{${name}}`, () => values[name] ?? wellFormed[kind]),
-        path
+        needed.length === 0 ? path : `${path}?${needed.join("&")}`
       ),
     pathParameters,
     queryParameters: parametersIn("query"),
