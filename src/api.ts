@@ -2,7 +2,11 @@ import { Context } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
+import { AttestationApi } from "./attestation/api.ts"
 import { AuditApi } from "./audit/api.ts"
+import { ConfigurationApi } from "./configuration/api.ts"
+import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
+import { DashboardApi } from "./dashboard/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { RolesApi } from "./roles/api.ts"
@@ -14,7 +18,20 @@ const strict = { errors: "all", onExcessProperty: "error" } as const
 
 /** Everything that the service offers; the OpenAPI document is derived from it. */
 export class Api extends HttpApi.make("application-manager")
-  .add(HealthApi, ApplicationsApi, TrialUsersApi, SessionsApi, RolesApi, TenantsApi, ApiKeysApi, AuditApi)
+  .add(
+    HealthApi,
+    ApplicationsApi,
+    ConfigurationApi,
+    ConfigurationTreesApi,
+    TrialUsersApi,
+    SessionsApi,
+    RolesApi,
+    TenantsApi,
+    ApiKeysApi,
+    AuditApi,
+    AttestationApi,
+    DashboardApi
+  )
   .middleware(Validation)
   .annotateMerge(
     Context.make(HttpApi.ParamsParseOptions, strict).pipe(

@@ -5,7 +5,6 @@ import { printBanner } from "./platform/banner.ts"
 import { DatabaseLayer } from "./platform/connection.ts"
 import * as Logging from "./platform/logging.ts"
 import { Settings } from "./platform/settings.ts"
-import { Shutdown } from "./platform/shutdown.ts"
 import { explained } from "./platform/start-failure.ts"
 import * as Telemetry from "./platform/telemetry.ts"
 import { serviceVersion } from "./platform/version.ts"
@@ -25,9 +24,6 @@ const Observability = Layer.unwrap(
 
 const Banner = Layer.effectDiscard(Effect.flatMap(ServiceAccount, ({ madeKey }) => printBanner(madeKey)))
 
-// Built last and so closed first: from then on the service says that it is not ready.
-const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
-
 // Starting takes three times the memory that serving does; it is given back at once rather than some day.
 const Settle = Layer.effectDiscard(
   Effect.sync(() => globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" }))
@@ -44,7 +40,7 @@ const FollowParent = Layer.effectDiscard(
   })
 )
 
-const Main = Layer.mergeAll(Banner, Drain, Settle, FollowParent).pipe(
+const Main = Layer.mergeAll(Banner, Settle, FollowParent).pipe(
   Layer.provide(ServerLayer),
   Layer.provide(DatabaseLayer),
   Layer.provide(Observability),

@@ -10,24 +10,45 @@ import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
+import { AttestationHandlers } from "./attestation/handlers.ts"
+import { AttestationKeys } from "./attestation/service.ts"
+import { AuditExport } from "./audit/export.ts"
+import { AuditFeed } from "./audit/feed.ts"
 import { AuditHandlers } from "./audit/handlers.ts"
+import { AuditChainer } from "./audit/chainer.ts"
+import { AuditRetention } from "./audit/retention.ts"
+import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
+import { ConfigurationArchives } from "./configuration/archives.ts"
+import { ConfigurationFiles } from "./configuration/files.ts"
+import { ConfigurationHandlers } from "./configuration/handlers.ts"
+import { Configuration } from "./configuration/service.ts"
+import { ConfigurationTrash } from "./configuration/trash.ts"
+import { ConfigurationTreesHandlers } from "./configuration/tree-handlers.ts"
+import { ConfigurationTrees } from "./configuration/trees.ts"
+import { ConfigurationWatch } from "./configuration/watch.ts"
+import { DetailedHealth } from "./dashboard/detailed-health.ts"
+import { DashboardHandlers } from "./dashboard/handlers.ts"
+import { Dashboard } from "./dashboard/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
+import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
 import { lean, LeanServerLayer } from "./platform/lean-context.ts"
+import { Notifications } from "./platform/notifications.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
+import { Sealing } from "./platform/sealing.ts"
 import { Settings } from "./platform/settings.ts"
 import { Shutdown } from "./platform/shutdown.ts"
 import { SwaggerLayer } from "./platform/swagger.ts"
@@ -46,12 +67,16 @@ const Handlers = lean(
   Layer.mergeAll(
     HealthHandlers,
     ApplicationsHandlers,
+    ConfigurationHandlers,
+    ConfigurationTreesHandlers,
     TrialUsersHandlers,
     SessionsHandlers,
     RolesHandlers,
     TenantsHandlers,
     ApiKeysHandlers,
-    AuditHandlers
+    AuditHandlers,
+    AttestationHandlers,
+    DashboardHandlers
   )
 )
 
@@ -67,12 +92,38 @@ const RateLimitStore = Layer.unwrap(
   })
 )
 
-const Services = Layer.mergeAll(HealthChecks.layer, Sessions.layer, Roles.layer, Tenants.layer, ApiKeys.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer)),
-  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
+// What proves the log and gives it away, beside what writes it.
+const AuditProof = Layer.mergeAll(
+  AuditChainer.layer,
+  AuditVerification.layer,
+  AuditExport.layer,
+  AuditFeed.layer,
+  AuditRetention.layer
+)
+
+const ConfigurationServices = Layer.mergeAll(
+  Configuration.layer,
+  ConfigurationFiles.layer,
+  ConfigurationTrees.layer,
+  ConfigurationArchives.layer
+).pipe(Layer.provideMerge(ConfigurationWatch.layer))
+
+const Services = Layer.mergeAll(
+  Dashboard.layer,
+  DetailedHealth.layer,
+  Sessions.layer,
+  Roles.layer,
+  Tenants.layer,
+  ApiKeys.layer,
+  ConfigurationServices
+).pipe(
+  Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
+  Layer.provideMerge(AttestationKeys.layer),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
+  Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer))
+  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer, BackgroundJobs.layer))
 )
 
 const BodyLimit = Layer.effect(
@@ -115,8 +166,12 @@ const Served = Layer.unwrap(
   )
 )
 
+// Built last and so closed first: from then on the service says that it is not ready, and what would last for ever ends.
+const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
+
 /** The whole service on its database and its listener; `Settings` and `Database` come from outside. */
-export const ServerLayer = Served.pipe(
+export const ServerLayer = Drain.pipe(
+  Layer.provideMerge(Served),
   // Listens last, when everything that answers is there, and stops first.
   Layer.provideMerge(LeanServerLayer),
   Layer.provideMerge(Listener),

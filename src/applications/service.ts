@@ -2,6 +2,7 @@ import { Array, Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { type Change } from "../audit/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
+import { ConfigurationTrash } from "../configuration/trash.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { given } from "../kernel/server-set.ts"
 import { slugFrom } from "../kernel/text.ts"
@@ -45,6 +46,7 @@ export class Applications extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const repository = yield* ApplicationsRepository
+      const trash = yield* ConfigurationTrash
 
       const list = Effect.fn("Applications.list")(function* (
         status: ApplicationStatus | undefined,
@@ -94,6 +96,7 @@ export class Applications extends Context.Service<
       const remove = Effect.fn("Applications.delete")(function* (id: ApplicationId) {
         const before = yield* repository.lock(id, "UPDATE")
         if (before.builtIn) return yield* new ApplicationBuiltIn({})
+        const purged = yield* trash.emptyOf(id)
         yield* repository.delete(id)
         return {
           value: undefined,
@@ -103,7 +106,8 @@ export class Applications extends Context.Service<
               entityId: id,
               applicationId: id,
               before: snapshot(before)
-            }
+            },
+            ...purged
           ]
         }
       }, audit.change)

@@ -1,9 +1,9 @@
-import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer, Queue, Schedule } from "effect"
-import { type Change } from "../audit/domain.ts"
-import { NotificationsRepository } from "./repository.ts"
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { Change } from "../audit/domain.ts"
+import { Notifications } from "../platform/notifications.ts"
 
-const channel = "authority_changed"
+const topic = "authority_changed"
 
 /**
  * Tells every replica that a credential, its tenant or its scopes changed: over LISTEN/NOTIFY, sent with the transaction
@@ -20,33 +20,21 @@ export class AuthorityChanges extends Context.Service<
     onChange(empty: Effect.Effect<void>): Effect.Effect<void>
   }
 >()("app/auth/AuthorityChanges") {
-  static readonly layerNoDeps = Layer.effect(
+  static readonly layer = Layer.effect(
     AuthorityChanges,
     Effect.gen(function* () {
-      const client = yield* PgClient.PgClient
-      const { notify } = yield* NotificationsRepository
+      const sql = yield* SqlClient.SqlClient
+      const notifications = yield* Notifications
       const caches: Array<Effect.Effect<void>> = []
       const clear = Effect.suspend(() => Effect.all(caches, { discard: true }))
 
-      // A lost connection may have swallowed a message, so every (re)connection empties the caches too.
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          const notifications = yield* client.listen(channel)
-          yield* clear
-          return yield* Effect.forever(Effect.andThen(Queue.take(notifications), clear))
-        })
-      ).pipe(
-        Effect.retry(Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("2 seconds")])),
-        Effect.forkScoped
-      )
+      yield* notifications.subscribe(topic, { onMessage: () => clear, onGap: clear })
 
       return AuthorityChanges.of({
-        announce: Effect.andThen(notify(channel), client.afterCommit(clear)),
+        announce: Change.use(() => Effect.andThen(notifications.notify(topic, ""), sql.afterCommit(clear))),
         clear,
         onChange: (empty) => Effect.sync(() => void caches.push(empty))
       })
     })
   )
-
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(NotificationsRepository.layer))
 }

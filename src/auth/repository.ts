@@ -38,22 +38,3 @@ export class InstallationRepository extends Context.Service<
     })
   )
 }
-
-/** How one replica tells the others of a change. */
-export class NotificationsRepository extends Context.Service<
-  NotificationsRepository,
-  {
-    /** Wakes whoever listens to the channel once the transaction of the change commits. */
-    notify(channel: string): Effect.Effect<void, never, Change>
-  }
->()("app/auth/NotificationsRepository") {
-  static readonly layer = Layer.effect(
-    NotificationsRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      return NotificationsRepository.of({
-        notify: (channel) => Change.use(() => sql`SELECT pg_notify(${channel}, '')`.pipe(Effect.asVoid, Effect.orDie))
-      })
-    })
-  )
-}

@@ -1,8 +1,9 @@
-import { Context, DateTime, Effect, Layer, Schedule, type Types } from "effect"
+import { Context, DateTime, Effect, Layer, type Types } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { scopeOf } from "../audit/service.ts"
+import { repeatJob } from "../platform/background-jobs.ts"
 import { Database } from "../platform/database.ts"
 import { Idempotency } from "./api.ts"
 import {
@@ -32,9 +33,7 @@ export const IdempotencyLayer = Layer.effect(
 
     yield* DateTime.now.pipe(
       Effect.flatMap((now) => repository.purge(DateTime.subtract(now, kept))),
-      Effect.catchCause((cause) => Effect.logWarning("Could not remove old idempotency keys", cause)),
-      Effect.repeat(Schedule.spaced("1 hour")),
-      Effect.forkScoped
+      (purge) => repeatJob("remove old idempotency keys", "1 hour", purge)
     )
 
     return Idempotency.of((httpEffect, { endpoint }) => {
@@ -44,8 +43,11 @@ export const IdempotencyLayer = Layer.effect(
         if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
         const principal = yield* CurrentPrincipal
         const now = yield* DateTime.now
-        const text = yield* Effect.orDie(request.text)
-        const requestSha256 = yield* digest.digest(Digest.sha256, new TextEncoder().encode(`${request.url}\n${text}`))
+        const body = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))
+        const requestSha256 = yield* digest.digest(
+          Digest.sha256,
+          Buffer.concat([Buffer.from(`${request.url}\n`), body])
+        )
         const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
         return yield* database.transaction(
           scopeOf(principal),

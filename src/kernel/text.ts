@@ -5,6 +5,9 @@ const isStorable = Schema.makeFilter((text: string) => text.isWellFormed() && !t
   expected: "text without NUL and without lone surrogates"
 })
 
+/** Text of any length that can be stored. */
+export const storable = <S extends Schema.Codec<string, string>>(schema: S) => schema.pipe(Schema.check(isStorable))
+
 /** Storable text of `minimum` to `maximum` characters (Unicode code points). */
 export const text = (minimum: number, maximum: number) =>
   Schema.String.pipe(Schema.check(isStorable, Schema.isBetweenCodePoints(minimum, maximum)))

@@ -114,6 +114,10 @@ const withHeaders = (response: Response, info: RequestInfo): Response => {
 
 const wellFormedRequestId = /^[A-Za-z0-9._-]{1,128}$/
 
+/** Whether a stream answers a GET that came with a body: unread, that would stand in the way of the next request. */
+const leavesBody = ({ headers, method }: HttpServerRequest.HttpServerRequest, { body }: Response): boolean =>
+  body._tag === "Stream" && method === "GET" && Number(headers["content-length"] ?? 0) > 0
+
 /** What a request says that no part of the service could read; undefined when it can be. */
 const unreadable = (request: HttpServerRequest.HttpServerRequest): ProblemBody | undefined => {
   if (!isReadable(request.url)) {
@@ -165,6 +169,7 @@ export const edgeLayer = Layer.unwrap(
           const startedAt = clock.currentTimeNanosUnsafe()
           const info = RequestInfo.make(fiber.context, request, requestIdOf(request.headers["x-request-id"]))
           const leave = inFlight.enter(fiber)
+          info.untimed = leave
           Metrics.requestStarted()
           const ended = (status: number) => {
             leave()
@@ -174,7 +179,8 @@ export const edgeLayer = Layer.unwrap(
           }
           const finish = (response: Response): Response => {
             ended(response.status)
-            return withHeaders(response.status >= 400 ? toProblem(response, info) : response, info)
+            const answer = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info)
+            return leavesBody(request, answer) ? HttpServerResponse.setHeader(answer, "connection", "close") : answer
           }
           const fault = unreadable(request)
           if (fault !== undefined) return Effect.succeed(finish(rendered(fault, info)))

@@ -19,6 +19,14 @@ export const prefersHtml = (request: HttpServerRequest.HttpServerRequest): boole
   return html > 0 && html > weight(accept, ["application/json", "application/problem+json"])
 }
 
+/** Whether the caller would rather have one media type than the other: it names the one, with a higher weight. */
+export const prefers = (request: HttpServerRequest.HttpServerRequest, type: string, otherType: string): boolean => {
+  const accept = request.headers.accept
+  if (accept === undefined) return false
+  const wanted = weight(accept, [type])
+  return wanted > 0 && wanted > weight(accept, [otherType])
+}
+
 /** A page's policy: nothing from elsewhere, and no script but the ones named by their hash. */
 export const contentSecurityPolicy = (scriptHashes: ReadonlyArray<string> = []): string =>
   [

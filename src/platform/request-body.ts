@@ -23,6 +23,8 @@ export const inUtf8 = <A, E, R>(
 
 const strict = (request: HttpServerRequest.HttpServerRequest): HttpServerRequest.HttpServerRequest =>
   Object.create(request, {
+    // Read once, whoever asks for it in whichever form.
+    arrayBuffer: { get: () => request.arrayBuffer },
     text: {
       value: Effect.map(request.arrayBuffer, (bytes) =>
         isUtf8(new Uint8Array(bytes)) ? decoder.decode(bytes) : noJson

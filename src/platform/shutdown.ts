@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Latch, Layer } from "effect"
 
 /** Whether the process is on its way out: then it is not ready, and serves only what it has begun. */
 export class Shutdown extends Context.Service<
@@ -6,15 +6,16 @@ export class Shutdown extends Context.Service<
   {
     readonly isDraining: Effect.Effect<boolean>
     readonly begin: Effect.Effect<void>
+    /** Waits until the process is on its way out: what would last for ever ends then. */
+    readonly begun: Effect.Effect<void>
   }
 >()("app/platform/Shutdown") {
   static readonly layer = Layer.sync(Shutdown, () => {
-    let draining = false
+    const draining = Latch.makeUnsafe()
     return Shutdown.of({
-      isDraining: Effect.sync(() => draining),
-      begin: Effect.sync(() => {
-        draining = true
-      })
+      isDraining: Effect.sync(() => Latch.isOpen(draining)),
+      begin: Effect.asVoid(Latch.open(draining)),
+      begun: draining.await
     })
   })
 }

@@ -6,11 +6,14 @@ import { ApiKeys } from "../../src/api-keys/service.ts"
 import { asSystem, Audit } from "../../src/audit/service.ts"
 import { AuthorityChanges } from "../../src/auth/authority-changes.ts"
 import { Database } from "../../src/platform/database.ts"
+import { Notifications } from "../../src/platform/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 const ServicesLayer = Layer.merge(ApiKeys.layer, ApiKeyCredentials.layer).pipe(
-  Layer.provide(Layer.merge(Audit.layer, AuthorityChanges.layer).pipe(Layer.provide(realClock))),
+  Layer.provide(
+    Layer.merge(Audit.layer, AuthorityChanges.layer).pipe(Layer.provide(Notifications.layer), Layer.provide(realClock))
+  ),
   Layer.provide([SecureRandom.layerWebCrypto, Digest.layerWebCrypto]),
   Layer.provideMerge(poolOnOwnDatabase),
   Layer.provideMerge(HandClock.layer)

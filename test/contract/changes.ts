@@ -39,6 +39,8 @@ const newRole = (applicationId: number) => ({
   capabilities: ["billing:read"]
 })
 
+const newFile = (applicationId: number) => ({ applicationId, name: "settings.json", type: "file", content: "{}" })
+
 const makeTrialUser = (service: Service) => make(service, "/api/trial-users", newTrialUser())
 const makeApplication = (service: Service) => make(service, "/api/applications", newApplication())
 const makeTenant = (service: Service) => make(service, "/api/tenants", newTenant())
@@ -49,6 +51,12 @@ const makeSession = Effect.fnUntraced(function* (service: Service) {
 })
 const makeRole = Effect.fnUntraced(function* (service: Service) {
   return yield* make(service, "/api/roles", newRole((yield* makeApplication(service)).id))
+})
+
+const makeFile = Effect.fnUntraced(function* (service: Service) {
+  const { id: applicationId } = yield* makeApplication(service)
+  const file = yield* make(service, "/api/configuration", newFile(applicationId))
+  return { applicationId, id: file.id }
 })
 
 const entry = (
@@ -108,6 +116,44 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
     ),
   "applications.delete": (service) =>
     Effect.map(makeApplication(service), ({ id }) => changes("Application", "ApplicationDeleted", id, "before")),
+  "configuration.create": (service) =>
+    Effect.map(makeApplication(service), ({ id }) => creates("Configuration", "ConfigurationCreated", newFile(id))),
+  "configuration.save": (service) =>
+    Effect.map(makeFile(service), ({ id }) =>
+      changes("Configuration", "ConfigurationUpdated", id, "both", { content: "[]" })
+    ),
+  "configuration.move": (service) =>
+    Effect.map(makeFile(service), ({ id }) =>
+      changes("Configuration", "ConfigurationMoved", id, "both", { name: "renamed.json" })
+    ),
+  "configuration.delete": (service) =>
+    Effect.map(makeFile(service), ({ id }) => changes("Configuration", "ConfigurationDeleted", id, "before")),
+  "configuration.restore": Effect.fnUntraced(function* (service) {
+    const { id } = yield* makeFile(service)
+    yield* service.call("DELETE", `/api/configuration/${id}`)
+    return changes("Configuration", "ConfigurationRestored", id, "after")
+  }),
+  "configuration.rollback": (service) =>
+    Effect.map(makeFile(service), ({ id }) =>
+      changes("Configuration", "ConfigurationRolledBack", id, "both", { version: 1 })
+    ),
+  "configurationTrees.import": (service) =>
+    Effect.map(makeApplication(service), ({ id: applicationId }) => ({
+      parameters: { applicationId },
+      body: { nodes: [{ path: "/settings.json", type: "file", content: "{}" }] },
+      entries: ({ body }) => [
+        entry("Configuration", "ConfigurationCreated", body.changes[0].id, "after"),
+        entry("ConfigurationTree", "ConfigurationImported", applicationId, "after")
+      ]
+    })),
+  "configurationTrees.rollback": (service) =>
+    Effect.map(makeFile(service), ({ applicationId, id }) => ({
+      body: { applicationId, at: "2026-01-01T00:00:00.000Z" },
+      entries: () => [
+        entry("Configuration", "ConfigurationDeleted", id, "before"),
+        entry("ConfigurationTree", "ConfigurationTreeRolledBack", applicationId, "after")
+      ]
+    })),
   "roles.create": (service) =>
     Effect.map(makeApplication(service), ({ id }) => creates("Role", "RoleCreated", newRole(id))),
   "roles.update": (service) =>

@@ -58,13 +58,19 @@ export const operations: ReadonlyArray<Operation> = Object.entries(document.path
 )
 
 /** The operations that need no credential. */
-export const anonymousOperations: ReadonlyArray<string> = ["health.get", "health.ready"]
+export const anonymousOperations: ReadonlyArray<string> = ["health.get", "health.ready", "attestation.publicKeys"]
 
 export const mutating = (operation: Operation): boolean => ["POST", "PUT", "PATCH", "DELETE"].includes(operation.method)
 
-/** The path with its parameters filled in, percent-encoded. */
-export const pathOf = (operation: Operation, parameters: Readonly<Record<string, string | number>> = {}): string =>
-  operation.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(parameters[name])))
+/** The address with its parameters filled in, percent-encoded: those of the path, and of the query what is given. */
+export const pathOf = (operation: Operation, parameters: Readonly<Record<string, string | number>> = {}): string => {
+  const value = (name: string) => encodeURIComponent(String(parameters[name]))
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => value(name))
+  const query = operation.parameters.flatMap(({ in: place, name }) =>
+    place === "query" && Object.hasOwn(parameters, name) ? [`${name}=${value(name)}`] : []
+  )
+  return query.length === 0 ? path : `${path}?${query.join("&")}`
+}
 
 /** The schema of the operation's JSON body; undefined when it has none. */
 export const bodySchemaOf = (operation: Operation): Json | undefined =>

@@ -74,7 +74,8 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
     Effect.catch(({ message }) => Effect.die(new Error(`${message}: ${shownRequest(one.request)}`)))
   )
   const faults = faultsOfCase(one, answer)
-  if (answer.status < 300 && answer.text !== "") known.learn(one.operation, JSON.parse(answer.text))
+  const isJson = /^application\/json(?:;|$)/.test(answer.headers["content-type"] ?? "")
+  if (answer.status < 300 && isJson) known.learn(one.operation, JSON.parse(answer.text))
   return { status: answer.status, shown: faults.length === 0 ? [] : [shownCase(one, answer, faults)] }
 })
 

@@ -18,7 +18,7 @@ export interface WireAnswer {
 
 export interface SendError {
   readonly message: string
-  /** Whether the connection had served another request before. */
+  /** Whether the connection may have served another request before. */
   readonly stale: boolean
 }
 
@@ -31,19 +31,24 @@ export const sender = (url: string, agent: http.Agent) => {
       const options = { agent, headers: { ...headers, ...length }, host: hostname, method, path: target, port }
       const request = http.request(options, (response) => {
         const chunks: Array<Buffer> = []
-        response.on("data", (chunk: Buffer) => void chunks.push(chunk))
+        const answer = () =>
+          Effect.succeed({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            text: Buffer.concat(chunks).toString("utf8")
+          })
+        response.on("data", (chunk: Buffer) => {
+          chunks.push(chunk)
+          // A stream of events has no end, so its first ones stand for it.
+          if (response.headers["content-type"]?.startsWith("text/event-stream") !== true) return
+          resume(answer())
+          request.destroy()
+        })
         response.on("error", ({ message }) => resume(Effect.fail({ message, stale: false })))
-        response.on("end", () =>
-          resume(
-            Effect.succeed({
-              status: response.statusCode ?? 0,
-              headers: response.headers,
-              text: Buffer.concat(chunks).toString("utf8")
-            })
-          )
-        )
+        response.on("end", () => resume(answer()))
       })
-      request.on("error", ({ message }) => resume(Effect.fail({ message, stale: request.reusedSocket })))
+      // A socket that goes straight from one request to the next does not count as reused.
+      request.on("error", ({ message }) => resume(Effect.fail({ message, stale: agent !== false })))
       request.end(body)
       return Effect.sync(() => void request.destroy())
     })

@@ -18,15 +18,16 @@ type Kind =
   | "handlers"
   | "service"
 
-const composition = new Set(["main.ts", "server.ts", "migrate.ts"])
+const composition = new Set(["main.ts", "server.ts", "migrate.ts", "audit-verify.ts"])
 
-/** What a file is by where it stands; in a feature, whatever is none of the other four counts as a service. */
+/** What a file is by where it stands; in a feature, whatever is none of the other four counts as a service. A second repository is named after what it keeps. */
 const kindOf = (file: string): Kind => {
   if (composition.has(file)) return "composition"
   if (file === "api.ts") return "root api"
   const [folder] = file.split("/")
   if (folder === "kernel" || folder === "platform") return folder
-  const name = path.basename(file, ".ts")
+  // A feature with more of a kind than one file says which: `tree-repository.ts`.
+  const name = path.basename(file, ".ts").split("-").at(-1)
   return name === "domain" || name === "api" || name === "repository" || name === "handlers" ? name : "service"
 }
 
@@ -66,7 +67,7 @@ const mayImport = (from: string, to: string): boolean => {
     case "api":
       return kind === "kernel" || kind === "domain" || (kind === "api" && middlewareFeatures.has(featureOf(to)))
     case "repository":
-      return kind === "kernel" || kind === "domain"
+      return kind === "kernel" || kind === "domain" || (kind === "repository" && own(from, to))
     case "handlers":
       return kind === "kernel" || kind === "domain" || kind === "root api" || (kind === "service" && own(from, to))
     case "service":
@@ -112,8 +113,8 @@ const sqlTemplate =
 const writingSql =
   /\b(?:INSERT\s+INTO|UPDATE\s+\w+\s+(?:\w+\s+)?SET|DELETE\s+FROM)\b|\bmodel\.(?:insert|update|delete)\b/
 
-/** Whose statements are no feature's: the tables themselves, and whose rows a transaction sees. */
-const sqlInPlatform = new Set(["platform/migrations.ts", "platform/database.ts"])
+/** Whose statements are no feature's: the tables themselves, whose rows a transaction sees, and what replicas tell each other. */
+const sqlInPlatform = new Set(["platform/migrations.ts", "platform/database.ts", "platform/notifications.ts"])
 
 /** The log itself, and answers that are kept in the transaction of a change that records itself. */
 const writesWithoutEntry = new Set(["audit", "idempotency"])

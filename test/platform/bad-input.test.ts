@@ -66,6 +66,7 @@ const badMoments = [
 ]
 const badValues: Readonly<Record<ParameterKind, ReadonlyArray<string>>> = {
   integer: badIntegers,
+  long: badIntegers.filter((value) => value !== "2147483648" && value !== "99999999999"),
   uuid: badUuids,
   "date-time": badMoments,
   text: ["%00", "a%00b"],
@@ -121,7 +122,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bad
     it.effect(`400: ${operation.name} with query values of the wrong form, naming them`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        const call = (query: string) => service.call(operation.method, `${operation.address()}?${query}`)
+        const [path] = operation.address().split("?")
+        const call = (query: string) => service.call(operation.method, `${path}?${query}`)
         for (const { kind, name } of operation.queryParameters) {
           for (const value of badValues[kind]) {
             assert.include(faultPaths(yield* call(`${name}=${value}`)), `query.${name}`, value)

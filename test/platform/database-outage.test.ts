@@ -72,7 +72,7 @@ const listeners = (database: TestDatabase) =>
     Effect.map(
       sql<{ readonly count: number }>`
         SELECT count(*)::integer AS count FROM pg_stat_activity
-        WHERE application_name = 'application-manager' AND query LIKE 'LISTEN %authority_changed%'`,
+        WHERE application_name = 'application-manager' AND query LIKE 'LISTEN %application_manager%'`,
       ([row]) => row?.count ?? 0
     )
   )

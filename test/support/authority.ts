@@ -90,7 +90,10 @@ export const refusesStrangers = (
       Effect.gen(function* () {
         const service = yield* TestService
         const [resource = "", action] = capability.split(":")
-        const near = [`${resource}:${action === "read" ? "write" : "read"}`, "dashboard:*"]
+        const near = [
+          `${resource}:${action === "read" ? "write" : "read"}`,
+          resource === "dashboard" ? "roles:*" : "dashboard:*"
+        ]
         const { key } = yield* makeKey(service, near)
         const answer = yield* call(service, key)
         assertProblem(answer, 403, "forbidden")

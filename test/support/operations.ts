@@ -5,6 +5,7 @@ interface JsonSchema {
   readonly $ref?: string
   readonly type?: string | ReadonlyArray<string>
   readonly format?: string
+  readonly maximum?: number
   readonly enum?: ReadonlyArray<unknown>
   readonly properties?: Readonly<Record<string, JsonSchema>>
   readonly required?: ReadonlyArray<string>
@@ -16,13 +17,18 @@ interface JsonSchema {
 
 interface DocumentedOperation {
   readonly operationId: string
-  readonly parameters?: ReadonlyArray<{ readonly name: string; readonly in: string; readonly schema: JsonSchema }>
+  readonly parameters?: ReadonlyArray<{
+    readonly name: string
+    readonly in: string
+    readonly required?: boolean
+    readonly schema: JsonSchema
+  }>
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>> }
   readonly responses: Readonly<Record<string, unknown>>
 }
 
 /** What a parameter holds, which says what it refuses. */
-export type ParameterKind = "integer" | "uuid" | "date-time" | "text" | "other"
+export type ParameterKind = "integer" | "long" | "uuid" | "date-time" | "text" | "other"
 
 export interface DocumentedParameter {
   readonly name: string
@@ -33,7 +39,7 @@ export interface DocumentedParameter {
 export interface DocumentedCall {
   readonly name: string
   readonly method: string
-  /** The address with a well-formed value for every path parameter, and the given ones as they are. */
+  /** The address with a well-formed value for every parameter that it needs, and the given path parameters as they are. */
   address(values?: Readonly<Record<string, string>>): string
   readonly pathParameters: ReadonlyArray<DocumentedParameter>
   readonly queryParameters: ReadonlyArray<DocumentedParameter>
@@ -59,6 +65,7 @@ const alternatives = (schema: JsonSchema): ReadonlyArray<JsonSchema> =>
 
 const kindOf = (schema: JsonSchema): ParameterKind => {
   const all = [schema, ...alternatives(schema)]
+  if (all.some(({ maximum = 0 }) => maximum > 2_147_483_647)) return "long"
   if (all.some(({ type }) => type === "integer")) return "integer"
   if (all.some(({ format }) => format === "uuid")) return "uuid"
   if (all.some(({ format }) => format === "date-time")) return "date-time"
@@ -83,6 +90,7 @@ const textIn = (
 
 const wellFormed: Readonly<Record<ParameterKind, string>> = {
   integer: "2147483647",
+  long: "9007199254740991",
   uuid: "01890a5d-ac96-774b-bcce-b302099a8057",
   "date-time": "2026-01-31T09:30:00.000Z",
   text: "nothing-of-that-name",
@@ -95,6 +103,9 @@ const callOf = (path: string, method: string, operation: DocumentedOperation): D
       .filter((parameter) => parameter.in === place)
       .map(({ name, schema }) => ({ name, kind: kindOf(resolved(schema)) }))
   const pathParameters = parametersIn("path")
+  const needed = (operation.parameters ?? [])
+    .filter((parameter) => parameter.in === "query" && parameter.required === true)
+    .map(({ name, schema }) => `${name}=${wellFormed[kindOf(resolved(schema))]}`)
   const body = operation.requestBody?.content["application/json"]?.schema
   const members = body === undefined ? [] : textIn(body, [])
   return {
@@ -103,7 +114,7 @@ const callOf = (path: string, method: string, operation: DocumentedOperation): D
     address: (values = {}) =>
       pathParameters.reduce(
         (address, { kind, name }) => address.replace(`{${name}}`, () => values[name] ?? wellFormed[kind]),
-        path
+        needed.length === 0 ? path : `${path}?${needed.join("&")}`
       ),
     pathParameters,
     queryParameters: parametersIn("query"),

@@ -1,0 +1,192 @@
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { type ApplicationId } from "../applications/domain.ts"
+import { Change } from "../audit/domain.ts"
+import { InstantFromDate } from "../kernel/instant.ts"
+import { ConfigurationId, ConfigurationVersion } from "./domain.ts"
+import { ConfigurationVersionNotFound } from "./problem-domain.ts"
+import {
+  HeldNode,
+  heldColumns,
+  nodeColumns,
+  pathColumn,
+  type Stamp,
+  type StoredContent,
+  type VersionOf
+} from "./row-domain.ts"
+
+/** A page of versions may hold no more than this, in bytes, beside its first. */
+const pageBytes = 8_388_608
+
+/** The contents of files, each of their versions. */
+export class VersionRepository extends Context.Service<
+  VersionRepository,
+  {
+    /** Versions below `before`, newest first, as many as `limit` and 8 MiB allow, but one at least. */
+    versions(id: ConfigurationId, before: number, limit: number): Effect.Effect<ReadonlyArray<ConfigurationVersion>>
+    version(id: ConfigurationId, version: number): Effect.Effect<ConfigurationVersion, ConfigurationVersionNotFound>
+    /** The current versions of those nodes that are files and not deleted. */
+    current(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<ReadonlyArray<VersionOf>>
+    /**
+     * Locks a file and gives it its next version in one statement, where nothing is to be looked at first: it is there,
+     * in one of `versions` (null: any), of no application of `managed`, and neither has a schema nor is one.
+     */
+    addUnless(
+      id: ConfigurationId,
+      content: StoredContent,
+      restoredFrom: number | null,
+      unless: { readonly versions: ReadonlyArray<number> | null; readonly managed: ReadonlyArray<ApplicationId> },
+      stamp: Stamp
+    ): Effect.Effect<Option.Option<{ readonly before: HeldNode; readonly after: HeldNode }>, never, Change>
+    /** Gives a locked file its next version. */
+    add(
+      id: ConfigurationId,
+      content: StoredContent,
+      restoredFrom: number | null,
+      stamp: Stamp
+    ): Effect.Effect<HeldNode, never, Change>
+  }
+>()("app/configuration/VersionRepository") {
+  static readonly layer = Layer.effect(
+    VersionRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const columns = sql.literal(nodeColumns)
+      const path = sql.literal(pathColumn)
+      const held = sql.literal(heldColumns)
+      const versionColumns = sql.literal("version, content, created_at, created_by, restored_from")
+
+      const selectVersions = SqlSchema.findAll({
+        Request: Schema.Struct({ id: ConfigurationId, before: Schema.Int, limit: Schema.Int }),
+        Result: ConfigurationVersion,
+        execute: ({ before, id, limit }) => sql`
+          SELECT ${versionColumns} FROM (
+            SELECT *, sum(size) OVER (ORDER BY version DESC) - size AS size_before FROM (
+              SELECT * FROM configuration_versions WHERE node_id = ${id} AND version < ${before}
+              ORDER BY version DESC LIMIT ${limit}) AS page) AS sized
+          WHERE size_before < ${pageBytes} ORDER BY version DESC`
+      })
+      const selectVersion = SqlSchema.findOneOption({
+        Request: Schema.Struct({ id: ConfigurationId, version: Schema.Int }),
+        Result: ConfigurationVersion,
+        execute: ({ id, version }) => sql`
+          SELECT ${versionColumns} FROM configuration_versions WHERE node_id = ${id} AND version = ${version}`
+      })
+      const selectCurrent = SqlSchema.findAll({
+        Request: Schema.Array(ConfigurationId),
+        Result: Schema.Struct({ id: ConfigurationId, version: Schema.Int }),
+        execute: (ids) => sql`
+          SELECT id, version FROM configuration_nodes
+          WHERE id = ANY(${ids}::integer[]) AND deleted_at IS NULL AND version IS NOT NULL`
+      })
+      const insertVersionUnless = SqlSchema.findOneOption({
+        Request: Schema.Struct({
+          id: ConfigurationId,
+          content: Schema.String,
+          size: Schema.Int,
+          sha256: Schema.Uint8Array,
+          restoredFrom: Schema.NullOr(Schema.Int),
+          versions: Schema.NullOr(Schema.Array(Schema.Int)),
+          managed: Schema.Array(Schema.Int),
+          at: Schema.Date,
+          by: Schema.String
+        }),
+        Result: Schema.Struct({
+          ...HeldNode.fields,
+          versionBefore: Schema.Int,
+          sizeBefore: Schema.Int,
+          sha256Before: Schema.String,
+          updatedAtBefore: InstantFromDate,
+          updatedByBefore: Schema.String
+        }),
+        execute: ({ at, by, content, id, managed, restoredFrom, sha256, size, versions }) => sql`
+          WITH before AS MATERIALIZED (
+            SELECT * FROM configuration_nodes WHERE id = ${id} FOR NO KEY UPDATE
+          ), n AS (
+            UPDATE configuration_nodes n SET version = n.version + 1, size = ${size}, sha256 = ${sha256},
+              updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}
+            FROM before WHERE n.id = before.id AND n.deleted_at IS NULL AND n.type = 'file' AND n.schema_id IS NULL
+              AND NOT n.application_id = ANY(${managed}::integer[])
+              AND (${versions}::integer[] IS NULL OR n.version = ANY(${versions}::integer[]))
+              AND NOT EXISTS (SELECT FROM configuration_nodes f WHERE f.schema_id = ${id} AND f.deleted_at IS NULL)
+            RETURNING n.*, before.version AS version_before, before.size AS size_before,
+              encode(before.sha256, 'hex') AS sha256_before, before.updated_at AS updated_at_before,
+              before.updated_by AS updated_by_before
+          ), kept AS (
+            INSERT INTO configuration_versions
+              (node_id, version, content, size, sha256, restored_from, created_at, created_by)
+            SELECT id, version, ${content}, size, sha256, ${restoredFrom}::integer, updated_at, updated_by FROM n
+          )
+          SELECT ${columns}, ${path}, encode(n.sha256, 'hex') AS sha256, n.deleted_at, n.deleted_by, n.deleted_with,
+            false AS is_schema, NULL::integer AS schema_version, n.version_before, n.size_before, n.sha256_before,
+            n.updated_at_before, n.updated_by_before
+          FROM n`
+      })
+      const insertVersion = SqlSchema.findOne({
+        Request: Schema.Struct({
+          id: ConfigurationId,
+          content: Schema.String,
+          size: Schema.Int,
+          sha256: Schema.Uint8Array,
+          restoredFrom: Schema.NullOr(Schema.Int),
+          at: Schema.Date,
+          by: Schema.String
+        }),
+        Result: HeldNode,
+        // Moments of one file never run backwards, whichever replica's clock they were read from.
+        execute: ({ at, by, content, id, restoredFrom, sha256, size }) => sql`
+          WITH n AS (
+            UPDATE configuration_nodes SET version = version + 1, size = ${size}, sha256 = ${sha256},
+              updated_at = greatest(updated_at, ${at}), updated_by = ${by}
+            WHERE id = ${id} RETURNING *
+          ), kept AS (
+            INSERT INTO configuration_versions
+              (node_id, version, content, size, sha256, restored_from, created_at, created_by)
+            SELECT id, version, ${content}, size, sha256, ${restoredFrom}::integer, updated_at, updated_by FROM n
+          )
+          SELECT ${columns}, ${path}, ${held} FROM n`
+      })
+
+      return VersionRepository.of({
+        versions: Effect.fn("VersionRepository.versions")((id, before, limit) =>
+          Effect.orDie(selectVersions({ id, before, limit }))
+        ),
+        version: Effect.fn("VersionRepository.version")((id, version) =>
+          Effect.flatMap(
+            Effect.orDie(selectVersion({ id, version })),
+            Option.match({
+              onNone: () => Effect.fail(new ConfigurationVersionNotFound({})),
+              onSome: (found) => Effect.succeed(found)
+            })
+          )
+        ),
+        current: Effect.fn("VersionRepository.current")((ids) => Effect.orDie(selectCurrent(ids))),
+        addUnless: Effect.fn("VersionRepository.addUnless")((id, content, restoredFrom, unless, stamp) =>
+          Change.use(() =>
+            Effect.orDie(
+              Effect.map(
+                insertVersionUnless({ id, ...content, restoredFrom, ...unless, ...stamp }),
+                Option.map(
+                  ({ sha256Before, sizeBefore, updatedAtBefore, updatedByBefore, versionBefore, ...after }) => ({
+                    before: {
+                      ...after,
+                      version: versionBefore,
+                      size: sizeBefore,
+                      sha256: sha256Before,
+                      updatedAt: updatedAtBefore,
+                      updatedBy: updatedByBefore
+                    },
+                    after
+                  })
+                )
+              )
+            )
+          )
+        ),
+        add: Effect.fn("VersionRepository.add")((id, content, restoredFrom, stamp) =>
+          Change.use(() => Effect.orDie(insertVersion({ id, ...content, restoredFrom, ...stamp })))
+        )
+      })
+    })
+  )
+}

@@ -1,0 +1,73 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { Digest, SecureRandom } from "effect/crypto"
+import { type ApplicationId } from "../../src/applications/domain.ts"
+import { Applications } from "../../src/applications/service.ts"
+import { asSystem, Audit } from "../../src/audit/service.ts"
+import { type ConfigurationId } from "../../src/configuration/domain.ts"
+import { Configuration } from "../../src/configuration/service.ts"
+import { ConfigurationTrash } from "../../src/configuration/trash.ts"
+import { ConfigurationWatch } from "../../src/configuration/watch.ts"
+import { Notifications } from "../../src/platform/notifications.ts"
+import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
+import { countOf } from "../support/statements.ts"
+
+const ServicesLayer = Configuration.layer.pipe(
+  Layer.provide(ConfigurationWatch.layer),
+  Layer.provideMerge(Applications.layer),
+  Layer.provideMerge(ConfigurationTrash.layer),
+  Layer.provideMerge(Audit.layer),
+  Layer.provide(Notifications.layer.pipe(Layer.provide(realClock))),
+  Layer.provide([SecureRandom.layerWebCrypto, Digest.layerWebCrypto]),
+  Layer.provideMerge(poolOnOwnDatabase),
+  Layer.provideMerge(HandClock.layer)
+)
+
+const makeFile = Effect.fnUntraced(function* (
+  applicationId: ApplicationId,
+  name: string,
+  parentId: ConfigurationId | null = null
+) {
+  const configuration = yield* Configuration
+  return (yield* configuration.create({ applicationId, name, type: "file", content: "kept", parentId })).id
+})
+
+layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) => {
+  it.effect("is there for 30 days, and is then removed for good with its versions, as the audit log says", () =>
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const configuration = yield* Configuration
+      const trash = yield* ConfigurationTrash
+      const database = yield* OwnDatabase
+      yield* HandClock.setTime("2026-01-01T00:00:00Z")
+      const { id: applicationId } = yield* (yield* Applications).create({ name: "Shop" })
+      const folder = (yield* configuration.create({ applicationId, name: "etc", type: "folder" })).id
+      const early = yield* makeFile(applicationId, "early.txt", folder)
+      yield* makeFile(applicationId, "late.txt", folder)
+      yield* makeFile(applicationId, "stays.txt")
+      yield* configuration.delete(early, undefined)
+      yield* HandClock.setTime("2026-01-05T00:00:00Z")
+      yield* configuration.delete(folder, undefined)
+
+      yield* HandClock.setTime("2026-01-31T00:00:00Z")
+      assert.strictEqual(yield* trash.purge, 0)
+      yield* HandClock.setTime("2026-01-31T00:00:00.001Z")
+      assert.strictEqual(yield* trash.purge, 1)
+      yield* configuration.restore(folder)
+      yield* configuration.delete(folder, undefined)
+      yield* HandClock.setTime("2026-03-02T00:00:00.001Z")
+      assert.strictEqual(yield* trash.purge, 0)
+      yield* HandClock.setTime("2026-03-03T00:00:00Z")
+      assert.strictEqual(yield* trash.purge, 2)
+      assert.strictEqual(yield* trash.purge, 0)
+
+      assert.strictEqual(yield* countOf(database, "configuration_nodes"), 1)
+      assert.strictEqual(yield* countOf(database, "configuration_versions"), 1)
+      const { items } = yield* audit.list({ actionType: "ConfigurationPurged" }, undefined, 10)
+      assert.lengthOf(items, 3)
+      assert.isTrue(items.every(({ userId }) => userId === "system"))
+      const refused = yield* Effect.flip(configuration.restore(folder))
+      assert.strictEqual(refused._tag, "ConfigurationNotFound")
+    }).pipe(asSystem)
+  )
+})
