@@ -75,19 +75,21 @@ export const NewApiKeyView = Schema.Struct({
 }).annotate({ identifier: "NewApiKey" })
 export type NewApiKeyView = typeof NewApiKeyView.Type
 
+const Expiry = Instant.pipe(Schema.annotateEncoded({ examples: ["2099-12-31T23:59:59.000Z"] }))
+
 export const ApiKeyCreation = Schema.Struct({
   name: KeyName,
   scopes: Scopes,
   tenantId: Schema.optionalKey(Schema.NullOr(TenantId)),
   applicationId: Schema.optionalKey(Schema.NullOr(IntegerId)),
-  expiresAt: Schema.optionalKey(Schema.NullOr(Instant))
+  expiresAt: Schema.optionalKey(Schema.NullOr(Expiry))
 }).annotate({ identifier: "ApiKeyCreation" })
 export type ApiKeyCreation = typeof ApiKeyCreation.Type
 
 export const ApiKeyPatch = Schema.Struct({
   name: Schema.optionalKey(KeyName),
   scopes: Schema.optionalKey(Scopes),
-  expiresAt: Schema.optionalKey(Schema.NullOr(Instant)),
+  expiresAt: Schema.optionalKey(Schema.NullOr(Expiry)),
   ...serverSet(
     "id",
     "start",
