@@ -1,5 +1,6 @@
 import { Context } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
+import { AccountsApi } from "./accounts/api.ts"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
 import { AttestationApi } from "./attestation/api.ts"
@@ -11,6 +12,7 @@ import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
+import { SignInApi } from "./sign-in/api.ts"
 import { TenantsApi } from "./tenants/api.ts"
 import { TrialUsersApi } from "./trial-users/api.ts"
 
@@ -28,6 +30,8 @@ export class Api extends HttpApi.make("application-manager")
     RolesApi,
     TenantsApi,
     ApiKeysApi,
+    AccountsApi,
+    SignInApi,
     AuditApi,
     AttestationApi,
     DashboardApi

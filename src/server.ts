@@ -5,6 +5,10 @@ import { HttpIncomingMessage, HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { RateLimiter } from "effect/persistence"
 import { Api } from "./api.ts"
+import { AccountCredentials } from "./accounts/credentials.ts"
+import { AccountsHandlers } from "./accounts/handlers.ts"
+import { Passwords } from "./accounts/passwords.ts"
+import { Accounts } from "./accounts/service.ts"
 import { ApiKeyCredentials } from "./api-keys/credentials.ts"
 import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
@@ -24,7 +28,6 @@ import { AgentTokens } from "./auth/agent-tokens.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
-import { SessionTokens } from "./auth/session-tokens.ts"
 import { ConfigurationArchives } from "./configuration/archives.ts"
 import { ConfigurationFiles } from "./configuration/files.ts"
 import { ConfigurationHandlers } from "./configuration/handlers.ts"
@@ -60,6 +63,14 @@ import { Roles } from "./roles/service.ts"
 import { SessionEndings } from "./sessions/endings.ts"
 import { SessionsHandlers } from "./sessions/handlers.ts"
 import { Sessions } from "./sessions/service.ts"
+import { Claims } from "./sign-in/claims.ts"
+import { SessionCredentials, SessionTokensLayer } from "./sign-in/credentials.ts"
+import { SignInDelays } from "./sign-in/delays.ts"
+import { AccountSessionEndings } from "./sign-in/endings.ts"
+import { SignInHandlers } from "./sign-in/handlers.ts"
+import { Issuing } from "./sign-in/issuing.ts"
+import { OwnAccount } from "./sign-in/own-account.ts"
+import { SignIn } from "./sign-in/service.ts"
 import { TenantsHandlers } from "./tenants/handlers.ts"
 import { Tenants } from "./tenants/service.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
@@ -76,6 +87,8 @@ const Handlers = lean(
     RolesHandlers,
     TenantsHandlers,
     ApiKeysHandlers,
+    AccountsHandlers,
+    SignInHandlers,
     AuditHandlers,
     AttestationHandlers,
     DashboardHandlers
@@ -110,15 +123,20 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
+/** Accounts and how they come in, above the roles that they have and the interface sessions that they open. */
+const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.layer, SessionTokensLayer).pipe(
+  Layer.provideMerge(Layer.mergeAll(Issuing.layer, SessionCredentials.layer, SignInDelays.layer)),
+  Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccountSessionEndings.layer, Passwords.layer)),
+  Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer, Tenants.layer))
+)
+
 const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
-  Sessions.layer,
-  Roles.layer,
-  Tenants.layer,
+  SignInServices,
   ApiKeys.layer,
   AgentTokens.layerRefusing,
-  SessionTokens.layerRefusing,
   ConfigurationServices
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
