@@ -11,7 +11,8 @@ const pages = [
   "/swagger/v1/swagger.json",
   "/problems",
   "/problems/:slug",
-  "/metrics"
+  "/metrics",
+  "/claim"
 ]
 
 /** 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6). */
