@@ -1,8 +1,8 @@
 import { type Cause, Deferred, Effect, FiberSet } from "effect"
 
 /**
- * Serves many callers with few round trips: an item is taken at once when nothing is under way; what comes meanwhile
- * gathers and goes together in the next run. `run` answers one result for each item, in their order; when it fails, all
+ * Serves many callers with few round trips: what arrives in one turn of the event loop goes together, and what comes while
+ * that is under way gathers and goes together in the next run. `run` answers one result for each item, in their order; when it fails, all
  * callers of that run fail with it.
  */
 export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options: {
@@ -35,13 +35,16 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
     )
   })
 
+  // Waiting for the end of the turn costs a lone caller microseconds, and many callers a fraction of their round trips.
+  const afterThisTurn = Effect.andThen(Effect.yieldNow, serve)
+
   return (item: Item): Effect.Effect<Result> =>
     Effect.suspend(() => {
       const answer = Deferred.makeUnsafe<Result>()
       waiting.push({ item, answer })
       if (!underWay) {
         underWay = true
-        fork(serve)
+        fork(afterThisTurn)
       }
       return Deferred.await(answer)
     })

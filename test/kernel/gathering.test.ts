@@ -5,29 +5,34 @@ import { makeGathering } from "../../src/kernel/gathering.ts"
 const doubling = (maximum: number) =>
   Effect.gen(function* () {
     const runs: Array<ReadonlyArray<number>> = []
+    const begun = yield* Deferred.make<void>()
     const gate = yield* Deferred.make<void>()
     const ask = yield* makeGathering({
       maximum,
       run: (items: ReadonlyArray<number>) =>
         Effect.gen(function* () {
           runs.push(items)
+          yield* Deferred.succeed(begun, undefined)
           if (runs.length === 1) yield* Deferred.await(gate)
           if (items.includes(13)) return yield* Effect.die("unlucky")
           return items.map((item) => item * 2)
         })
     })
-    return { ask, runs, open: Deferred.succeed(gate, undefined) }
+    return { ask, runs, started: Deferred.await(begun), open: Deferred.succeed(gate, undefined) }
   })
 
-it.effect("takes the first item at once and lets the others gather while it is under way", () =>
+it.effect("takes what comes in one turn together, and lets the others gather while it is under way", () =>
   Effect.gen(function* () {
-    const { ask, open, runs } = yield* doubling(100)
-    const fibers = yield* Effect.forEach([1, 2, 3, 4], (item) =>
-      Effect.forkChild(ask(item), { startImmediately: true })
-    )
+    const { ask, open, runs, started } = yield* doubling(100)
+    const first = yield* Effect.forEach([1, 2], (item) => Effect.forkChild(ask(item), { startImmediately: true }))
+    yield* started
+    const others = yield* Effect.forEach([3, 4], (item) => Effect.forkChild(ask(item), { startImmediately: true }))
     yield* open
-    assert.deepStrictEqual(yield* Effect.forEach(fibers, Fiber.join), [2, 4, 6, 8])
-    assert.deepStrictEqual(runs, [[1], [2, 3, 4]])
+    assert.deepStrictEqual(yield* Effect.forEach([...first, ...others], Fiber.join), [2, 4, 6, 8])
+    assert.deepStrictEqual(runs, [
+      [1, 2],
+      [3, 4]
+    ])
     assert.strictEqual(yield* ask(5), 10)
   })
 )
@@ -40,19 +45,23 @@ it.effect("runs no more items at once than it may", () =>
     )
     yield* open
     yield* Effect.forEach(fibers, Fiber.join)
-    assert.deepStrictEqual(runs, [[1], [2, 3], [4, 5], [6]])
+    assert.deepStrictEqual(runs, [
+      [1, 2],
+      [3, 4],
+      [5, 6]
+    ])
   })
 )
 
 it.effect("fails the callers of a failed run, and no other", () =>
   Effect.gen(function* () {
     const { ask, open } = yield* doubling(2)
-    const fibers = yield* Effect.forEach([1, 12, 13, 14, 15], (item) =>
+    const fibers = yield* Effect.forEach([1, 11, 12, 13, 14, 15], (item) =>
       Effect.forkChild(ask(item), { startImmediately: true })
     )
     yield* open
     const exits = yield* Effect.forEach(fibers, Fiber.await)
-    assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, false, false, true, true])
+    assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, true, false, false, true, true])
   })
 )
 
