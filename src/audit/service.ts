@@ -12,6 +12,7 @@ import {
   type AuditEntry,
   type AuditEntryId,
   type AuditFilter,
+  type AuditOrigin,
   type Changed
 } from "./domain.ts"
 import { AuditRepository, type AuditRow } from "./repository.ts"
@@ -58,17 +59,17 @@ export class Audit extends Context.Service<
               const { value, entries } = yield* Effect.provideService(work, Change, {
                 occurredAt: DateTime.toDateUtc(now)
               })
-              const context = yield* rowContext
-              yield* repository.insert(entries.map((draft) => rowOf(draft, context)))
+              const origin = yield* auditOrigin
+              yield* repository.insert(entries.map((draft) => rowOf(draft, draft.origin ?? origin)))
               return value
             })
           )
         })
 
       const refused = Effect.fn("Audit.refused")(function* (refusal: Refusal) {
-        const context = yield* rowContext
+        const origin = yield* auditOrigin
         yield* refusals.add({
-          ...context,
+          ...origin,
           action_type: refusal.action.actionType,
           entity_type: refusal.action.entityType,
           entity_id: refusal.target,
@@ -115,7 +116,8 @@ export const scopeOf = (principal: Principal): TenantScope =>
   principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
 const nobody = "none" as TenantScope
 
-const rowContext = Effect.gen(function* () {
+/** Who makes the change in hand, and from where: for entries that are written with those of other requests. */
+export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.gen(function* () {
   const principal = yield* CurrentPrincipal
   const request = yield* CurrentRequest
   const now = yield* DateTime.now
@@ -130,12 +132,12 @@ const rowContext = Effect.gen(function* () {
   }
 })
 
-const rowOf = (draft: AuditDraft, context: Effect.Success<typeof rowContext>): AuditRow => ({
-  ...context,
+const rowOf = (draft: AuditDraft, origin: AuditOrigin): AuditRow => ({
+  ...origin,
   action_type: draft.action.actionType,
   entity_type: draft.action.entityType,
   entity_id: String(draft.entityId),
-  tenant_id: draft.tenantId === undefined ? context.tenant_id : draft.tenantId,
+  tenant_id: draft.tenantId === undefined ? origin.tenant_id : draft.tenantId,
   application_id: draft.applicationId ?? null,
   outcome: "success",
   reason: null,
