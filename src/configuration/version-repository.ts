@@ -95,7 +95,11 @@ export class VersionRepository extends Context.Service<
           WHERE id = ANY(${ids}::integer[]) AND deleted_at IS NULL AND version IS NOT NULL`
       })
       const insertTogether = SqlSchema.findAll({
-        Request: Schema.Struct({ saves: Schema.fromJsonString(Schema.Unknown), managed: Schema.Array(Schema.Int) }),
+        Request: Schema.Struct({
+          ids: Schema.Array(ConfigurationId),
+          saves: Schema.fromJsonString(Schema.Unknown),
+          managed: Schema.Array(Schema.Int)
+        }),
         Result: Schema.Struct({
           ...HeldNode.fields,
           versionBefore: Schema.Int,
@@ -104,21 +108,25 @@ export class VersionRepository extends Context.Service<
           updatedAtBefore: InstantFromDate,
           updatedByBefore: Schema.String
         }),
-        execute: ({ managed, saves }) => sql`
+        // The ids are named at each table, so that no plan, of whatever age, joins all nodes with all saves.
+        execute: ({ ids, managed, saves }) => sql`
           WITH r AS MATERIALIZED (
             SELECT id, versions, content, size, decode(sha256, 'hex') AS sha256, at, by
             FROM json_to_recordset(${saves}::json) AS r(
               id integer, versions integer[], content text, size integer, sha256 text, at timestamptz, by text)
           ), before AS MATERIALIZED (
-            SELECT * FROM configuration_nodes WHERE id IN (SELECT id FROM r) FOR NO KEY UPDATE SKIP LOCKED
+            SELECT * FROM configuration_nodes WHERE id = ANY(${ids}::integer[]) FOR NO KEY UPDATE SKIP LOCKED
           ), n AS (
             UPDATE configuration_nodes n SET version = n.version + 1, size = r.size, sha256 = r.sha256,
               updated_at = greatest(n.updated_at, r.at), updated_by = r.by
             FROM before JOIN r ON r.id = before.id
-            WHERE n.id = before.id AND n.deleted_at IS NULL AND n.type = 'file' AND n.schema_id IS NULL
+            WHERE n.id = ANY(${ids}::integer[]) AND n.id = before.id
+              AND n.deleted_at IS NULL AND n.type = 'file' AND n.schema_id IS NULL
               AND NOT n.application_id = ANY(${managed}::integer[])
               AND (r.versions IS NULL OR n.version = ANY(r.versions))
-              AND NOT EXISTS (SELECT FROM configuration_nodes f WHERE f.schema_id = n.id AND f.deleted_at IS NULL)
+              AND n.id NOT IN (
+                SELECT schema_id FROM configuration_nodes
+                WHERE schema_id = ANY(${ids}::integer[]) AND deleted_at IS NULL)
             RETURNING n.*, before.version AS version_before, before.size AS size_before,
               encode(before.sha256, 'hex') AS sha256_before, before.updated_at AS updated_at_before,
               before.updated_by AS updated_by_before
@@ -173,18 +181,22 @@ export class VersionRepository extends Context.Service<
         addTogether: Effect.fn("VersionRepository.addTogether")((saves, managed) =>
           Change.use(() =>
             Effect.orDie(
-              Effect.map(insertTogether({ saves: saves.map(plainSave), managed }), (rows) =>
-                rows.map(({ sha256Before, sizeBefore, updatedAtBefore, updatedByBefore, versionBefore, ...after }) => ({
-                  before: {
-                    ...after,
-                    version: versionBefore,
-                    size: sizeBefore,
-                    sha256: sha256Before,
-                    updatedAt: updatedAtBefore,
-                    updatedBy: updatedByBefore
-                  },
-                  after
-                }))
+              Effect.map(
+                insertTogether({ ids: saves.map(({ id }) => id), saves: saves.map(plainSave), managed }),
+                (rows) =>
+                  rows.map(
+                    ({ sha256Before, sizeBefore, updatedAtBefore, updatedByBefore, versionBefore, ...after }) => ({
+                      before: {
+                        ...after,
+                        version: versionBefore,
+                        size: sizeBefore,
+                        sha256: sha256Before,
+                        updatedAt: updatedAtBefore,
+                        updatedBy: updatedByBefore
+                      },
+                      after
+                    })
+                  )
               )
             )
           )
