@@ -13,6 +13,7 @@ import { Applications } from "./applications/service.ts"
 import { AuditHandlers } from "./audit/handlers.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
+import { Admissions } from "./auth/admissions.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
@@ -87,7 +88,8 @@ const Services = Layer.mergeAll(
   Configuration.layer,
   ConfigurationFiles.layer,
   ConfigurationTrees.layer,
-  ConfigurationArchives.layer
+  ConfigurationArchives.layer,
+  Admissions.layer
 ).pipe(
   Layer.provideMerge(ConfigurationWatch.layer),
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),

@@ -30,10 +30,11 @@ const fieldsOf = (block: string): ReadonlyArray<readonly [string, string]> =>
     return [line.slice(0, colon), line.slice(colon + 1).trimStart()] as const
   })
 
-/** Listens to Server-Sent Events until the scope closes. */
+/** Listens to Server-Sent Events until the scope closes, with the service account's key unless another is given. */
 export const listenTo = (
   service: TestService["Service"],
-  path: string
+  path: string,
+  key = service.serviceKey
 ): Effect.Effect<EventSource, never, Scope.Scope> =>
   Effect.gen(function* () {
     const controller = yield* Effect.acquireRelease(
@@ -44,7 +45,7 @@ export const listenTo = (
     const comments: Array<string> = []
     let end: "cleanly" | "broken" | undefined
     const response = yield* Effect.promise(() =>
-      fetch(`${service.url}${path}`, { signal: controller.signal, headers: { "x-api-key": service.serviceKey } })
+      fetch(`${service.url}${path}`, { signal: controller.signal, headers: { "x-api-key": key } })
     )
     const read = async () => {
       let text = ""
