@@ -2,9 +2,11 @@ import { Context } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
+import { AttestationApi } from "./attestation/api.ts"
 import { AuditApi } from "./audit/api.ts"
 import { ConfigurationApi } from "./configuration/api.ts"
 import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
+import { DashboardApi } from "./dashboard/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { RolesApi } from "./roles/api.ts"
@@ -26,7 +28,9 @@ export class Api extends HttpApi.make("application-manager")
     RolesApi,
     TenantsApi,
     ApiKeysApi,
-    AuditApi
+    AuditApi,
+    AttestationApi,
+    DashboardApi
   )
   .middleware(Validation)
   .annotateMerge(

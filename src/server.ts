@@ -10,7 +10,14 @@ import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
+import { AttestationHandlers } from "./attestation/handlers.ts"
+import { AttestationKeys } from "./attestation/service.ts"
+import { AuditExport } from "./audit/export.ts"
+import { AuditFeed } from "./audit/feed.ts"
 import { AuditHandlers } from "./audit/handlers.ts"
+import { AuditChainer } from "./audit/chainer.ts"
+import { AuditRetention } from "./audit/retention.ts"
+import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
 import { Admissions } from "./auth/admissions.ts"
@@ -25,10 +32,14 @@ import { ConfigurationTrash } from "./configuration/trash.ts"
 import { ConfigurationTreesHandlers } from "./configuration/tree-handlers.ts"
 import { ConfigurationTrees } from "./configuration/trees.ts"
 import { ConfigurationWatch } from "./configuration/watch.ts"
+import { DetailedHealth } from "./dashboard/detailed-health.ts"
+import { DashboardHandlers } from "./dashboard/handlers.ts"
+import { Dashboard } from "./dashboard/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
+import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
@@ -38,6 +49,7 @@ import { Notifications } from "./platform/notifications.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
+import { Sealing } from "./platform/sealing.ts"
 import { Settings } from "./platform/settings.ts"
 import { Shutdown } from "./platform/shutdown.ts"
 import { SwaggerLayer } from "./platform/swagger.ts"
@@ -63,7 +75,9 @@ const Handlers = lean(
     RolesHandlers,
     TenantsHandlers,
     ApiKeysHandlers,
-    AuditHandlers
+    AuditHandlers,
+    AttestationHandlers,
+    DashboardHandlers
   )
 )
 
@@ -79,25 +93,39 @@ const RateLimitStore = Layer.unwrap(
   })
 )
 
+// What proves the log and gives it away, beside what writes it.
+const AuditProof = Layer.mergeAll(
+  AuditChainer.layer,
+  AuditVerification.layer,
+  AuditExport.layer,
+  AuditFeed.layer,
+  AuditRetention.layer
+)
+
+const ConfigurationServices = Layer.mergeAll(
+  Configuration.layer,
+  ConfigurationFiles.layer,
+  ConfigurationTrees.layer,
+  ConfigurationArchives.layer
+).pipe(Layer.provideMerge(ConfigurationWatch.layer))
+
 const Services = Layer.mergeAll(
-  HealthChecks.layer,
+  Admissions.layer,
+  Dashboard.layer,
+  DetailedHealth.layer,
   Sessions.layer,
   Roles.layer,
   Tenants.layer,
   ApiKeys.layer,
-  Configuration.layer,
-  ConfigurationFiles.layer,
-  ConfigurationTrees.layer,
-  ConfigurationArchives.layer,
-  Admissions.layer
+  ConfigurationServices
 ).pipe(
-  Layer.provideMerge(ConfigurationWatch.layer),
-  Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer)),
-  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
+  Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
+  Layer.provideMerge(AttestationKeys.layer),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer))
+  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer, BackgroundJobs.layer))
 )
 
 const BodyLimit = Layer.effect(

@@ -1,19 +1,29 @@
-import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { Schema, Struct } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../auth/api.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
+import { AnswersJson } from "../kernel/validation.ts"
 import {
+  AuditActionView,
+  AuditCheckpoint,
   AuditCursor,
   AuditEntry,
   AuditEntryDetail,
   AuditEntryId,
   AuditEntryNotFound,
   AuditFilter,
-  AuditActionView
+  Sequence,
+  Verification
 } from "./domain.ts"
 
+const LastEventId = Schema.Int.pipe(
+  Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
+).annotate({ description: "The `id` of the last event received", examples: [42] })
+
 const read = requires("audit-logs:read")
+const prove = requires("audit-logs:read", { systemOnly: true })
+const checkpointPosition = cursor(Sequence)
 const position = cursor(AuditCursor)
 
 export class AuditApi extends HttpApiGroup.make("auditLogs")
@@ -38,6 +48,63 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
       .annotateMerge(read)
       .annotateMerge(
         OpenApi.annotations({ summary: "List action types", description: "Every `actionType` that an entry may have." })
+      ),
+    HttpApiEndpoint.get("checkpoints", "/checkpoints", {
+      query: {
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(checkpointPosition)
+      },
+      success: page(AuditCheckpoint, checkpointPosition)
+    })
+      .annotateMerge(prove)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "List signed checkpoints",
+          description:
+            "Newest first: places of the chain, signed every 1,000 entries or hour. Keep some elsewhere: then nothing before them can be changed unseen."
+        })
+      ),
+    HttpApiEndpoint.get("verify", "/verify", {
+      query: {
+        from: Schema.optionalKey(integerParameter(Sequence)),
+        to: Schema.optionalKey(integerParameter(Sequence))
+      },
+      success: Verification
+    })
+      .annotateMerge(prove)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Verify the log",
+          description:
+            "Checks every link from one sequence to another (all that are left when not given) against the entries as they are stored, the signed checkpoints and the head, and looks for entries without a link. Takes about a second for 100,000 entries."
+        })
+      ),
+    HttpApiEndpoint.get("export", "/export", {
+      query: { ...AuditFilter.fields, format: Schema.optionalKey(Schema.Literals(["jsonl", "csv"])) },
+      success: HttpApiSchema.StreamUint8Array({ contentType: ["application/jsonl", "text/csv"] })
+    })
+      .annotateMerge(requires("audit-logs:export"))
+      .annotate(AnswersJson, false)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Export the log",
+          description:
+            "Streams every entry that the caller may see and the filters let through, with the hashes that prove it: JSON Lines (the default), which `npm run audit:verify` verifies without a database, or CSV. Without a filter the lines come in the order of the chain. The export is itself an entry."
+        })
+      ),
+    HttpApiEndpoint.get("stream", "/stream", {
+      query: Struct.omit(AuditFilter.fields, ["startDate", "endDate"]),
+      headers: { "last-event-id": Schema.optionalKey(integerParameter(LastEventId)) },
+      success: HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" })
+    })
+      .annotateMerge(read)
+      .annotate(AnswersJson, false)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Follow the log",
+          description:
+            "Server-Sent Events `audit-entry`: `id` is the entry's sequence, `data` the entry as lists show it. Begins behind `Last-Event-ID`, else with what comes next, and gives the entries that the caller may see and the filters let through, in the order of the chain."
+        })
       ),
     HttpApiEndpoint.get("get", "/:id", {
       params: { id: AuditEntryId },

@@ -1,6 +1,6 @@
 import { Context, Schema } from "effect"
 import { Model } from "effect/schema"
-import { type AuditAction } from "../kernel/audit-action.ts"
+import { type AuditAction, auditActions } from "../kernel/audit-action.ts"
 import { TenantId, Uuid } from "../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../kernel/instant.ts"
 import { Problem } from "../kernel/problem.ts"
@@ -124,3 +124,89 @@ export class AuditEntryNotFound extends Problem<AuditEntryNotFound>()("AuditEntr
   status: 404,
   meaning: "No audit entry that the caller may see has this id."
 }) {}
+
+export const checkpointActions = auditActions("AuditCheckpoint", ["AuditCheckpointSigned"])
+
+/** The header `typ` of a signed checkpoint. */
+export const checkpointType = "application-manager-audit-checkpoint"
+
+export const Sequence = Schema.Int.pipe(
+  Schema.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
+).annotate({ description: "Place in the proof of the log", examples: [42] })
+
+/** SHA-256 in hex. */
+export const LinkHash = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{64}$/u))).annotate({
+  description: "SHA-256 in hex",
+  examples: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+})
+
+/** What the signature of a checkpoint says: at this time the chain had come to this entry, with this hash. */
+export const CheckpointStatement = Schema.Struct({ sequence: Sequence, hash: LinkHash, signedAt: Instant })
+export type CheckpointStatement = typeof CheckpointStatement.Type
+
+/** The `kid` of the key that signed. */
+export const KeyId = Schema.String.annotate({
+  description: "`kid` of the key, as in /.well-known/attestation-keys.json",
+  examples: ["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"]
+})
+
+/** A signed place of the chain: nothing before it can be changed any more without the signature telling. */
+export const AuditCheckpoint = Schema.Struct({
+  ...CheckpointStatement.fields,
+  keyId: KeyId,
+  jws: Schema.String.annotate({
+    description: "Compact JWS (EdDSA) of sequence, hash and signedAt",
+    examples: ["eyJhbGciOiJFZERTQSJ9.eyJzZXF1ZW5jZSI6NDJ9.c2lnbmF0dXJl"]
+  })
+}).annotate({ identifier: "AuditCheckpoint" })
+export type AuditCheckpoint = typeof AuditCheckpoint.Type
+
+/** What can be wrong with a log. */
+export const ProofProblem = Schema.Literals(["changed", "missing", "inserted", "swapped", "bad-signature"]).annotate({
+  identifier: "AuditProofProblem",
+  description:
+    "`changed`: the entry or its link is not what was linked. `missing`: it is gone. `inserted`: it did not come through the service. `swapped`: it stands in another's place. `bad-signature`: a checkpoint that no key of ours signed."
+})
+export type ProofProblem = typeof ProofProblem.Type
+
+/** One fault of the log: where it is and what it is. */
+export const ProofFault = Schema.Struct({
+  sequence: Schema.NullOr(Sequence),
+  entryId: Schema.NullOr(AuditEntryId),
+  problem: ProofProblem,
+  detail: Schema.String.annotate({ examples: ["The entry is not what was linked"] })
+}).annotate({ identifier: "AuditProofFault" })
+export type ProofFault = typeof ProofFault.Type
+
+/** What a verification found. */
+export const Verification = Schema.Struct({
+  ok: Schema.Boolean,
+  checked: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))).annotate({
+    description: "How many links were checked"
+  }),
+  firstBad: Schema.NullOr(ProofFault),
+  head: Schema.Struct({
+    sequence: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))),
+    hash: LinkHash
+  }).annotate({ description: "The newest link; keep it elsewhere to prove later that nothing was cut off" }),
+  checkpoint: Schema.NullOr(Schema.Struct({ ...CheckpointStatement.fields, keyId: KeyId })).annotate({
+    description: "The newest signed checkpoint among the links checked"
+  })
+}).annotate({ identifier: "AuditVerification" })
+export type Verification = typeof Verification.Type
+
+export const retirementActions = auditActions("AuditMonth", ["AuditMonthRetired"])
+
+/** The header `typ` of a signed retirement. */
+export const retirementType = "application-manager-audit-retirement"
+
+/** A run of sequences that is gone: from `first` to `last`, the hash before the first, and the hash of the last. */
+export const RetiredRun = Schema.Struct({ first: Sequence, last: Sequence, previousHash: LinkHash, hash: LinkHash })
+export type RetiredRun = typeof RetiredRun.Type
+
+/** What the signature of a retirement says: these runs went with this month. */
+export const RetirementStatement = Schema.Struct({
+  month: Schema.String.annotate({ examples: ["2026-01"] }),
+  runs: Schema.Array(RetiredRun),
+  retiredAt: Instant
+})

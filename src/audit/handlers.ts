@@ -1,19 +1,36 @@
 import { Effect } from "effect"
+import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
 import { declaredActions } from "../kernel/audit-action.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
+import { AuditExport, type Exported } from "./export.ts"
+import { entryStream } from "./feed.ts"
 import { Audit } from "./service.ts"
+import { AuditVerification } from "./verification.ts"
 
 export const AuditHandlers = HttpApiBuilder.group(
   Api,
   "auditLogs",
   Effect.fn(function* (handlers) {
     const audit = yield* Audit
+    const exports = yield* AuditExport
+    const follow = yield* entryStream
+    const verification = yield* AuditVerification
     return handlers.handleAll({
       list: ({ query: { cursor, limit, ...filter } }) => audit.list(filter, cursor, limit ?? pageLimitDefault),
       types: () => Effect.succeed(declaredActions()),
+      checkpoints: ({ query: { cursor, limit } }) => verification.checkpoints(cursor, limit ?? pageLimitDefault),
+      verify: ({ query }) => verification.verify(query),
+      export: ({ query: { format, ...filter } }) => Effect.map(exports.run(filter, format ?? "jsonl"), download),
+      stream: ({ headers, query, request }) => follow(request, query, headers["last-event-id"]),
       get: ({ params }) => audit.get(params.id)
     })
   })
 )
+
+const download = ({ content, contentType, fileName }: Exported) =>
+  HttpServerResponse.stream(content, {
+    contentType,
+    headers: { "content-disposition": `attachment; filename="${fileName}"` }
+  })

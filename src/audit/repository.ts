@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { type AuditCursor, AuditEntry, AuditEntryId, type AuditFilter, type AuditOrigin } from "./domain.ts"
 
 /** A row as it is written: the draft with everything that the request and the principal add to it. */
@@ -29,8 +29,8 @@ export class AuditRepository extends Context.Service<
       const sql = yield* SqlClient.SqlClient
 
       const columns = sql.literal(
-        "id, NULL::integer AS sequence, occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, " +
-          "application_id, outcome, reason, count, ip_address, user_agent, trace_id"
+        `(SELECT l.sequence::double precision FROM audit_links l
+          WHERE l.entry_id = audit_entries.id AND l.occurred_at = audit_entries.occurred_at) AS sequence, ${entryColumns}`
       )
       const selectOne = SqlSchema.findOneOption({
         Request: AuditEntryId,
@@ -47,9 +47,11 @@ export class AuditRepository extends Context.Service<
                 Effect.asVoid(
                   sql`
                     INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type,
-                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes)
+                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes,
+                      transaction_id)
                     SELECT occurred_at, action_type, entity_type, entity_id, user_id, actor_type,
-                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes
+                      tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes,
+                      pg_current_xact_id()
                     FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(
                       occurred_at timestamptz, action_type text, entity_type text, entity_id text, user_id text,
                       actor_type text, tenant_id uuid, application_id integer, outcome text, reason text, count integer,
@@ -59,16 +61,7 @@ export class AuditRepository extends Context.Service<
         ),
         list: Effect.fn("AuditRepository.list")((filter, after, limit) => {
           const conditions = [
-            ...(filter.actionType === undefined ? [] : [sql`action_type = ${filter.actionType}`]),
-            ...(filter.entityType === undefined ? [] : [sql`entity_type = ${filter.entityType}`]),
-            ...(filter.entityId === undefined ? [] : [sql`entity_id = ${filter.entityId}`]),
-            ...(filter.userId === undefined ? [] : [sql`user_id = ${filter.userId}`]),
-            ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
-            // The partial index serves refusals; "success" is what nearly every row is, so time alone finds it.
-            ...(filter.outcome === undefined ? [] : [sql`outcome = ${filter.outcome}`]),
-            ...(filter.outcome === undefined || filter.outcome === "success" ? [] : [sql`outcome <> 'success'`]),
-            ...(filter.startDate === undefined ? [] : [sql`occurred_at > ${DateTime.toDateUtc(filter.startDate)}`]),
-            ...(filter.endDate === undefined ? [] : [sql`occurred_at < ${DateTime.toDateUtc(filter.endDate)}`]),
+            ...filterConditions(sql, filter),
             ...(after === undefined
               ? []
               : [sql`(occurred_at, id) < (${DateTime.toDateUtc(after.occurredAt)}, ${after.id})`])
@@ -82,9 +75,32 @@ export class AuditRepository extends Context.Service<
         }),
         find: Effect.fn("AuditRepository.find")((id) => Effect.orDie(selectOne(id))),
         makePartitions: Effect.fn("AuditRepository.makePartitions")((months) =>
-          Effect.orDie(Effect.asVoid(sql`SELECT audit_make_partitions(now(), ${months})`))
+          Effect.orDie(
+            Effect.asVoid(
+              sql`SELECT audit_make_partitions(now(), ${months}), audit_make_link_partitions(now(), ${months})`
+            )
+          )
         )
       })
     })
   )
 }
+
+/** The columns of a row of `audit_entries` that a list shows; its `sequence` is in another table. */
+export const entryColumns =
+  "id, occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, application_id, outcome, reason, " +
+  "count, ip_address, user_agent, trace_id"
+
+/** The conditions that a filter puts on rows of `audit_entries`. */
+export const filterConditions = (sql: SqlClient.SqlClient, filter: AuditFilter): ReadonlyArray<Statement.Fragment> => [
+  ...(filter.actionType === undefined ? [] : [sql`action_type = ${filter.actionType}`]),
+  ...(filter.entityType === undefined ? [] : [sql`entity_type = ${filter.entityType}`]),
+  ...(filter.entityId === undefined ? [] : [sql`entity_id = ${filter.entityId}`]),
+  ...(filter.userId === undefined ? [] : [sql`user_id = ${filter.userId}`]),
+  ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
+  // The partial index serves refusals; "success" is what nearly every row is, so time alone finds it.
+  ...(filter.outcome === undefined ? [] : [sql`outcome = ${filter.outcome}`]),
+  ...(filter.outcome === undefined || filter.outcome === "success" ? [] : [sql`outcome <> 'success'`]),
+  ...(filter.startDate === undefined ? [] : [sql`occurred_at > ${DateTime.toDateUtc(filter.startDate)}`]),
+  ...(filter.endDate === undefined ? [] : [sql`occurred_at < ${DateTime.toDateUtc(filter.endDate)}`])
+]

@@ -1,7 +1,8 @@
-import { Context, DateTime, Effect, Layer, Schedule } from "effect"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, system, type Principal } from "../auth/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import { type Slice, slice } from "../kernel/page.ts"
+import { repeatJob } from "../platform/background-jobs.ts"
 import { Database, type TenantScope } from "../platform/database.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import {
@@ -59,8 +60,7 @@ export class Audit extends Context.Service<
               const { value, entries } = yield* Effect.provideService(work, Change, {
                 occurredAt: DateTime.toDateUtc(now)
               })
-              const origin = yield* auditOrigin
-              yield* repository.insert(entries.map((draft) => rowOf(draft, draft.origin ?? origin)))
+              yield* repository.insert(yield* rowsOf(entries))
               return value
             })
           )
@@ -98,11 +98,7 @@ export class Audit extends Context.Service<
       })
 
       // Months are made ahead of their entries, by any replica and as often as it likes.
-      yield* repository.makePartitions(4).pipe(
-        Effect.catchCause((cause) => Effect.logWarning("Could not make the next audit partitions", cause)),
-        Effect.repeat(Schedule.spaced("12 hours")),
-        Effect.forkScoped
-      )
+      yield* repeatJob("make the months of the audit log", "12 hours", repository.makePartitions(4))
 
       return Audit.of({ change, refused, list, get })
     })
@@ -131,6 +127,10 @@ export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.gen(function* () {
     trace_id: request?.traceId ?? null
   }
 })
+
+/** The rows of entries, with what is known of the principal and the request at work. */
+export const rowsOf = (drafts: ReadonlyArray<AuditDraft>): Effect.Effect<ReadonlyArray<AuditRow>> =>
+  Effect.map(auditOrigin, (origin) => drafts.map((draft) => rowOf(draft, draft.origin ?? origin)))
 
 const rowOf = (draft: AuditDraft, origin: AuditOrigin): AuditRow => ({
   ...origin,

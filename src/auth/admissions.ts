@@ -1,19 +1,20 @@
 import { Context, Deferred, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { ApiKeyCredentials } from "../api-keys/credentials.ts"
+import { Shutdown } from "../platform/shutdown.ts"
 import { AuthorityChanges } from "./authority-changes.ts"
 import { CurrentPrincipal, type Principal } from "./domain.ts"
 import { ServiceAccount } from "./service-account.ts"
 
 const checkEvery = "15 seconds"
 
-/** For answers that last: whether whoever was let in would still be. */
+/** For answers that last: whether whoever was let in still would be. */
 export class Admissions extends Context.Service<
   Admissions,
   {
     /**
-     * Answers what waits until the credential of the request in hand no longer stands for the same rights: it is revoked or
-     * expired, its scopes changed, or its tenant is suspended.
+     * Answers what waits until the answer of the request in hand must end: its credential no longer stands for the same
+     * rights (revoked, expired, its scopes changed, its tenant suspended), or the process is on its way out.
      */
     lapse(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Effect.Effect<void>>
   }
@@ -24,6 +25,7 @@ export class Admissions extends Context.Service<
       const account = yield* ServiceAccount
       const changes = yield* AuthorityChanges
       const credentials = yield* ApiKeyCredentials
+      const shutdown = yield* Shutdown
       let change = Deferred.makeUnsafe<void>()
       yield* changes.onChange(
         Effect.suspend(() => {
@@ -55,7 +57,7 @@ export class Admissions extends Context.Service<
               if (!(yield* stands(key, principal))) return
               yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
             }
-          })
+          }).pipe(Effect.raceFirst(shutdown.begun))
         )
 
       return Admissions.of({ lapse })

@@ -1,7 +1,8 @@
-import { Context, DateTime, Effect, Layer, Schedule } from "effect"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { type ApplicationId } from "../applications/domain.ts"
 import { type AuditDraft, type Change } from "../audit/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
+import { repeatJob } from "../platform/background-jobs.ts"
 import { configurationActions } from "./domain.ts"
 import { ConfigurationTrashRepository, type PurgedNode } from "./trash-repository.ts"
 
@@ -40,11 +41,7 @@ export class ConfigurationTrash extends Context.Service<
         return total
       }).pipe(Effect.withSpan("ConfigurationTrash.purge"))
 
-      yield* purge.pipe(
-        Effect.catchCause((cause) => Effect.logWarning("Could not remove deleted configuration", cause)),
-        Effect.repeat(Schedule.spaced("1 hour")),
-        Effect.forkScoped
-      )
+      yield* repeatJob("remove deleted configuration", "1 hour", purge)
 
       return ConfigurationTrash.of({
         emptyOf: Effect.fn("ConfigurationTrash.emptyOf")((applicationId) =>

@@ -10,6 +10,8 @@ export class HealthChecks extends Context.Service<
   {
     readonly health: Effect.Effect<Health>
     readonly ready: Effect.Effect<Readiness, NotReady>
+    /** The newest migration that the database has and the newest that this build wants; fails when nobody can say. */
+    readonly migrations: Effect.Effect<{ readonly applied: number; readonly wanted: number }, void>
   }
 >()("app/health/HealthChecks") {
   static readonly layerNoDeps = Layer.effect(
@@ -54,7 +56,9 @@ export class HealthChecks extends Context.Service<
         return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
       }).pipe(Effect.withSpan("HealthChecks.ready"))
 
-      return HealthChecks.of({ health, ready })
+      const migrations = Effect.map(repository.latestMigration, (applied) => ({ applied, wanted }))
+
+      return HealthChecks.of({ health, ready, migrations })
     })
   )
 

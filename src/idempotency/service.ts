@@ -1,8 +1,9 @@
-import { Context, DateTime, Effect, Layer, Schedule, type Types } from "effect"
+import { Context, DateTime, Effect, Layer, type Types } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { scopeOf } from "../audit/service.ts"
+import { repeatJob } from "../platform/background-jobs.ts"
 import { Database } from "../platform/database.ts"
 import { Idempotency } from "./api.ts"
 import {
@@ -32,9 +33,7 @@ export const IdempotencyLayer = Layer.effect(
 
     yield* DateTime.now.pipe(
       Effect.flatMap((now) => repository.purge(DateTime.subtract(now, kept))),
-      Effect.catchCause((cause) => Effect.logWarning("Could not remove old idempotency keys", cause)),
-      Effect.repeat(Schedule.spaced("1 hour")),
-      Effect.forkScoped
+      (purge) => repeatJob("remove old idempotency keys", "1 hour", purge)
     )
 
     return Idempotency.of((httpEffect, { endpoint }) => {

@@ -73,25 +73,51 @@ export interface PoolOptions {
   readonly statementTimeoutSeconds: number
 }
 
-/** The pool: every session runs as the application's role, which owns nothing and bypasses no policy. */
+/** Every session runs as the application's role, which owns nothing and bypasses no policy. */
+const clientOptions = (connection: PgClient.PgClientConfig, statementTimeoutSeconds: number) => ({
+  ...connection,
+  applicationName: "application-manager",
+  connectTimeout: "5 seconds" as const,
+  startupParameters: {
+    role: applicationRole,
+    statement_timeout: `${statementTimeoutSeconds}s`,
+    idle_in_transaction_session_timeout: `${statementTimeoutSeconds * 2}s`,
+    timezone: "UTC"
+  },
+  transformQueryNames: once(Text.camelToSnake),
+  transformResultNames: once(Text.snakeToCamel),
+  transformJson: false
+})
+
+/** The pool that requests share. */
 export const poolLayer = (options: PoolOptions) =>
   Database.layer.pipe(
     Layer.provideMerge(
       PgClient.layer({
-        ...options.connection,
-        applicationName: "application-manager",
+        ...clientOptions(options.connection, options.statementTimeoutSeconds),
         maxConnections: options.maxConnections,
-        multiplex: true,
-        connectTimeout: "5 seconds",
-        startupParameters: {
-          role: applicationRole,
-          statement_timeout: `${options.statementTimeoutSeconds}s`,
-          idle_in_transaction_session_timeout: `${options.statementTimeoutSeconds * 2}s`,
-          timezone: "UTC"
-        },
-        transformQueryNames: once(Text.camelToSnake),
-        transformResultNames: once(Text.snakeToCamel),
-        transformJson: false
+        multiplex: true
       })
     )
   )
+
+/**
+ * One connection outside the pool, for work that a session lock protects: it can do nothing more once the connection, and
+ * with it the lock, is gone. It sees every tenant's rows, and the server drops it within seconds when this host vanishes.
+ */
+export const sessionLayer = (connection: PgClient.PgClientConfig) => {
+  const options = clientOptions(connection, 30)
+  return PgClient.layerFrom(
+    PgClient.makeClient({
+      ...options,
+      applicationName: "application-manager-session",
+      startupParameters: {
+        ...options.startupParameters,
+        "app.tenant_id": "*",
+        tcp_keepalives_idle: "2",
+        tcp_keepalives_interval: "1",
+        tcp_keepalives_count: "3"
+      }
+    })
+  )
+}

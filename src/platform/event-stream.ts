@@ -13,15 +13,16 @@ export interface ServerSentEvent {
 }
 
 /**
- * Answers with Server-Sent Events: a comment every 15 seconds keeps the connection, and the stream ends between two events
- * when `ended` does.
+ * Answers with Server-Sent Events: a comment at once says that the stream is open, one every 15 seconds keeps the
+ * connection, and the stream ends between two events when `ended` does.
  */
 export const eventStream = (events: Stream.Stream<ServerSentEvent>, ended: Effect.Effect<void>) =>
   HttpServerResponse.stream(
     events.pipe(
-      Stream.map(({ data, event, id }) => Sse.encoder.write({ _tag: "Event", event, id, data })),
+      // What is there together goes out together.
+      Stream.mapArray((together) => [together.map(textOf).join("")]),
       Stream.merge(
-        Stream.map(Stream.drop(Stream.tick(heartbeatEvery), 1), () => heartbeat),
+        Stream.map(Stream.tick(heartbeatEvery), () => heartbeat),
         { haltStrategy: "left" }
       ),
       Stream.interruptWhen(ended),
@@ -29,3 +30,5 @@ export const eventStream = (events: Stream.Stream<ServerSentEvent>, ended: Effec
     ),
     { contentType: "text/event-stream", headers: { "x-accel-buffering": "no" } }
   )
+
+const textOf = ({ data, event, id }: ServerSentEvent): string => Sse.encoder.write({ _tag: "Event", event, id, data })

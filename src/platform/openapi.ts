@@ -91,7 +91,8 @@ const phraseOf = (status: number): string =>
 const typeParameters = (operation: Operation, endpoint: HttpApiEndpoint.Top): void => {
   for (const [slot, schema] of [
     ["path", endpoint.params],
-    ["query", endpoint.query]
+    ["query", endpoint.query],
+    ["header", endpoint.headers]
   ] as const) {
     if (schema === undefined) continue
     const type = Schema.toJsonSchemaDocument(Schema.toType(schema)).schema as { properties?: Record<string, Json> }

@@ -11,6 +11,8 @@ export class RequestInfo {
   rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
   /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
   route: string | undefined
+  /** Takes the request out of the sweep that stops those that take too long, for work that is long by its nature. */
+  untimed: () => void
   private readonly request: HttpServerRequest.HttpServerRequest
   private readonly spanTraceId: string | undefined
   private generatedTraceId: string | undefined
@@ -21,6 +23,7 @@ export class RequestInfo {
     this.spanTraceId = spanTraceId
     this.rateLimit = undefined
     this.route = undefined
+    this.untimed = () => {}
     this.generatedTraceId = undefined
   }
 

@@ -1,7 +1,8 @@
-import { Context, DateTime, Effect, Layer, Schedule, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { type AuditDraft, type Change } from "../audit/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
+import { repeatJob } from "../platform/background-jobs.ts"
 import { Settings } from "../platform/settings.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"
 import { Session, sessionActions } from "./domain.ts"
@@ -45,11 +46,7 @@ export class SessionEndings extends Context.Service<
         return total
       }).pipe(Effect.withSpan("SessionEndings.endIdle"))
 
-      yield* endIdle.pipe(
-        Effect.catchCause((cause) => Effect.logWarning("Could not end idle sessions", cause)),
-        Effect.repeat(Schedule.spaced("15 seconds")),
-        Effect.forkScoped
-      )
+      yield* repeatJob("end idle sessions", "15 seconds", endIdle)
 
       return SessionEndings.of({ endAllOf, endIdle })
     })

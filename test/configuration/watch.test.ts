@@ -85,7 +85,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("wat
         makeKey(service, ["configuration:read"]),
         makeKey(service, ["configuration:read"])
       ])
-      const sources = yield* Effect.forEach([revoked, narrowed, kept], ({ key }) => listenTo(service, path, key))
+      const sources = yield* Effect.forEach([revoked, narrowed, kept], ({ key }) =>
+        listenTo(service, path, { "x-api-key": key })
+      )
       yield* Effect.forEach(sources, (source) => source.until(1))
       const [first, second, third] = sources
       assert.strictEqual((yield* replica.call("DELETE", `/api/api-keys/${revoked.id}`)).status, 204)

@@ -58,7 +58,7 @@ export const operations: ReadonlyArray<Operation> = Object.entries(document.path
 )
 
 /** The operations that need no credential. */
-export const anonymousOperations: ReadonlyArray<string> = ["health.get", "health.ready"]
+export const anonymousOperations: ReadonlyArray<string> = ["health.get", "health.ready", "attestation.publicKeys"]
 
 export const mutating = (operation: Operation): boolean => ["POST", "PUT", "PATCH", "DELETE"].includes(operation.method)
 

@@ -74,7 +74,7 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
     Effect.catch(({ message }) => Effect.die(new Error(`${message}: ${shownRequest(one.request)}`)))
   )
   const faults = faultsOfCase(one, answer)
-  const isJson = answer.headers["content-type"]?.startsWith("application/json") === true
+  const isJson = /^application\/json(?:;|$)/.test(answer.headers["content-type"] ?? "")
   if (answer.status < 300 && isJson) known.learn(one.operation, JSON.parse(answer.text))
   return { status: answer.status, shown: faults.length === 0 ? [] : [shownCase(one, answer, faults)] }
 })
@@ -102,7 +102,8 @@ const drive = Effect.fnUntraced(function* (
 
 const inCollections = (method: string) =>
   operations.filter((operation) => operation.method === method && !operation.path.includes("{"))
-const fillers = [...inCollections("POST"), ...inCollections("GET")]
+// What was just made comes last, so that it is among the newest known and not yet ended.
+const fillers = [...inCollections("GET"), ...inCollections("POST")]
 
 /** Makes some of everything, so that the requests after it are about things that are there. */
 const fill = Effect.fnUntraced(function* (name: string) {

@@ -18,7 +18,7 @@ export interface WireAnswer {
 
 export interface SendError {
   readonly message: string
-  /** Whether the connection had served another request before. */
+  /** Whether the connection may have served another request before. */
   readonly stale: boolean
 }
 
@@ -47,7 +47,8 @@ export const sender = (url: string, agent: http.Agent) => {
         response.on("error", ({ message }) => resume(Effect.fail({ message, stale: false })))
         response.on("end", () => resume(answer()))
       })
-      request.on("error", ({ message }) => resume(Effect.fail({ message, stale: request.reusedSocket })))
+      // A socket that goes straight from one request to the next does not count as reused.
+      request.on("error", ({ message }) => resume(Effect.fail({ message, stale: agent !== false })))
       request.end(body)
       return Effect.sync(() => void request.destroy())
     })

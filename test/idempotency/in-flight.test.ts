@@ -86,7 +86,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("Ide
             Effect.map(
               sql<{ readonly held: number }>`
                 SELECT count(*)::integer AS held FROM pg_locks
-                WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+                WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                  AND pid IN (SELECT pid FROM pg_stat_activity WHERE application_name = 'application-manager')`,
               ([row]) => row?.held
             ),
             (held) => held === 0

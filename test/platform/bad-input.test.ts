@@ -66,6 +66,7 @@ const badMoments = [
 ]
 const badValues: Readonly<Record<ParameterKind, ReadonlyArray<string>>> = {
   integer: badIntegers,
+  long: badIntegers.filter((value) => value !== "2147483648" && value !== "99999999999"),
   uuid: badUuids,
   "date-time": badMoments,
   text: ["%00", "a%00b"],

@@ -76,14 +76,14 @@ it.live("a migration that fails leaves nothing behind, and the next start applie
   })
 )
 
-it.live("migrations are numbered without gaps, and the newest is known", () =>
+it.live("migrations are numbered in order, each once, and the newest is known", () =>
   Effect.gen(function* () {
     const numbers = files.map((file) => Number(file.slice(0, 4)))
     assert.deepStrictEqual(
       numbers,
-      numbers.map((_, index) => index + 1)
+      [...new Set(numbers)].toSorted((a, b) => a - b)
     )
-    assert.strictEqual(yield* latestMigration, files.length)
+    assert.strictEqual(yield* latestMigration, numbers.at(-1))
   })
 )
 

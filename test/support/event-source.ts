@@ -30,11 +30,11 @@ const fieldsOf = (block: string): ReadonlyArray<readonly [string, string]> =>
     return [line.slice(0, colon), line.slice(colon + 1).trimStart()] as const
   })
 
-/** Listens to Server-Sent Events until the scope closes, with the service account's key unless another is given. */
+/** Listens to Server-Sent Events until the scope closes, as the service account when no headers are given. */
 export const listenTo = (
   service: TestService["Service"],
   path: string,
-  key = service.serviceKey
+  headers: Record<string, string> = {}
 ): Effect.Effect<EventSource, never, Scope.Scope> =>
   Effect.gen(function* () {
     const controller = yield* Effect.acquireRelease(
@@ -45,7 +45,10 @@ export const listenTo = (
     const comments: Array<string> = []
     let end: "cleanly" | "broken" | undefined
     const response = yield* Effect.promise(() =>
-      fetch(`${service.url}${path}`, { signal: controller.signal, headers: { "x-api-key": key } })
+      fetch(`${service.url}${path}`, {
+        signal: controller.signal,
+        headers: { "x-api-key": service.serviceKey, ...headers }
+      })
     )
     const read = async () => {
       let text = ""

@@ -5,6 +5,7 @@ interface JsonSchema {
   readonly $ref?: string
   readonly type?: string | ReadonlyArray<string>
   readonly format?: string
+  readonly maximum?: number
   readonly enum?: ReadonlyArray<unknown>
   readonly properties?: Readonly<Record<string, JsonSchema>>
   readonly required?: ReadonlyArray<string>
@@ -27,7 +28,7 @@ interface DocumentedOperation {
 }
 
 /** What a parameter holds, which says what it refuses. */
-export type ParameterKind = "integer" | "uuid" | "date-time" | "text" | "other"
+export type ParameterKind = "integer" | "long" | "uuid" | "date-time" | "text" | "other"
 
 export interface DocumentedParameter {
   readonly name: string
@@ -64,6 +65,7 @@ const alternatives = (schema: JsonSchema): ReadonlyArray<JsonSchema> =>
 
 const kindOf = (schema: JsonSchema): ParameterKind => {
   const all = [schema, ...alternatives(schema)]
+  if (all.some(({ maximum = 0 }) => maximum > 2_147_483_647)) return "long"
   if (all.some(({ type }) => type === "integer")) return "integer"
   if (all.some(({ format }) => format === "uuid")) return "uuid"
   if (all.some(({ format }) => format === "date-time")) return "date-time"
@@ -88,6 +90,7 @@ const textIn = (
 
 const wellFormed: Readonly<Record<ParameterKind, string>> = {
   integer: "2147483647",
+  long: "9007199254740991",
   uuid: "01890a5d-ac96-774b-bcce-b302099a8057",
   "date-time": "2026-01-31T09:30:00.000Z",
   text: "nothing-of-that-name",

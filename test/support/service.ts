@@ -33,6 +33,8 @@ export class TestService extends Context.Service<
   }
 >()("test/TestService") {}
 
+/** What secrets at rest are sealed under in tests. */
+export const encryptionKey = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 export const serviceKey = "test-service-account-key-of-some-length"
 
 const databaseLayer = (database: TestDatabase) =>
@@ -52,7 +54,13 @@ const databaseLayer = (database: TestDatabase) =>
 
 const settingsLayer = (environment: Record<string, string>) =>
   Settings.layerMemory({
-    environment: { Api__Port: "0", Api__ApiKey: serviceKey, Api__RateLimit__Enabled: "false", ...environment }
+    environment: {
+      Api__Port: "0",
+      Api__ApiKey: serviceKey,
+      Api__RateLimit__Enabled: "false",
+      Security__EncryptionKey: encryptionKey,
+      ...environment
+    }
   })
 
 export const caller =
@@ -69,17 +77,20 @@ export const caller =
         },
         ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
       })
-      const text = await response.text()
-      const json = response.headers.get("content-type")?.includes("json") === true && text !== ""
+      // A stream of events has no end to wait for: its head is the answer.
+      const isEndless = response.headers.get("content-type") === "text/event-stream"
+      if (isEndless) await response.body?.cancel()
+      const text = isEndless ? "" : await response.text()
+      const json = /\bjson\b/.test(response.headers.get("content-type") ?? "") && text !== ""
       return { status: response.status, headers: response.headers, text, body: json ? JSON.parse(text) : text }
     })
 
-/** A running service on a given database; several on one database are replicas. Its log goes nowhere but to `loggers`. */
-export const startService = (
+/** A running service on a given database, and what it is made of. Its log goes nowhere but to `loggers`. */
+export const startServer = (
   database: TestDatabase,
   environment: Record<string, string> = {},
   loggers: ReadonlyArray<Logger.Logger<unknown, unknown>> = []
-): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
+) =>
   Effect.gen(function* () {
     const context = yield* Layer.build(
       ServerLayer.pipe(
@@ -90,8 +101,14 @@ export const startService = (
     )
     const { address } = Context.get(context, HttpServer.HttpServer)
     const url = HttpServer.formatAddress(address)
-    return TestService.of({ url, serviceKey, database, call: caller(url) })
+    return { context, service: TestService.of({ url, serviceKey, database, call: caller(url) }) }
   })
+
+/** A running service on a given database, spoken to over HTTP; several on one database are replicas. */
+export const startService = (
+  ...options: Parameters<typeof startServer>
+): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
+  Effect.map(startServer(...options), ({ service }) => service)
 
 /** A service of its own for a test file: use with `layer(serviceLayer(), { excludeTestServices: true })`. */
 export const serviceLayer = (environment: Record<string, string> = {}) =>

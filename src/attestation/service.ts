@@ -1,0 +1,149 @@
+import { Context, DateTime, Effect, Layer, Option, Redacted, Result, Schema } from "effect"
+import { Model } from "effect/schema"
+import * as jose from "jose"
+import { asSystem, Audit } from "../audit/service.ts"
+import { type SealBroken, Sealing } from "../platform/sealing.ts"
+import { AttestationKey, attestationActions, type KeyPurpose, PublicJwk, type PublicKeys } from "./domain.ts"
+import { AttestationKeysRepository } from "./repository.ts"
+
+const algorithm = "EdDSA"
+
+/** Signs statements of one kind with one key. */
+export interface Signer {
+  readonly keyId: string
+  /** A compact JWS whose header `typ` says what kind of statement it is. */
+  sign(type: string, payload: object): Effect.Effect<string>
+}
+
+/** What a signature turned out to be: the payload that a key of ours signed, or why it is nothing. */
+export type Signed = Result.Result<Schema.Json, string>
+
+export class AttestationKeys extends Context.Service<
+  AttestationKeys,
+  {
+    /** The signer of a purpose; its key is made when there is none yet. */
+    signer(purpose: KeyPurpose): Effect.Effect<Signer, SealBroken>
+    /**
+     * Checks a JWS against a key whose private half opens under the encryption key: a key that somebody put into the
+     * database does not.
+     */
+    verify(type: string, jws: string): Effect.Effect<Signed>
+    readonly published: Effect.Effect<PublicKeys>
+  }
+>()("app/attestation/AttestationKeys") {
+  static readonly layerNoDeps = Layer.effect(
+    AttestationKeys,
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const repository = yield* AttestationKeysRepository
+      const sealing = yield* Sealing
+
+      const make = Effect.fn("AttestationKeys.make")(function* (purpose: KeyPurpose) {
+        const pair = yield* Effect.promise(() => jose.generateKeyPair(algorithm, { crv: "Ed25519", extractable: true }))
+        const publicKey = yield* Effect.orDie(
+          Schema.decodeUnknownEffect(PublicJwk)(yield* Effect.promise(() => jose.exportJWK(pair.publicKey)))
+        )
+        const keyId = yield* Effect.promise(() => jose.calculateJwkThumbprint(publicKey))
+        const privateKey = yield* Effect.promise(() => jose.exportPKCS8(pair.privateKey))
+        const sealedPrivateKey = yield* sealing.seal(
+          Redacted.make(new TextEncoder().encode(privateKey)),
+          placeOf(keyId)
+        )
+        const now = yield* DateTime.now
+        return yield* Effect.gen(function* () {
+          const key = yield* repository.insert(
+            AttestationKey.insert.make({
+              keyId,
+              name: purpose,
+              purpose,
+              algorithm,
+              publicKey,
+              sealedPrivateKey,
+              status: "active",
+              validFrom: now,
+              validUntil: null,
+              createdAt: Model.Override(now)
+            })
+          )
+          return {
+            value: key,
+            entries: [{ action: attestationActions.AttestationKeyCreated, entityId: key.id, after: snapshot(key) }]
+          }
+        }).pipe(audit.change, asSystem)
+      })
+
+      const openPrivate = Effect.fnUntraced(function* ({ keyId, sealedPrivateKey }: AttestationKey) {
+        const pem = yield* sealing.open(sealedPrivateKey ?? new Uint8Array(), placeOf(keyId))
+        return yield* Effect.promise(() => jose.importPKCS8(new TextDecoder().decode(Redacted.value(pem)), algorithm))
+      })
+
+      const signer = Effect.fn("AttestationKeys.signer")(function* (
+        purpose: KeyPurpose
+      ): Effect.fn.Return<Signer, SealBroken> {
+        const key = yield* Effect.flatMap(
+          repository.active(purpose),
+          Option.match({ onNone: () => make(purpose), onSome: Effect.succeed })
+        )
+        const privateKey = yield* openPrivate(key)
+        return {
+          keyId: key.keyId,
+          sign: (typ, payload) =>
+            Effect.promise(() =>
+              new jose.CompactSign(new TextEncoder().encode(JSON.stringify(payload)))
+                .setProtectedHeader({ alg: algorithm, kid: key.keyId, typ })
+                .sign(privateKey)
+            )
+        }
+      })
+
+      const trusted = new Map<string, jose.CryptoKey>()
+      const trust = Effect.fnUntraced(function* (keyId: string) {
+        const known = trusted.get(keyId)
+        if (known !== undefined) return Option.some(known)
+        const key = Option.getOrUndefined(yield* repository.find(keyId))
+        if (key === undefined) return Option.none()
+        const opened = yield* Effect.option(openPrivate(key))
+        const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(key.publicKey))
+        if (Option.isNone(opened) || thumbprint !== keyId) return Option.none()
+        const publicKey = yield* Effect.promise(() => jose.importJWK(key.publicKey, algorithm))
+        if (publicKey instanceof Uint8Array) return Option.none()
+        trusted.set(keyId, publicKey)
+        return Option.some(publicKey)
+      })
+
+      const verify = Effect.fn("AttestationKeys.verify")(function* (type: string, jws: string) {
+        const header = headerOf(jws)
+        if (header?.typ !== type || header.kid === undefined) return Result.fail(`It is no ${type}`)
+        const key = yield* trust(header.kid)
+        if (Option.isNone(key)) return Result.fail(`The key ${header.kid} is none of this service`)
+        return yield* Effect.tryPromise(() => jose.compactVerify(jws, key.value, { algorithms: [algorithm] })).pipe(
+          Effect.match({
+            onSuccess: ({ payload }) => Result.succeed(JSON.parse(new TextDecoder().decode(payload)) as Schema.Json),
+            onFailure: () => Result.fail("The signature does not fit")
+          })
+        )
+      })
+
+      const published = Effect.map(repository.published, (keys): PublicKeys => ({
+        keys: keys.map(({ algorithm: alg, keyId, publicKey }) => ({ ...publicKey, kid: keyId, alg, use: "sig" }))
+      })).pipe(Effect.withSpan("AttestationKeys.published"))
+
+      return AttestationKeys.of({ signer, verify, published })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(AttestationKeysRepository.layer))
+}
+
+/** What the private half of a key is sealed for. */
+const placeOf = (keyId: string): string => `attestation-key:${keyId}`
+
+const snapshot = Schema.encodeSync(AttestationKey.json)
+
+const headerOf = (jws: string): jose.ProtectedHeaderParameters | undefined => {
+  try {
+    return jose.decodeProtectedHeader(jws)
+  } catch {
+    return undefined
+  }
+}

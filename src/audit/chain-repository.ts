@@ -1,0 +1,202 @@
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
+
+/**
+ * The members that a link covers beside `sequence`, in canonical order, each with the SQL that reads it of a row `e`. Text and
+ * integers are read as they are; times have their microseconds, and no setting of the session changes them.
+ */
+const members = [
+  ["actionType", "e.action_type"],
+  ["actorType", "e.actor_type"],
+  ["applicationId", "e.application_id"],
+  ["changes", "e.changes::text"],
+  ["count", "e.count"],
+  ["entityId", "e.entity_id"],
+  ["entityType", "e.entity_type"],
+  ["id", "e.id"],
+  ["ipAddress", "e.ip_address"],
+  [
+    "occurredAt",
+    `to_char(e.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+      || CASE WHEN e.occurred_at < '0001-01-01Z' THEN ' BC' ELSE '' END`
+  ],
+  ["outcome", "e.outcome"],
+  ["reason", "e.reason"],
+  ["tenantId", "e.tenant_id"],
+  ["traceId", "e.trace_id"],
+  ["userAgent", "e.user_agent"],
+  ["userId", "e.user_id"]
+] as const
+
+type MemberName = (typeof members)[number][0]
+
+/** The names of the columns of {@link storedColumns}, in their order. */
+export const storedMembers: ReadonlyArray<MemberName> = members.map(([name]) => name)
+
+/** The select list of a stored entry `e`. */
+export const storedColumns = members.map(([, column]) => column).join(", ")
+
+/** The columns of {@link storedColumns} as the driver reads them. */
+export type StoredEntry = ReadonlyArray<unknown>
+
+const idIndex = storedMembers.indexOf("id")
+
+/** The id of a stored entry; undefined when there is no entry. */
+export const idOf = (entry: StoredEntry): string | undefined => {
+  const id = entry[idIndex]
+  return typeof id === "string" ? id : undefined
+}
+
+/** The entry as it would be under another id. */
+export const withId = (entry: StoredEntry, id: string): StoredEntry => entry.with(idIndex, id)
+
+const Snapshot = Schema.String
+const Hash = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{64}$/u)))
+
+/** Where the chain has come to; the snapshots are in PostgreSQL's own text. */
+export const ChainState = Schema.Struct({
+  sequence: Schema.Int,
+  hash: Hash,
+  /** Every entry of the transactions visible in it is linked. */
+  linked: Snapshot,
+  /** The snapshot of a pass that is not done yet, and the last entry it linked. */
+  pass: Schema.NullOr(Snapshot),
+  passedTransaction: Schema.String,
+  passedEntry: Schema.String
+})
+export type ChainState = typeof ChainState.Type
+
+/** A chain in the midst of a pass. */
+export type Passing = ChainState & { readonly pass: string }
+
+/** Where a pass starts. */
+export const passStart = {
+  passedTransaction: "0",
+  passedEntry: "00000000-0000-0000-0000-000000000000"
+} as const
+
+/** An entry that waits for its link; `place` is its time in the text of the session that read it. */
+export interface Candidate {
+  readonly id: string
+  readonly place: string
+  readonly transaction: string
+  readonly entry: StoredEntry
+}
+
+/** A link as it is stored; `place` is the entry's time in the text of the session that read it. */
+export interface Link {
+  readonly sequence: number
+  readonly entry_id: string
+  readonly place: string
+  readonly previous_hash: string
+  readonly hash: string
+}
+
+type Asked<A> = Effect.Effect<A, SqlError.SqlError | Schema.SchemaError>
+
+/** The chain's own tables, on the session that holds the chainer's lock. */
+export class ChainRepository extends Context.Service<
+  ChainRepository,
+  {
+    /** Whether this session holds the lock of the database's one chainer, taking it where it is free. */
+    readonly lead: Asked<boolean>
+    readonly state: Asked<ChainState>
+    /** A snapshot of now when some entry visible in it may have no link yet; none when there is nothing to do. */
+    look(state: ChainState): Asked<Option.Option<string>>
+    /** The entries that `pass` sees and `linked` does not, behind the last that was passed, in the order of the chain. */
+    candidates(state: Passing, limit: number): Asked<ReadonlyArray<Candidate>>
+    /** Stores links and moves the head from `before` to `after`; false when the head was not there any more. */
+    store(before: ChainState, after: ChainState, links: ReadonlyArray<Link>): Asked<boolean>
+  }
+>()("app/audit/ChainRepository") {
+  static readonly layer = Layer.effect(
+    ChainRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const columns = sql.literal(storedColumns)
+
+      const lead = SqlSchema.findOne({
+        Request: Schema.Void,
+        Result: Schema.Struct({ leads: Schema.Boolean }),
+        execute: () => sql`SELECT pg_try_advisory_lock(hashtext('audit-chainer')) AS leads`
+      })
+      const state = SqlSchema.findOne({
+        Request: Schema.Void,
+        Result: ChainState,
+        // In a database restored on a younger server all transactions seem past, so there every entry is looked at again.
+        execute: () => sql`
+          SELECT sequence::double precision AS sequence, encode(hash, 'hex') AS hash,
+            CASE WHEN pg_snapshot_xmax(linked) > pg_snapshot_xmax(pg_current_snapshot()) THEN '3:3:'
+              ELSE linked::text END AS linked,
+            pass::text AS pass, coalesce(passed_transaction::text, ${passStart.passedTransaction}) AS passed_transaction,
+            coalesce(passed_entry::text, ${passStart.passedEntry}) AS passed_entry
+          FROM audit_chain`
+      })
+      const look = SqlSchema.findOne({
+        Request: Snapshot,
+        Result: Schema.Struct({ snapshot: Snapshot, waits: Schema.Boolean }),
+        execute: (linked) => sql`
+          SELECT pg_current_snapshot()::text AS snapshot,
+            EXISTS (SELECT FROM audit_entries WHERE transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot))
+            OR EXISTS (SELECT FROM audit_entries
+              WHERE transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot)))) AS waits`
+      })
+      const candidates = ({ linked, pass, passedEntry, passedTransaction }: Passing, limit: number) => {
+        const behind = sql`
+          (e.transaction_id, e.id) > (${passedTransaction}::xid8, ${passedEntry}::uuid)
+          AND pg_visible_in_snapshot(e.transaction_id, ${pass}::pg_snapshot)
+          AND NOT EXISTS (SELECT FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at)
+          ORDER BY e.transaction_id, e.id LIMIT ${limit}`
+        return sql`
+          SELECT e.id, e.occurred_at::text, e.transaction_id::text, ${columns} FROM (
+            (SELECT * FROM audit_entries e
+              WHERE e.transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot))) AND ${behind})
+            UNION ALL
+            (SELECT * FROM audit_entries e
+              WHERE e.transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot) AND ${behind})
+          ) e ORDER BY e.transaction_id, e.id LIMIT ${limit}`.values
+      }
+
+      return ChainRepository.of({
+        lead: lead(undefined).pipe(
+          Effect.map(({ leads }) => leads),
+          Effect.catchTag("NoSuchElementError", Effect.die)
+        ),
+        state: state(undefined).pipe(Effect.catchTag("NoSuchElementError", Effect.die)),
+        look: ({ linked }) =>
+          look(linked).pipe(
+            Effect.map(({ snapshot, waits }) => (waits ? Option.some(snapshot) : Option.none())),
+            Effect.catchTag("NoSuchElementError", Effect.die)
+          ),
+        candidates: (state, limit) =>
+          Effect.map(candidates(state, limit), (rows) =>
+            rows.map(([id, place, transaction, ...entry]) => ({
+              id: String(id),
+              place: String(place),
+              transaction: String(transaction),
+              entry
+            }))
+          ),
+        store: (before, after, links) =>
+          Effect.map(
+            sql`
+              WITH moved AS (
+                UPDATE audit_chain SET sequence = ${after.sequence}, hash = decode(${after.hash}, 'hex'),
+                  linked = ${after.linked}::pg_snapshot, pass = ${after.pass}::pg_snapshot,
+                  passed_transaction = ${after.passedTransaction}::xid8, passed_entry = ${after.passedEntry}::uuid
+                WHERE sequence = ${before.sequence} AND hash = decode(${before.hash}, 'hex')
+                RETURNING sequence
+              ), stored AS (
+                INSERT INTO audit_links (sequence, entry_id, occurred_at, previous_hash, hash)
+                SELECT r.sequence, r.entry_id, r.place, decode(r.previous_hash, 'hex'), decode(r.hash, 'hex')
+                FROM json_to_recordset(${JSON.stringify(links)}::json) AS r(
+                  sequence bigint, entry_id uuid, place timestamptz, previous_hash text, hash text)
+                WHERE EXISTS (SELECT FROM moved)
+              )
+              SELECT sequence FROM moved`,
+            (rows) => rows.length === 1
+          )
+      })
+    })
+  )
+}

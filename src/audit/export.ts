@@ -1,0 +1,119 @@
+import { Context, DateTime, Effect, Layer, Option, Schedule, Stream } from "effect"
+import { CurrentPrincipal } from "../auth/domain.ts"
+import { auditActions } from "../kernel/audit-action.ts"
+import { Database, type TenantScope } from "../platform/database.ts"
+import { type AuditFilter } from "./domain.ts"
+import { csvHeader, csvLine, isWhole, jsonLine } from "./exported-line.ts"
+import { ExportRepository } from "./export-repository.ts"
+import { type EntryPlace, type LinkedRow, ProofRepository } from "./proof-repository.ts"
+import { Audit, scopeOf } from "./service.ts"
+
+export const exportActions = auditActions("AuditLog", ["AuditLogExported"])
+
+export type ExportFormat = "jsonl" | "csv"
+
+const atOnce = 2000
+const start: EntryPlace = { occurredAt: "-infinity", id: "00000000-0000-0000-0000-000000000000" }
+
+/** A log on its way out: its lines as bytes, read while they are sent. */
+export interface Exported {
+  readonly fileName: string
+  readonly contentType: string
+  readonly content: Stream.Stream<Uint8Array>
+}
+
+/** Gives the log away, line by line in constant memory, and records to whom. */
+export class AuditExport extends Context.Service<
+  AuditExport,
+  {
+    /**
+     * The entries that the caller may see and the filter lets through. Without a filter they come in the order of the chain,
+     * so that the file shows its completeness; with one, in the order of their time.
+     */
+    run(filter: AuditFilter, format: ExportFormat): Effect.Effect<Exported>
+  }
+>()("app/audit/AuditExport") {
+  static readonly layerNoDeps = Layer.effect(
+    AuditExport,
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const database = yield* Database
+      const proof = yield* ProofRepository
+      const repository = yield* ExportRepository
+
+      const wholeChain = (upTo: number): Stream.Stream<ReadonlyArray<LinkedRow>> =>
+        Stream.paginate(0, (after) => {
+          const last = Math.min(after + atOnce, upTo)
+          return Effect.map(database.transaction("all", proof.links(after, last)), (rows) => [
+            [rows],
+            last < upTo ? Option.some(last) : Option.none()
+          ])
+        })
+
+      const filtered = (
+        scope: TenantScope,
+        filter: AuditFilter,
+        upTo: number
+      ): Stream.Stream<ReadonlyArray<LinkedRow>> =>
+        Stream.paginate(start, (behind) =>
+          Effect.map(database.transaction(scope, repository.page(filter, behind, upTo, atOnce)), ({ last, rows }) => [
+            [rows],
+            Option.fromNullishOr(last)
+          ])
+        )
+
+      /** Records the export and waits until that entry, and with it all before it, has its link. */
+      const record = Effect.fnUntraced(function* (filter: AuditFilter, format: ExportFormat) {
+        const transaction = yield* audit.change(
+          Effect.map(repository.transaction, (value) => ({
+            value,
+            entries: [
+              { action: exportActions.AuditLogExported, entityId: format, after: { format, filter: shown(filter) } }
+            ]
+          }))
+        )
+        yield* repository
+          .isLinked(transaction)
+          .pipe(
+            Effect.repeat({ until: (linked) => linked, schedule: Schedule.spaced("20 millis") }),
+            Effect.timeoutOption("5 seconds")
+          )
+      })
+
+      const run = Effect.fn("AuditExport.run")(function* (filter: AuditFilter, format: ExportFormat) {
+        const principal = yield* CurrentPrincipal
+        yield* record(filter, format)
+        const { sequence } = yield* proof.head
+        const scope = scopeOf(principal)
+        const isAll = scope === "all" && Object.keys(filter).length === 0
+        const lines = format === "csv" ? csvLine : jsonLine
+        const rows = isAll ? wholeChain(sequence) : filtered(scope, filter, sequence)
+        const text = rows.pipe(
+          Stream.map((batch) => batch.filter(isWhole).map(lines).join("")),
+          Stream.filter((batch) => batch !== ""),
+          Stream.tapCause((cause) => Effect.logError("An export of the audit log broke off", cause)),
+          // The next rows are read while these are on their way.
+          Stream.buffer({ capacity: 1 })
+        )
+        const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
+        return {
+          fileName: `audit-log-${day}.${format}`,
+          contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
+          content: Stream.encodeText(format === "csv" ? Stream.concat(Stream.make(csvHeader), text) : text)
+        }
+      })
+
+      return AuditExport.of({ run })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(ProofRepository.layer, ExportRepository.layer))
+  )
+}
+
+const shown = ({ endDate, startDate, ...rest }: AuditFilter) => ({
+  ...rest,
+  ...(startDate === undefined ? {} : { startDate: DateTime.formatIso(startDate) }),
+  ...(endDate === undefined ? {} : { endDate: DateTime.formatIso(endDate) })
+})

@@ -1,0 +1,133 @@
+import { Option, Schema } from "effect"
+import { canonicalObject, type ExactJson, type ExactObject, parseExact } from "../kernel/canonical-json.ts"
+import { checkpointActions } from "./domain.ts"
+import { genesisHash, linkHash } from "./link.ts"
+
+/** How many recent links are remembered, to compare neighbours and checkpoints that come a little out of order. */
+const remembered = 20_000
+const mostGaps = 10_000
+const mostFaults = 20
+
+const Line = Schema.Struct({
+  sequence: Schema.Int.pipe(Schema.check(Schema.isGreaterThan(0))),
+  previousHash: Schema.String,
+  hash: Schema.String
+})
+const readLine = Schema.decodeUnknownOption(Line)
+const readJws = Schema.decodeUnknownOption(
+  Schema.Struct({ changes: Schema.Struct({ after: Schema.Struct({ jws: Schema.String }) }) })
+)
+
+/** A line that is not what the log held. */
+export interface LineFault {
+  readonly line: number
+  readonly sequence: number | undefined
+  readonly detail: string
+}
+
+/** A run of sequences, both ends included. */
+export interface Run {
+  readonly first: number
+  readonly last: number
+}
+
+interface Seen {
+  readonly hash: string
+  readonly previousHash: string
+}
+
+/** Reads an exported log line by line, in memory that does not grow with it. */
+export class ExportedLog {
+  lines = 0
+  first: number | undefined
+  last: number | undefined
+  /** The first faults; {@link faultCount} has them all. */
+  readonly faults: Array<LineFault> = []
+  faultCount = 0
+  /** Sequences between the first and the last that no line has. */
+  gaps: Array<Run> = []
+  private readonly seen = new Map<number, Seen>()
+
+  /** Takes the next line; answers the signature when the line records a checkpoint. */
+  take(text: string): string | undefined {
+    this.lines += 1
+    const members = parsed(text)
+    const line = members === undefined ? Option.none() : readLine(members)
+    if (members === undefined || Option.isNone(line)) {
+      this.fault(undefined, "It is no line of an exported log")
+      return undefined
+    }
+    const { hash, previousHash, sequence } = line.value
+    if (linkHash(canonicalObject(members, ["hash", "previousHash"]), previousHash) !== hash) {
+      this.fault(sequence, "The entry is not what was linked")
+    }
+    this.place(sequence, { hash, previousHash })
+    if (members.actionType !== checkpointActions.AuditCheckpointSigned.actionType) return undefined
+    return Option.getOrUndefined(Option.map(readJws(members), ({ changes }) => changes.after.jws))
+  }
+
+  /** The hash of a line among the recent ones. */
+  hashAt(sequence: number): string | undefined {
+    return this.seen.get(sequence)?.hash
+  }
+
+  fault(sequence: number | undefined, detail: string): void {
+    this.faultCount += 1
+    if (this.faults.length < mostFaults) this.faults.push({ line: this.lines, sequence, detail })
+  }
+
+  private place(sequence: number, link: Seen): void {
+    const before = sequence === 1 ? genesisHash : this.hashAt(sequence - 1)
+    const after = this.seen.get(sequence + 1)
+    if (this.seen.has(sequence)) this.fault(sequence, "There is another line with its sequence: one was inserted")
+    else if (before !== undefined && before !== link.previousHash) {
+      this.fault(sequence, "It does not follow from the line before it")
+    } else if (after !== undefined && after.previousHash !== link.hash) {
+      this.fault(sequence, "The line after it does not follow from it")
+    }
+    this.seen.set(sequence, link)
+    if (this.seen.size > remembered) for (const oldest of this.seen.keys()) if (this.seen.delete(oldest)) break
+    this.fill(sequence)
+  }
+
+  private fill(sequence: number): void {
+    if (this.first === undefined || this.last === undefined) {
+      this.first = this.last = sequence
+    } else if (sequence > this.last) {
+      if (sequence > this.last + 1) this.open({ first: this.last + 1, last: sequence - 1 })
+      this.last = sequence
+    } else if (sequence < this.first) {
+      if (sequence < this.first - 1) this.open({ first: sequence + 1, last: this.first - 1 })
+      this.first = sequence
+    } else {
+      this.gaps = this.gaps.flatMap(({ first, last }) =>
+        sequence < first || sequence > last
+          ? [{ first, last }]
+          : [
+              ...(first < sequence ? [{ first, last: sequence - 1 }] : []),
+              ...(sequence < last ? [{ first: sequence + 1, last }] : [])
+            ]
+      )
+    }
+  }
+
+  private open(gap: Run): void {
+    const latest = this.gaps.at(-1)
+    // Of a file with very many gaps the last ones are told as one.
+    if (this.gaps.length >= mostGaps && latest !== undefined) {
+      this.gaps[this.gaps.length - 1] = {
+        first: Math.min(latest.first, gap.first),
+        last: Math.max(latest.last, gap.last)
+      }
+    } else this.gaps.push(gap)
+  }
+}
+
+const parsed = (text: string): ExactObject | undefined => {
+  try {
+    const value: ExactJson = parseExact(text)
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as ExactObject) : undefined
+  } catch {
+    return undefined
+  }
+}

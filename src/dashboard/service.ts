@@ -1,0 +1,67 @@
+import { Context, DateTime, Effect, Layer } from "effect"
+import { type CountTrend, type DashboardMetrics, type UsdTrend } from "./domain.ts"
+import { type Arrivals, DashboardRepository } from "./repository.ts"
+
+const days = 7
+
+export class Dashboard extends Context.Service<Dashboard, { readonly metrics: Effect.Effect<DashboardMetrics> }>()(
+  "app/dashboard/Dashboard"
+) {
+  static readonly layerNoDeps = Layer.effect(
+    Dashboard,
+    Effect.gen(function* () {
+      const repository = yield* DashboardRepository
+
+      const metrics = Effect.gen(function* () {
+        const today = DateTime.startOf(yield* DateTime.now, "day")
+        const first = DateTime.subtract(today, { days: 2 * days - 1 })
+        const [totals, arrivals] = yield* Effect.all(
+          [repository.totals, repository.arrivalsSince(DateTime.toDateUtc(first))],
+          { concurrency: 2 }
+        )
+        const dates = Array.from({ length: 2 * days }, (_, day) =>
+          DateTime.formatIsoDateUtc(DateTime.add(first, { days: day }))
+        )
+        const trendOf = (kind: Arrivals["kind"]): CountTrend => {
+          const byDate = new Map(arrivals.filter((one) => one.kind === kind).map(({ date, value }) => [date, value]))
+          return trend(dates.map((date) => ({ date, value: byDate.get(date) ?? 0 })))
+        }
+        // There are no agents, and nothing is spent or reserved, until their features count for themselves.
+        const spendUsd: UsdTrend = trend(dates.map((date) => ({ date, value: 0 })))
+        return {
+          ...totals,
+          agents: 0,
+          spendTodayUsd: 0,
+          openReservationsUsd: 0,
+          trends: {
+            period: "7d" as const,
+            trialUsers: trendOf("trialUsers"),
+            sessions: trendOf("sessions"),
+            applications: trendOf("applications"),
+            spendUsd
+          }
+        }
+      }).pipe(Effect.withSpan("Dashboard.metrics"))
+
+      return Dashboard.of({ metrics })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(DashboardRepository.layer))
+}
+
+interface Point {
+  readonly date: string
+  readonly value: number
+}
+
+const sum = (points: ReadonlyArray<Point>): number => points.reduce((total, { value }) => total + value, 0)
+
+/** The later half of the days against the earlier one. */
+const trend = (points: ReadonlyArray<Point>): CountTrend => {
+  const previous = sum(points.slice(0, days))
+  const series = points.slice(days)
+  const current = sum(series)
+  const changePercent = previous === 0 ? null : Math.round((100 * (current - previous)) / previous)
+  return { current, previous, changePercent, series }
+}

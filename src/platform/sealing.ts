@@ -1,0 +1,68 @@
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
+import { Context, Data, Effect, Layer, Redacted } from "effect"
+import { Aead, Digest, SecureRandom } from "effect/crypto"
+import { EncryptionKey } from "./encryption-key.ts"
+
+/** Why something sealed stays closed: another key sealed it, or its bytes or what it belongs to were changed. */
+export class SealBroken extends Data.TaggedError("SealBroken")<{ readonly reason: "other-key" | "damaged" }> {
+  override get message() {
+    return this.reason === "other-key"
+      ? "It was sealed under another key than the one that Security:EncryptionKey gives now"
+      : "What was sealed is damaged, or was moved to another place"
+  }
+}
+
+const version = 1
+const fingerprintLength = 8
+const nonceLength = 12
+const headerLength = 1 + fingerprintLength + nonceLength
+
+/**
+ * Keeps secrets at rest (AES-256-GCM): a version, the fingerprint of the key, a nonce, the ciphertext with its tag. Each is
+ * sealed for what it belongs to, such as `attestation-key:<id>`, and opens for nothing else.
+ */
+export class Sealing extends Context.Service<
+  Sealing,
+  {
+    seal(secret: Redacted.Redacted<Uint8Array>, belongsTo: string): Effect.Effect<Uint8Array>
+    open(sealed: Uint8Array, belongsTo: string): Effect.Effect<Redacted.Redacted<Uint8Array>, SealBroken>
+  }
+>()("app/platform/Sealing") {
+  static readonly layerNoDeps = Layer.effect(
+    Sealing,
+    Effect.gen(function* () {
+      const aead = yield* Aead.Aead
+      const digest = yield* Digest.Digest
+      const random = yield* SecureRandom.SecureRandom
+      const bytes = Redacted.value(yield* EncryptionKey)
+      const key = yield* Effect.orDie(Aead.key(Aead.aes256Gcm, bytes))
+      const text = new TextEncoder()
+      const tagged = Buffer.concat([text.encode("application-manager/encryption-key/v1\n"), bytes])
+      const fingerprint = (yield* digest.digest(Digest.sha256, tagged)).subarray(0, fingerprintLength)
+      const opening = Buffer.concat([Uint8Array.of(version), fingerprint])
+      const associated = (belongsTo: string) => Buffer.concat([opening, text.encode(belongsTo)])
+
+      return Sealing.of({
+        seal: Effect.fn("Sealing.seal")(function* (secret, belongsTo) {
+          const nonce = yield* random.randomBytes(nonceLength)
+          const closed = yield* aead.encrypt(key, Redacted.value(secret), { nonce, aad: associated(belongsTo) })
+          return new Uint8Array(Buffer.concat([opening, nonce, closed]))
+        }, Effect.orDie),
+        open: Effect.fn("Sealing.open")(function* (sealed, belongsTo) {
+          if (sealed[0] !== version || sealed.length < headerLength) return yield* new SealBroken({ reason: "damaged" })
+          if (!opening.equals(sealed.subarray(0, opening.length))) return yield* new SealBroken({ reason: "other-key" })
+          const nonce = sealed.slice(opening.length, headerLength)
+          return yield* aead.decrypt(key, sealed.slice(headerLength), { nonce, aad: associated(belongsTo) }).pipe(
+            Effect.map((secret) => Redacted.make(secret, { label: "sealed" })),
+            Effect.mapError(() => new SealBroken({ reason: "damaged" }))
+          )
+        })
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(EncryptionKey.layer),
+    Layer.provide(Layer.mergeAll(NodeCrypto.layerAead, NodeCrypto.layerDigest, NodeCrypto.layerSecureRandom))
+  )
+}

@@ -1,0 +1,160 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Exit, Scope } from "effect"
+import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
+import { untilAllLinked, writeEntries } from "../support/chain.ts"
+import { makeDatabase, type TestDatabase } from "../support/database.ts"
+import { listenTo } from "../support/event-source.ts"
+import { faultPaths } from "../support/problem.ts"
+import { serviceLayer, startService, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
+
+const path = "/api/audit-logs/stream"
+
+/** A client of the feed. */
+const follow = Effect.fnUntraced(function* (
+  service: TestService["Service"],
+  options: { readonly query?: string; readonly after?: number; readonly key?: string } = {}
+) {
+  const source = yield* listenTo(service, `${path}${options.query ?? ""}`, {
+    ...(options.key === undefined ? {} : { "x-api-key": options.key }),
+    ...(options.after === undefined ? {} : { "last-event-id": String(options.after) })
+  })
+  assert.strictEqual(source.status, 200)
+  assert.strictEqual(source.headers.get("content-type"), "text/event-stream")
+  return source
+})
+
+const write = (database: TestDatabase, count: number, prefix?: string) =>
+  asSuperuser(database, (sql) => writeEntries(sql, count, prefix))
+
+const until = <A>(ask: () => A, isReached: (value: A) => boolean) => eventually(Effect.sync(ask), isReached)
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the feed of the audit log", (it) => {
+  refusesStrangers(it, [{ name: "stream", method: "GET", path, capability: "audit-logs:read", systemOnly: false }])
+
+  it.effect("200: tells of entries as they are linked, in the order of the chain, on every replica", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const replica = yield* startService(service.database)
+      yield* untilAllLinked(service.database)
+      const clients = [yield* follow(service), yield* follow(replica)]
+      yield* write(service.database, 30, "told")
+      for (const { events } of clients) {
+        const told = () => events.filter(({ data }) => data.entityId.startsWith("told "))
+        yield* until(told, (found) => found.length === 30)
+        const sequences = events.map(({ data }) => data.sequence)
+        assert.deepStrictEqual(
+          sequences,
+          sequences.toSorted((a, b) => a - b)
+        )
+        for (const { data, event, id } of events) {
+          assert.strictEqual(event, "audit-entry")
+          assert.strictEqual(id, String(data.sequence))
+          assert.notProperty(data, "changes")
+        }
+      }
+    })
+  )
+
+  it.effect("200: goes on behind Last-Event-ID, with no entry lost and none twice", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      yield* write(service.database, 2500, "again")
+      const head = yield* untilAllLinked(service.database)
+      const from = head - 2200
+      const { events } = yield* follow(service, { after: from })
+      yield* write(service.database, 5, "after")
+      yield* until(
+        () => events.length,
+        (count) => count >= 2205
+      )
+      assert.deepStrictEqual(
+        events.slice(0, 2205).map(({ data }) => data.sequence),
+        Array.from({ length: 2205 }, (_, index) => from + 1 + index)
+      )
+    })
+  )
+
+  it.effect("200: an id beyond the head is the head", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { events } = yield* follow(service, { after: Number.MAX_SAFE_INTEGER })
+      yield* write(service.database, 1, "beyond")
+      yield* until(
+        () => events.map(({ data }) => data.entityId),
+        (found) => found.includes("beyond 1")
+      )
+    })
+  )
+
+  it.effect("200: filters hold, and a tenant's caller hears of its tenant only", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const tenantId = yield* makeTenant(service.database)
+      const { key } = yield* makeKey(service, ["audit-logs:read"], { tenantId })
+      yield* untilAllLinked(service.database)
+      const tenant = yield* follow(service, { key })
+      const filtered = yield* follow(service, { query: "?entityId=wanted%202" })
+      yield* write(service.database, 3, "wanted")
+      const { id } = yield* makeKey(service, [], { tenantId })
+      yield* until(
+        () => filtered.events.length,
+        (count) => count > 0
+      )
+      yield* until(
+        () => tenant.events.length,
+        (count) => count > 0
+      )
+      assert.deepStrictEqual(
+        filtered.events.map(({ data }) => data.entityId),
+        ["wanted 2"]
+      )
+      assert.deepStrictEqual(
+        tenant.events.map(({ data }) => data.entityId),
+        [id]
+      )
+    })
+  )
+
+  it.effect("ends cleanly when the key is revoked", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { id, key } = yield* makeKey(service, ["audit-logs:read"])
+      const revoked = yield* follow(service, { key })
+      const kept = yield* follow(service)
+      assert.strictEqual((yield* service.call("DELETE", `/api/api-keys/${id}`)).status, 204)
+      yield* until(revoked.ended, (end) => end === "cleanly")
+      assert.isUndefined(kept.ended())
+    })
+  )
+
+  it.effect("400: an id that is none", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const id of ["x", "-1", "1.5"]) {
+        const answer = yield* service.call("GET", path, { headers: { "last-event-id": id } })
+        assert.deepStrictEqual(faultPaths(answer), ["headers.last-event-id"])
+      }
+    })
+  )
+
+  it.effect("ends cleanly when the service does, and costs nothing when the client leaves", () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const scope = yield* Scope.make()
+      const service = yield* Scope.provide(startService(database), scope)
+      const staying = yield* follow(service)
+      const leaving = yield* follow(service)
+      yield* leaving.leave
+      yield* write(database, 1)
+      yield* until(
+        () => staying.events.length,
+        (count) => count > 0
+      )
+      yield* Scope.close(scope, Exit.void)
+      yield* until(staying.ended, (end) => end !== undefined)
+      assert.strictEqual(staying.ended(), "cleanly")
+    })
+  )
+})

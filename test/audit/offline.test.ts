@@ -1,0 +1,169 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import * as fs from "node:fs/promises"
+import * as os from "node:os"
+import * as path from "node:path"
+import { untilAllLinked, writeEntries } from "../support/chain.ts"
+import { serviceLayer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
+
+const project = path.resolve(import.meta.dirname, "../..")
+
+/** Runs the command on a file of its own; `keys` is the content of the second file. */
+const run = (text: string, keys?: string, ...words: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const directory = yield* Effect.acquireRelease(
+      Effect.promise(() => fs.mkdtemp(path.join(os.tmpdir(), "audit-verify-"))),
+      (directory) => Effect.promise(() => fs.rm(directory, { recursive: true, force: true }))
+    )
+    const [file, keysFile] = [path.join(directory, "log.jsonl"), path.join(directory, "keys.json")]
+    yield* Effect.promise(() => fs.writeFile(file, text))
+    if (keys !== undefined) yield* Effect.promise(() => fs.writeFile(keysFile, keys))
+    const given = [file, ...(keys === undefined ? [] : ["--keys", keysFile]), ...words]
+    return yield* command(given)
+  }).pipe(Effect.scoped)
+
+const command = (words: ReadonlyArray<string>) =>
+  Effect.callback<{ readonly code: number | null; readonly output: string }>((resume) => {
+    const child = spawn(process.execPath, [path.join(project, "src/audit-verify.ts"), ...words], {
+      stdio: ["ignore", "pipe", "pipe"]
+    })
+    let output = ""
+    const read = (chunk: Buffer) => void (output += chunk.toString())
+    child.stdout.on("data", read)
+    child.stderr.on("data", read)
+    child.once("close", (code) => resume(Effect.succeed({ code, output })))
+  })
+
+/** An export with a signed checkpoint in it, as text and as lines, and the keys. */
+const exported = Effect.gen(function* () {
+  const { call, database } = yield* TestService
+  yield* asSuperuser(database, (sql) => writeEntries(sql, 10))
+  yield* eventually(call("GET", "/api/audit-logs/checkpoints"), (answer) => answer.body.items.length > 0)
+  yield* untilAllLinked(database)
+  const { text } = yield* call("GET", "/api/audit-logs/export")
+  const keys = (yield* call("GET", "/.well-known/attestation-keys.json", { key: null })).text
+  return { text, lines: text.split("\n").slice(0, -1), keys }
+})
+
+const joined = (lines: ReadonlyArray<string>) => lines.map((line) => `${line}\n`).join("")
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm run audit:verify", (it) => {
+  it.effect("0: an export as it was made, with and without the keys", () =>
+    Effect.gen(function* () {
+      const { keys, lines, text } = yield* exported
+      const whole = yield* run(text, keys)
+      assert.strictEqual(whole.code, 0, whole.output)
+      assert.include(whole.output, `${lines.length} entries, sequences 1 to ${lines.length}`)
+      assert.match(whole.output, /checkpoints: [1-9]\d*, the last signed at \d+/)
+      assert.include(whole.output, "Nothing was changed, and nothing is missing")
+      const without = yield* run(text)
+      assert.strictEqual(without.code, 0, without.output)
+      assert.include(without.output, "without --keys")
+    })
+  )
+
+  it.effect("0: what a tool has written anew without changing anything", () =>
+    Effect.gen(function* () {
+      const { keys, lines } = yield* exported
+      const anew = lines.map((line) => {
+        const members = Object.entries(JSON.parse(line)).toReversed()
+        return JSON.stringify(Object.fromEntries(members), null, " ").replaceAll("\n", "")
+      })
+      const { code, output } = yield* run(anew.join("\r\n"), keys)
+      assert.strictEqual(code, 0, output)
+    })
+  )
+
+  const changes: ReadonlyArray<readonly [string, (line: string) => string]> = [
+    ["a member", (line) => line.replace('"outcome":"success"', '"outcome":"denied"')],
+    ["a number among the changes", (line) => line.replace(/"number":\d+/, '"number":4711')],
+    ["the time", (line) => line.replace(/(\d{3})Z"/, '001Z"')],
+    ["the sequence", (line) => line.replace(/"sequence":\d+/, '"sequence":90000')],
+    ["the hash", (line) => line.replace(/"hash":"./, '"hash":"g')],
+    ["the previous hash", (line) => line.replace(/"previousHash":".{4}/, '"previousHash":"0000')],
+    ["one member more", (line) => line.replace("{", '{"aMember":1,')],
+    ["what is no JSON", (line) => line.slice(0, -2)],
+    ["what is no entry", () => '"a text"']
+  ]
+  for (const [what, change] of changes) {
+    it.effect(`1: ${what} in a line: the line is named`, () =>
+      Effect.gen(function* () {
+        const { keys, lines } = yield* exported
+        const at = lines.findLastIndex((line) => line.includes('"number":'))
+        const changed = lines.with(at, change(lines[at] ?? ""))
+        assert.notDeepEqual(changed, lines)
+        const { code, output } = yield* run(joined(changed), keys)
+        assert.strictEqual(code, 1, output)
+        assert.include(output, `line ${at + 1}`)
+        assert.include(output, "NOT what the service wrote")
+      })
+    )
+  }
+
+  it.effect("3: a line that is gone is a gap; 0 when the export is said to be filtered", () =>
+    Effect.gen(function* () {
+      const { keys, lines } = yield* exported
+      const { code, output } = yield* run(joined(lines.toSpliced(4, 2)), keys)
+      assert.strictEqual(code, 3, output)
+      assert.include(output, "not in the file: 2 (5 to 6)")
+      assert.strictEqual((yield* run(joined(lines.toSpliced(4, 2)), keys, "--filtered")).code, 0)
+    })
+  )
+
+  it.effect("3: lines in another order are well, and a filter's gaps are told", () =>
+    Effect.gen(function* () {
+      const { lines } = yield* exported
+      const some = lines.filter((_, index) => index % 3 === 0).toReversed()
+      const { code, output } = yield* run(joined(some))
+      assert.strictEqual(code, 3, output)
+      assert.notInclude(output, "NOT")
+      const all = yield* run(joined(lines.toReversed()))
+      assert.strictEqual(all.code, 0, all.output)
+    })
+  )
+
+  it.effect("1: a line that is there twice", () =>
+    Effect.gen(function* () {
+      const { lines } = yield* exported
+      const { code, output } = yield* run(joined(lines.toSpliced(4, 0, lines[2] ?? "")))
+      assert.strictEqual(code, 1, output)
+      assert.include(output, "one was inserted")
+    })
+  )
+
+  it.effect("1: a checkpoint that other keys signed", () =>
+    Effect.gen(function* () {
+      const { text } = yield* exported
+      const others = JSON.stringify({
+        keys: [
+          {
+            kty: "OKP",
+            crv: "Ed25519",
+            x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+            kid: "k",
+            alg: "EdDSA",
+            use: "sig"
+          }
+        ]
+      })
+      const { code, output } = yield* run(text, others)
+      assert.strictEqual(code, 1, output)
+      assert.include(output, "no signature of these keys")
+    })
+  )
+
+  it.effect("2: nothing to verify: no file, no line, no keys, no word that is known", () =>
+    Effect.gen(function* () {
+      const { text } = yield* exported
+      assert.strictEqual((yield* command([])).code, 2)
+      assert.strictEqual((yield* command(["--keys"])).code, 2)
+      assert.strictEqual((yield* command([path.join(os.tmpdir(), "no such file")])).code, 2)
+      assert.strictEqual((yield* run("\n\n")).code, 2)
+      assert.strictEqual((yield* run(text, "no keys")).code, 2)
+      assert.include((yield* command(["--help"])).output, "npm run audit:verify")
+    })
+  )
+})
