@@ -24,7 +24,9 @@ import { AuditRetention } from "./audit/retention.ts"
 import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
+import { Admissions } from "./auth/admissions.ts"
 import { AgentTokens } from "./auth/agent-tokens.ts"
+import { Authentication } from "./auth/authentication.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
@@ -48,7 +50,7 @@ import { DigestLayer } from "./platform/digest.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
-import { lean, LeanServerLayer } from "./platform/lean-context.ts"
+import { LeanServerLayer } from "./platform/lean-context.ts"
 import { Notifications } from "./platform/notifications.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
@@ -77,23 +79,21 @@ import { Tenants } from "./tenants/service.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
-const Handlers = lean(
-  Layer.mergeAll(
-    HealthHandlers,
-    ApplicationsHandlers,
-    ConfigurationHandlers,
-    ConfigurationTreesHandlers,
-    TrialUsersHandlers,
-    SessionsHandlers,
-    RolesHandlers,
-    TenantsHandlers,
-    ApiKeysHandlers,
-    AccountsHandlers,
-    SignInHandlers,
-    AuditHandlers,
-    AttestationHandlers,
-    DashboardHandlers
-  )
+const Handlers = Layer.mergeAll(
+  HealthHandlers,
+  ApplicationsHandlers,
+  ConfigurationHandlers,
+  ConfigurationTreesHandlers,
+  TrialUsersHandlers,
+  SessionsHandlers,
+  RolesHandlers,
+  TenantsHandlers,
+  ApiKeysHandlers,
+  AccountsHandlers,
+  SignInHandlers,
+  AuditHandlers,
+  AttestationHandlers,
+  DashboardHandlers
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
@@ -133,13 +133,14 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
 )
 
 const Services = Layer.mergeAll(
+  Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,
-  SignInServices,
   ApiKeys.layer,
-  AgentTokens.layerRefusing,
   ConfigurationServices
 ).pipe(
+  Layer.provideMerge(Authentication.layer),
+  Layer.provideMerge(Layer.mergeAll(SignInServices, AgentTokens.layerRefusing)),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
   Layer.provideMerge(AttestationKeys.layer),
