@@ -25,7 +25,7 @@ export const AccessLayer = Layer.effect(
     const reject = Effect.fnUntraced(function* ({ problem, refusal }: Rejection) {
       yield* anonymousLimit
       if (refusal !== undefined) yield* audit.refused(refusal)
-      return yield* Effect.fail(problem)
+      return yield* problem
     })
 
     const recordForbidden = (operation: string) => (error: unknown) => {
