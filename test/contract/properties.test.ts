@@ -81,9 +81,9 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
 
 const succeeded = new Set<string>()
 
-/** What the service account cannot do for want of a session of its own, or of the link of a start. */
+/** What takes a session of one's own, the link of a start, or an address from which nobody failed to sign in before. */
 const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean =>
-  operation["x-accounts-only"] === true || ["auth.refresh", "auth.claim"].includes(operationId)
+  operation["x-accounts-only"] === true || ["auth.login", "auth.refresh", "auth.claim"].includes(operationId)
 
 const drive = Effect.fnUntraced(function* (
   operation: Operation,
