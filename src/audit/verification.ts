@@ -61,17 +61,17 @@ export class AuditVerification extends Context.Service<
       /** The first entry that no link names: looked for when there are more entries than links, or in the time of a range. */
       const strangerIn = Effect.fnUntraced(function* (
         { from, to }: VerificationRange,
-        linked: string,
+        head: { readonly sequence: number; readonly linked: string },
         walk: ChainWalk
       ) {
         const isWhole = from === undefined && to === undefined
-        if (isWhole && (yield* everywhere(proof.countOf(linked))) === walk.found) return undefined
+        if (isWhole && (yield* everywhere(proof.countAt(head))) === walk.found) return undefined
         const since = from === undefined ? Option.none() : yield* proof.timeOf(from)
         const until = to === undefined ? Option.none() : yield* proof.timeOf(to)
         return yield* strangerBetween(
           Option.getOrElse(since, () => "-infinity"),
           Option.getOrElse(until, () => "infinity"),
-          linked
+          head.linked
         )
       })
 
@@ -108,7 +108,7 @@ export class AuditVerification extends Context.Service<
         walk.end(to)
         if (range.to === undefined) walk.closes(head, signedUpTo)
 
-        const stranger = yield* strangerIn(range, head.linked, walk)
+        const stranger = yield* strangerIn(range, head, walk)
         if (stranger !== undefined) {
           const detail = "The entry has no link: it did not come through the service"
           walk.add({ sequence: null, entryId: stranger, problem: "inserted", detail })
