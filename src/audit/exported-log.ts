@@ -13,6 +13,8 @@ const Line = Schema.Struct({
   previousHash: Schema.String,
   hash: Schema.String
 })
+/** What a line has beside the entry. */
+const proofMembers = new Set(["hash", "previousHash"])
 const readLine = Schema.decodeUnknownOption(Line)
 const readJws = Schema.decodeUnknownOption(
   Schema.Struct({ changes: Schema.Struct({ after: Schema.Struct({ jws: Schema.String }) }) })
@@ -58,7 +60,7 @@ export class ExportedLog {
       return undefined
     }
     const { hash, previousHash, sequence } = line.value
-    if (linkHash(canonicalObject(members, ["hash", "previousHash"]), previousHash) !== hash) {
+    if (linkHash(canonicalObject(members, proofMembers), previousHash) !== hash) {
       this.fault(sequence, "The entry is not what was linked")
     }
     this.place(sequence, { hash, previousHash })

@@ -5,6 +5,7 @@ import { eventStream, type ServerSentEvent } from "../platform/event-stream.ts"
 import { Shutdown } from "../platform/shutdown.ts"
 import { AuditEntry, type AuditFilter } from "./domain.ts"
 import { FeedRepository } from "./feed-repository.ts"
+import { ProofRepository } from "./proof-repository.ts"
 import { scopeOf } from "./service.ts"
 
 const atOnce = 1000
@@ -24,6 +25,7 @@ export class AuditFeed extends Context.Service<
     AuditFeed,
     Effect.gen(function* () {
       const database = yield* Database
+      const proof = yield* ProofRepository
       const repository = yield* FeedRepository
 
       // All who follow on this replica share one question, which nobody asks while nobody follows.
@@ -42,7 +44,7 @@ export class AuditFeed extends Context.Service<
         const upTo = (head: number): Stream.Stream<ServerSentEvent> =>
           Stream.paginate(undefined, () =>
             Effect.gen(function* () {
-              const first = last < head ? yield* repository.next(last) : undefined
+              const first = last < head ? yield* proof.next(last) : undefined
               if (first === undefined || first > head) return [[], Option.none()] as const
               const end = Math.min(first - 1 + atOnce, head)
               const entries = yield* database.transaction(scope, repository.between(first - 1, end, filter))
@@ -62,7 +64,7 @@ export class AuditFeed extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(FeedRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(FeedRepository.layer, ProofRepository.layer)))
 }
 
 const encode = Schema.encodeSync(Schema.fromJsonString(AuditEntry.json))

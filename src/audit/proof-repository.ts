@@ -45,6 +45,8 @@ export class ProofRepository extends Context.Service<
     readonly waitingSeconds: Effect.Effect<number>
     /** The links behind a sequence, up to another, in order, with their entries; as many as the caller can hold. */
     links(behind: number, upTo: number): Effect.Effect<ReadonlyArray<LinkedRow>>
+    /** The oldest sequence behind one; undefined when there is none. */
+    next(behind: number): Effect.Effect<number | undefined>
     /** The time of the entry that a link names, as PostgreSQL writes it. */
     timeOf(sequence: number): Effect.Effect<Option.Option<string>>
     /** An entry by its id, at whatever time. */
@@ -91,6 +93,12 @@ export class ProofRepository extends Context.Service<
               AND NOT EXISTS (SELECT FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at)
             ORDER BY e.transaction_id, e.id LIMIT 1), 0) AS seconds
           FROM audit_chain c`
+      })
+      const next = SqlSchema.findOne({
+        Request: Schema.Int,
+        Result: Schema.Struct({ sequence: Schema.NullOr(Schema.Int) }),
+        execute: (behind) => sql`
+          SELECT min(sequence)::double precision AS sequence FROM audit_links WHERE audit_links.sequence > ${behind}::bigint`
       })
       const timeOf = SqlSchema.findOneOption({
         Request: Schema.Int,
@@ -150,6 +158,12 @@ export class ProofRepository extends Context.Service<
             ) e ON true
             WHERE l.sequence > ${behind}::bigint AND l.sequence <= ${upTo}::bigint ORDER BY l.sequence`.values.pipe(
             Effect.map((rows) => rows.map(linkedRow)),
+            Effect.orDie
+          )
+        ),
+        next: Effect.fn("ProofRepository.next")((behind) =>
+          next(behind).pipe(
+            Effect.map(({ sequence }) => sequence ?? undefined),
             Effect.orDie
           )
         ),

@@ -2,13 +2,14 @@ import { Context, Effect, Layer, Option, Stream } from "effect"
 import { type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { CurrentRequest } from "../platform/request.ts"
+import { makeChainReader } from "./chain-reader.ts"
 import { ChainWalk } from "./chain-walk.ts"
 import { type AuditCheckpoint, type Verification } from "./domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { type EntryPlace, ProofRepository } from "./proof-repository.ts"
 import { makeSignatures } from "./signatures.ts"
 
-const windowSize = 5000
+const windowSize = 2500
 const strangersAtOnce = 20_000
 
 /** The links to verify, both ends included; all that are left where an end is not given. */
@@ -38,15 +39,9 @@ export class AuditVerification extends Context.Service<
       const database = yield* Database
       const checkpoints = yield* CheckpointRepository
       const proof = yield* ProofRepository
+      const readChain = yield* makeChainReader
       const signatures = yield* makeSignatures
       const everywhere = <A>(read: Effect.Effect<A>) => database.transaction("all", read)
-
-      /** Links behind a sequence up to another, window by window; others are read while one is checked. */
-      const windowsOf = (behind: number, upTo: number) =>
-        Stream.fromIterable(windows(behind, upTo)).pipe(
-          Stream.rechunk(1),
-          Stream.mapEffect(([after, last]) => everywhere(proof.links(after, last)), { concurrency: 2 })
-        )
 
       const strangerBetween = Effect.fnUntraced(function* (since: string, until: string, linked: string) {
         let place = Option.some<EntryPlace>({ occurredAt: since, id: "00000000-0000-0000-0000-000000000000" })
@@ -99,7 +94,7 @@ export class AuditVerification extends Context.Service<
         retired.faults.forEach((fault) => walk.add(fault))
 
         const { compare, newest } = signatures.comparison(from)
-        yield* windowsOf(from - 1, to).pipe(
+        yield* readChain(walk.sequence, to, windowSize).pipe(
           Stream.runForEach((rows) => {
             for (const row of rows) walk.next(row)
             return Effect.map(compare(rows), (faults) => faults.forEach((fault) => walk.add(fault)))
@@ -143,10 +138,6 @@ export class AuditVerification extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(Layer.merge(ProofRepository.layer, CheckpointRepository.layer))
   )
-}
-
-function* windows(behind: number, upTo: number): Generator<readonly [after: number, last: number]> {
-  for (let after = behind; after < upTo; after += windowSize) yield [after, Math.min(after + windowSize, upTo)]
 }
 
 const withoutSignature = ({ hash, keyId, sequence, signedAt }: AuditCheckpoint) => ({ sequence, hash, signedAt, keyId })

@@ -75,7 +75,8 @@ export const startProcess = (
 export const untilDatabaseGone = (directory: string) =>
   Effect.flatMap(processesWith(directory), Effect.forEach(untilGone))
 
-const superuserIn = (directory: string): Effect.Effect<TestDatabase> =>
+/** How the owner of the database reaches it that is embedded in a service on this directory. */
+export const superuserIn = (directory: string): Effect.Effect<TestDatabase> =>
   Effect.map(
     Effect.promise(() => fs.readFile(path.join(directory, "password"), "utf8")),
     (password) => ({
