@@ -1,10 +1,11 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Cause, Effect, Exit, Layer, Runtime } from "effect"
+import { Cause, Effect, Exit, Layer, Runtime, Schedule } from "effect"
 import { ServiceAccount } from "./auth/service-account.ts"
 import { printBanner } from "./platform/banner.ts"
 import { DatabaseLayer } from "./platform/connection.ts"
 import * as Logging from "./platform/logging.ts"
 import { Settings } from "./platform/settings.ts"
+import { explained } from "./platform/start-failure.ts"
 import * as Telemetry from "./platform/telemetry.ts"
 import { serviceVersion } from "./platform/version.ts"
 import { ServerLayer } from "./server.ts"
@@ -28,7 +29,18 @@ const Settle = Layer.effectDiscard(
   Effect.sync(() => globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" }))
 )
 
-const Main = Layer.mergeAll(Banner, Settle).pipe(
+// npm runs a script in a shell that hands no signal on, so the end of that shell is taken for one.
+const FollowParent = Layer.effectDiscard(
+  Effect.gen(function* () {
+    if (process.env.npm_lifecycle_event === undefined) return
+    const parent = process.ppid
+    yield* Effect.sync(() => {
+      if (process.ppid !== parent) process.kill(process.pid, "SIGTERM")
+    }).pipe(Effect.repeat(Schedule.spaced("500 millis")), Effect.forkScoped)
+  })
+)
+
+const Main = Layer.mergeAll(Banner, Settle, FollowParent).pipe(
   Layer.provide(ServerLayer),
   Layer.provide(DatabaseLayer),
   Layer.provide(Observability),
@@ -50,4 +62,4 @@ const teardown: Runtime.Teardown = (exit, onExit) =>
     ? onExit(0)
     : Runtime.defaultTeardown(exit, onExit)
 
-NodeRuntime.runMain(Layer.launch(Main), { teardown })
+NodeRuntime.runMain(explained(Layer.launch(Main)), { teardown })

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { DatabaseConnection, migrateLayer } from "./platform/connection.ts"
 import * as Logging from "./platform/logging.ts"
 import { Settings } from "./platform/settings.ts"
+import { explained } from "./platform/start-failure.ts"
 
 /** `npm run migrate`: brings the database up to this build and ends. */
 const Log = Layer.unwrap(
@@ -13,5 +14,6 @@ Layer.build(migrateLayer).pipe(
   Effect.andThen(Effect.logInfo("The database is up to date")),
   Effect.scoped,
   Effect.provide(DatabaseConnection.layer.pipe(Layer.provideMerge(Log), Layer.provideMerge(Settings.layer))),
+  explained,
   NodeRuntime.runMain
 )

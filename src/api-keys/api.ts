@@ -15,8 +15,10 @@ import {
   ApiKeyInactive,
   ApiKeyNotFound,
   ApiKeyPatch,
+  ApiKeyRotated,
   ApiKeyRotation,
   ApiKeyView,
+  ExpiresInThePast,
   NewApiKeyView
 } from "./domain.ts"
 
@@ -48,7 +50,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
     HttpApiEndpoint.post("create", "/", {
       payload: ApiKeyCreation,
       success: Created(NewApiKeyView),
-      error: [TenantNotFound, ApplicationNotFound]
+      error: [TenantNotFound, ApplicationNotFound, ExpiresInThePast]
     })
       .annotateMerge(write)
       .annotate(OneTimeSecrets, ["key"])
@@ -63,27 +65,29 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       params: { id: ApiKeyId },
       payload: ApiKeyPatch,
       success: ApiKeyView,
-      error: [ApiKeyNotFound, ApiKeyInactive]
+      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
     })
       .annotateMerge(write)
       .annotateMerge(
         OpenApi.annotations({
           summary: "Change an API key",
-          description: "Name, scopes, expiry. The caller needs every scope that the key has before and after."
+          description:
+            "Name, scopes, expiry. The caller needs every scope that the key has before and after. No key puts off its own expiry."
         })
       ),
     HttpApiEndpoint.post("rotate", "/:id/rotate", {
       params: { id: ApiKeyId },
       payload: ApiKeyRotation,
       success: Created(NewApiKeyView),
-      error: [ApiKeyNotFound, ApiKeyInactive]
+      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
     })
       .annotateMerge(write)
       .annotate(OneTimeSecrets, ["key"])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Rotate an API key",
-          description: "Makes a new key with the same rights; the old one works until `graceSeconds` are over."
+          description:
+            "Makes a new key with the same rights; the old one works until `graceSeconds` are over, and can then only be revoked."
         })
       ),
     HttpApiEndpoint.delete("revoke", "/:id", {

@@ -75,19 +75,21 @@ export const NewApiKeyView = Schema.Struct({
 }).annotate({ identifier: "NewApiKey" })
 export type NewApiKeyView = typeof NewApiKeyView.Type
 
+const Expiry = Instant.pipe(Schema.annotateEncoded({ examples: ["2099-12-31T23:59:59.000Z"] }))
+
 export const ApiKeyCreation = Schema.Struct({
   name: KeyName,
   scopes: Scopes,
   tenantId: Schema.optionalKey(Schema.NullOr(TenantId)),
   applicationId: Schema.optionalKey(Schema.NullOr(IntegerId)),
-  expiresAt: Schema.optionalKey(Schema.NullOr(Instant))
+  expiresAt: Schema.optionalKey(Schema.NullOr(Expiry))
 }).annotate({ identifier: "ApiKeyCreation" })
 export type ApiKeyCreation = typeof ApiKeyCreation.Type
 
 export const ApiKeyPatch = Schema.Struct({
   name: Schema.optionalKey(KeyName),
   scopes: Schema.optionalKey(Scopes),
-  expiresAt: Schema.optionalKey(Schema.NullOr(Instant)),
+  expiresAt: Schema.optionalKey(Schema.NullOr(Expiry)),
   ...serverSet(
     "id",
     "start",
@@ -124,6 +126,18 @@ export class ApiKeyNotFound extends Problem<ApiKeyNotFound>()("ApiKeyNotFound", 
   slug: "api-key-not-found",
   status: 404,
   meaning: "No API key that the caller may see has this id."
+}) {}
+
+export class ApiKeyRotated extends Problem<ApiKeyRotated>()("ApiKeyRotated", {
+  slug: "api-key-rotated",
+  status: 409,
+  meaning: "Another key took this one's place; it can only be revoked before its grace ends."
+}) {}
+
+export class ExpiresInThePast extends Problem<ExpiresInThePast>()("ExpiresInThePast", {
+  slug: "expires-in-the-past",
+  status: 400,
+  meaning: "A key cannot be made with an `expiresAt` that is over."
 }) {}
 
 export class ApiKeyInactive extends Problem<ApiKeyInactive>()("ApiKeyInactive", {

@@ -32,6 +32,8 @@ export class ApiKeysRepository extends Context.Service<
     ): Effect.Effect<ReadonlyArray<ApiKey>>
     get(id: ApiKeyId): Effect.Effect<ApiKey, ApiKeyNotFound>
     lock(id: ApiKeyId): Effect.Effect<ApiKey, ApiKeyNotFound, Change>
+    /** Whether a rotation put another key in the place of this one. */
+    hasSuccessor(id: ApiKeyId): Effect.Effect<boolean>
     insert(key: typeof ApiKey.insert.Type): Effect.Effect<ApiKey, TenantNotFound | ApplicationNotFound, Change>
     update(key: typeof ApiKey.update.Type): Effect.Effect<ApiKey, never, Change>
     /** Moves `lastUsedAt` of many keys forward at once; use is no audit entry. */
@@ -92,6 +94,12 @@ export class ApiKeysRepository extends Context.Service<
               Effect.orDie(selectLocked(id)),
               Option.match({ onNone: () => Effect.fail(new ApiKeyNotFound({})), onSome: (key) => Effect.succeed(key) })
             )
+          )
+        ),
+        hasSuccessor: Effect.fn("ApiKeysRepository.hasSuccessor")((id) =>
+          sql`SELECT 1 FROM api_keys WHERE rotated_from = ${id} LIMIT 1`.values.pipe(
+            Effect.map((rows) => rows.length > 0),
+            Effect.orDie
           )
         ),
         insert: (key) =>

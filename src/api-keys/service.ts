@@ -19,8 +19,10 @@ import {
   ApiKeyInactive,
   type ApiKeyNotFound,
   type ApiKeyPatch,
+  ApiKeyRotated,
   type ApiKeyRotation,
   ApiKeyView,
+  ExpiresInThePast,
   type NewApiKeyView
 } from "./domain.ts"
 import { generate, start } from "./key-format.ts"
@@ -37,12 +39,17 @@ export class ApiKeys extends Context.Service<
       limit: number
     ): Effect.Effect<Slice<ApiKeyView, ApiKeyId>>
     get(id: ApiKeyId): Effect.Effect<ApiKeyView, ApiKeyNotFound>
-    create(input: ApiKeyCreation): Effect.Effect<NewApiKeyView, Forbidden | TenantNotFound | ApplicationNotFound>
-    update(id: ApiKeyId, patch: ApiKeyPatch): Effect.Effect<ApiKeyView, ApiKeyNotFound | ApiKeyInactive | Forbidden>
+    create(
+      input: ApiKeyCreation
+    ): Effect.Effect<NewApiKeyView, Forbidden | TenantNotFound | ApplicationNotFound | ExpiresInThePast>
+    update(
+      id: ApiKeyId,
+      patch: ApiKeyPatch
+    ): Effect.Effect<ApiKeyView, ApiKeyNotFound | ApiKeyInactive | ApiKeyRotated | Forbidden>
     rotate(
       id: ApiKeyId,
       rotation: ApiKeyRotation
-    ): Effect.Effect<NewApiKeyView, ApiKeyNotFound | ApiKeyInactive | Forbidden>
+    ): Effect.Effect<NewApiKeyView, ApiKeyNotFound | ApiKeyInactive | ApiKeyRotated | Forbidden>
     revoke(id: ApiKeyId): Effect.Effect<void, ApiKeyNotFound | Forbidden>
   }
 >()("app/api-keys/ApiKeys") {
@@ -82,6 +89,9 @@ export class ApiKeys extends Context.Service<
           return yield* new Forbidden({ missing: [], detail: "A tenant's caller makes keys of its own tenant only." })
         }
         const now = yield* DateTime.now
+        if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {
+          return yield* new ExpiresInThePast({})
+        }
         const made = yield* generate(random, digest)
         const key = yield* repository.insert(
           ApiKey.insert.make({
@@ -105,17 +115,26 @@ export class ApiKeys extends Context.Service<
         }
       }, audit.change)
 
-      /** Takes a live key under lock for a change, if the caller has all that the key can do. */
+      /** Takes a key under lock for a change, if the caller has all that the key can do. */
       const take = Effect.fnUntraced(function* (id: ApiKeyId) {
         const key = yield* repository.lock(id)
         yield* requireAuthority(key.scopes)
         return key
       })
 
+      /** Takes a key that is live and not on its way out. */
+      const takeLive = Effect.fnUntraced(function* (id: ApiKeyId) {
+        const key = yield* take(id)
+        if (key.status(yield* DateTime.now) !== "active") return yield* new ApiKeyInactive({})
+        return (yield* repository.hasSuccessor(id)) ? yield* new ApiKeyRotated({}) : key
+      })
+
       const update = Effect.fn("ApiKeys.update")(function* (id: ApiKeyId, patch: ApiKeyPatch) {
-        const before = yield* take(id)
+        const before = yield* takeLive(id)
         const now = yield* DateTime.now
-        if (before.status(now) !== "active") return yield* new ApiKeyInactive({})
+        if (isPutOff(before.expiresAt, patch.expiresAt) && (yield* CurrentPrincipal).name === `api-key:${id}`) {
+          return yield* new Forbidden({ missing: [], detail: "No key puts off its own expiry." })
+        }
         if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
         const shown = viewAt(now)(before)
         const wanted = {
@@ -143,9 +162,8 @@ export class ApiKeys extends Context.Service<
 
       const rotate = Effect.fn("ApiKeys.rotate")(function* (id: ApiKeyId, rotation: ApiKeyRotation) {
         const principal = yield* CurrentPrincipal
-        const old = yield* take(id)
+        const old = yield* takeLive(id)
         const now = yield* DateTime.now
-        if (old.status(now) !== "active") return yield* new ApiKeyInactive({})
         const made = yield* generate(random, digest)
         const key = yield* Effect.orDie(
           repository.insert(
@@ -213,6 +231,9 @@ export class ApiKeys extends Context.Service<
 }
 
 const snapshot = Schema.encodeSync(ApiKeyView)
+
+const isPutOff = (from: DateTime.Utc | null, to: DateTime.Utc | null | undefined): boolean =>
+  from !== null && to !== undefined && (to === null || DateTime.isGreaterThan(to, from))
 
 const viewAt =
   (now: DateTime.Utc) =>

@@ -2,7 +2,7 @@ import { type Cause, Deferred, Effect, FiberSet } from "effect"
 
 /**
  * Serves many callers with few round trips: what arrives in one turn of the event loop goes together, and what comes while
- * that is under way gathers and goes together in the next run. `run` answers one result for each item, in their order; when it fails, all
+ * that is under way gathers for the next run. `run` answers one result for each item, in their order; when it fails, all
  * callers of that run fail with it.
  */
 export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options: {

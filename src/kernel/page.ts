@@ -1,18 +1,33 @@
-import { Schema } from "effect"
+import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { Base64Url } from "effect/encoding"
 
 /**
  * An opaque keyset cursor: the sort key of the last row seen, as base64url JSON. It holds no secret and grants nothing,
  * so only its form is checked.
  */
-export const cursor = <Key extends Schema.Codec<unknown, unknown>>(key: Key) =>
-  Schema.StringFromBase64Url.pipe(
-    Schema.decodeTo(Schema.fromJsonString(key)),
-    Schema.annotateEncoded({
-      expected: "a cursor of this list",
-      description: "Opaque; taken from nextCursor or the Link header of the page before",
-      examples: ["NDI"]
-    })
+export const cursor = <A, I>(key: Schema.Codec<A, I>) => {
+  const fromJson = Schema.fromJsonString(key)
+  const decodeJson = Schema.decodeEffect(fromJson)
+  const encodeJson = Schema.encodeEffect(fromJson)
+  const expected = "a cursor of this list, from nextCursor or the Link header"
+  return Schema.String.annotate({
+    description: "Opaque; taken from nextCursor or the Link header of the page before",
+    examples: ["NDI"]
+  }).pipe(
+    Schema.decodeTo(
+      Schema.toType(key),
+      SchemaTransformation.transformEffect({
+        // What is wrong inside would tell of a form that is nobody's business.
+        decode: (text, options) =>
+          Effect.fromResult(Base64Url.decodeString(text)).pipe(
+            Effect.flatMap((json) => decodeJson(json)),
+            Effect.mapError(() => new SchemaIssue.InvalidValue({ expected }, text, options))
+          ),
+        encode: (position) => Effect.map(Effect.orDie(encodeJson(position)), (json) => Base64Url.encode(json))
+      })
+    )
   )
+}
 
 /** `limit` of a bare array: 1 to 1000, default 1000. */
 export const ArrayLimit = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 1000 })))

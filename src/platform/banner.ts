@@ -26,6 +26,9 @@ export const printBanner = (madeKey: Option.Option<Redacted.Redacted>) =>
     // The one place where a key is printed, and never through the log: it is shown once, to whoever runs the process.
     yield* Effect.sync(() => process.stdout.write(`${lines.join("\n")}\n`))
     if (settings.environment === "Production") {
+      if (Option.isNone(settings.api.apiKey)) {
+        yield* Effect.logWarning("Api:ApiKey is not set; only API keys that were made before let anybody in")
+      }
       if (Option.isSome(embeddedIn)) {
         yield* Effect.logWarning("The embedded database serves in Production; Database:Url names an own PostgreSQL")
       }

@@ -1,5 +1,6 @@
 import { type PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Schedule } from "effect"
+import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, start } from "./embedded-postgres.ts"
 import { poolLayer } from "./database.ts"
 import { migrate } from "./migrations.ts"
@@ -27,16 +28,22 @@ export class DatabaseConnection extends Context.Service<
   )
 }
 
+const isUnreachable = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "ConnectionError"
+
 /** Brings the database up to this build; a database that is still starting is waited for, half a minute at most. */
 export const migrateLayer = Layer.effectDiscard(
   Effect.gen(function* () {
     const { options } = yield* DatabaseConnection
-    const applied = yield* migrate(options).pipe(
-      Effect.retry({
-        schedule: Schedule.spaced("1 second"),
-        times: 30,
-        while: (error) => error._tag === "SqlError" && error.reason._tag === "ConnectionError"
-      })
+    const attempt = migrate(options)
+    const applied = yield* Effect.catchIf(attempt, isUnreachable, () =>
+      Effect.logWarning("The database cannot be reached; trying for half a minute (Database:Url)").pipe(
+        Effect.andThen(
+          attempt.pipe(
+            Effect.retry({ schedule: Schedule.spaced("1 second"), times: 30, while: isUnreachable }),
+            Effect.delay("1 second")
+          )
+        )
+      )
     )
     for (const [id, name] of applied) yield* Effect.logInfo(`Applied migration ${id}_${name}`)
   })

@@ -80,7 +80,8 @@ export class TrialUsers extends Context.Service<
           return { value: before, entries: [] }
         if (DateTime.isLessThan(wanted.trialEndDate, wanted.trialStartDate)) return yield* new TrialEndsBeforeStart({})
         const after = yield* repository.update(wanted)
-        const ended = before.isActive && !after.isActive ? yield* sessions.endAllOf(id) : []
+        const now = yield* DateTime.now
+        const ended = before.isOpen(now) && !after.isOpen(now) ? yield* sessions.endAllOf(id) : []
         return {
           value: after,
           entries: [

@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { crc32 } from "node:zlib"
 import { generate } from "../../src/api-keys/key-format.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
+import { makeExpiredKey, makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { type Answer, serviceLayer, TestService } from "../support/service.ts"
 
@@ -30,7 +30,7 @@ const refusedKeys = Effect.fnUntraced(function* (service: TestService["Service"]
   const live = yield* makeKey(service, scopes)
   const revoked = yield* makeKey(service, scopes)
   yield* service.call("DELETE", `${path}/${revoked.id}`)
-  const expired = yield* makeKey(service, scopes, { expiresAt: "2020-01-01T00:00:00Z" })
+  const expired = yield* makeExpiredKey(service, scopes)
   const suspended = yield* makeKey(service, scopes, { tenantId: yield* makeTenant(service.database, "suspended") })
   const stranger = yield* unknownKey
   return {

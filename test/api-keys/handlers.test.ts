@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
-import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
+import { makeExpiredKey, makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 import { walkCursors } from "../support/walk.ts"
@@ -537,6 +537,47 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
     )
   }
 
+  it.effect("409: a key that was rotated keeps the end it got: neither update nor rotate moves it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const old = yield* makeKey(service, manager)
+      yield* service.call("POST", `${path}/${old.id}/rotate`, { key: old.key, body: {} })
+      const { expiresAt } = yield* get(old.id)
+      for (const key of [old.key, service.serviceKey]) {
+        const later = yield* service.call("PATCH", `${path}/${old.id}`, { key, body: { expiresAt: null } })
+        assertProblem(later, 409, "api-key-rotated")
+        const again = yield* service.call("POST", `${path}/${old.id}/rotate`, { key, body: {} })
+        assertProblem(again, 409, "api-key-rotated")
+      }
+      assert.strictEqual((yield* get(old.id)).expiresAt, expiresAt)
+      assert.strictEqual((yield* service.call("DELETE", `${path}/${old.id}`)).status, 204)
+    })
+  )
+
+  it.effect("403: no key puts off its own expiry; it may bring it forward, and another caller may put it off", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { id, key } = yield* makeKey(service, manager, { expiresAt: "2098-01-01T00:00:00.000Z" })
+      for (const expiresAt of [null, "2099-01-01T00:00:00.000Z"]) {
+        assertProblem(yield* service.call("PATCH", `${path}/${id}`, { key, body: { expiresAt } }), 403, "forbidden")
+      }
+      const sooner = yield* service.call("PATCH", `${path}/${id}`, {
+        key,
+        body: { expiresAt: "2097-01-01T00:00:00.000Z" }
+      })
+      assert.strictEqual(sooner.status, 200, sooner.text)
+      assert.strictEqual((yield* service.call("PATCH", `${path}/${id}`, { body: { expiresAt: null } })).status, 200)
+    })
+  )
+
+  it.effect("400: create with an expiry that is over", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const body = { name: "late", scopes: [], expiresAt: "2020-01-01T00:00:00Z" }
+      assertProblem(yield* service.call("POST", path, { body }), 400, "expires-in-the-past")
+    })
+  )
+
   it.effect("204: revoke ends the key before it answers, leaves the row, and again changes nothing", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -556,7 +597,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
   it.effect("204: revoke of an expired key", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { id } = yield* makeKey(service, [], { expiresAt: "2020-01-01T00:00:00Z" })
+      const { id } = yield* makeExpiredKey(service, [])
       assert.strictEqual((yield* service.call("DELETE", `${path}/${id}`)).status, 204)
       assert.strictEqual((yield* get(id)).status, "revoked")
     })

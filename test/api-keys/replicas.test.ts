@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { makeKey, makeTenant } from "../support/authority.ts"
+import { makeExpiredKey, makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -136,7 +136,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
   it.effect("a refused key counts as no use", () =>
     Effect.gen(function* () {
       const here = yield* TestService
-      const { id, key } = yield* makeKey(here, ["api-keys:read"], { expiresAt: "2020-01-01T00:00:00Z" })
+      const { id, key } = yield* makeExpiredKey(here, ["api-keys:read"])
       yield* Effect.scoped(
         Effect.gen(function* () {
           const there = yield* startService(here.database)

@@ -35,7 +35,7 @@ const wordOf = (dice: Dice, from: ReadonlyArray<string>, length: number): string
 const variant = (dice: Dice, schema: Json): string | undefined => {
   const example = dice.pickOr((schema.examples as ReadonlyArray<unknown> | undefined) ?? [], undefined)
   if (typeof example !== "string") return undefined
-  if (dice.chance(0.4)) return example
+  if (dice.chance(0.7)) return example
   const made = wordOf(dice, letters, 6) + example
   const fits = schema.pattern === undefined || new RegExp(String(schema.pattern), "u").test(made)
   return fits && made.length <= Number(schema.maxLength ?? 1000) && schema.format === undefined ? made : example

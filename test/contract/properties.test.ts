@@ -102,7 +102,8 @@ const drive = Effect.fnUntraced(function* (
 
 const inCollections = (method: string) =>
   operations.filter((operation) => operation.method === method && !operation.path.includes("{"))
-const fillers = [...inCollections("POST"), ...inCollections("GET")]
+// What was just made comes last, so that it is among the newest known and not yet ended.
+const fillers = [...inCollections("GET"), ...inCollections("POST")]
 
 /** Makes some of everything, so that the requests after it are about things that are there. */
 const fill = Effect.fnUntraced(function* (name: string) {

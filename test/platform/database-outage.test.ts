@@ -157,6 +157,8 @@ describe("a database that goes away and comes back", () => {
     )
   }
 
+  const person = (at: number) => ({ firstName: "Grace", lastName: "Hopper", email: `grace.${at}@example.com` })
+
   it.live.runIf(isLinux)(
     "freeze",
     () =>
@@ -171,8 +173,11 @@ describe("a database that goes away and comes back", () => {
           Effect.gen(function* () {
             yield* server.freeze
             const answers = yield* Effect.forEach(
-              Array.from({ length: 8 }),
-              () => service.call("GET", "/api/trial-users"),
+              Array.from({ length: 12 }, (_, at) => person(at)),
+              (body, at) =>
+                at % 2 === 0
+                  ? service.call("GET", "/api/trial-users")
+                  : service.call("POST", "/api/trial-users", { body }),
               { concurrency: "unbounded" }
             )
             for (const answer of answers) assertAway(answer)

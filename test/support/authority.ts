@@ -30,6 +30,17 @@ export const makeKey = Effect.fnUntraced(function* (
   return made.body as MadeKey
 })
 
+/** A key whose time is over. */
+export const makeExpiredKey = Effect.fnUntraced(function* (
+  service: TestService["Service"],
+  scopes: ReadonlyArray<string>
+) {
+  const made = yield* makeKey(service, scopes)
+  const body = { expiresAt: "2020-01-01T00:00:00Z" }
+  assert.strictEqual((yield* service.call("PATCH", `/api/api-keys/${made.id}`, { body })).status, 200)
+  return made
+})
+
 /** A tenant of its own; answers its id. */
 export const makeTenant = (database: TestDatabase, status: "active" | "suspended" = "active"): Effect.Effect<string> =>
   asSuperuser(database, (sql) =>

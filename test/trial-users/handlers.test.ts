@@ -413,6 +413,17 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
     })
   )
 
+  it.effect("200: a trial that is made to be over ends the user's sessions", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { id } = yield* create()
+      const session = yield* openSession(id)
+      const body = { trialStartDate: "2020-01-01T00:00:00Z", trialEndDate: "2020-02-01T00:00:00Z" }
+      assert.strictEqual((yield* service.call("PATCH", `${path}/${id}`, { body })).status, 200)
+      assert.strictEqual((yield* service.call("GET", `/api/sessions/${session.id}`)).body.isActive, false)
+    })
+  )
+
   it.effect("200: deactivating ends the user's sessions, leaves their rows and other users' sessions alone", () =>
     Effect.gen(function* () {
       const service = yield* TestService

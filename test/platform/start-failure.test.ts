@@ -1,0 +1,75 @@
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { type ChildProcess, spawn } from "node:child_process"
+import * as net from "node:net"
+import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
+import { untilDatabaseGone } from "../support/service-process.ts"
+import { eventually } from "../support/waiting.ts"
+
+/** Runs a program of the project; answers all that it wrote, once it ended, and its exit code. */
+const ran = (words: ReadonlyArray<string>, environment: Record<string, string>) =>
+  Effect.callback<{ readonly output: string; readonly code: number | null }>((resume) => {
+    const child = spawn(process.execPath, words, {
+      cwd: project,
+      env: { PATH: process.env.PATH, Logging__Level: "Error", ...environment }
+    })
+    let output = ""
+    child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
+    child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()))
+    child.once("close", (code) => resume(Effect.succeed({ output, code })))
+  })
+
+it.live("a port that is taken is told in one line that names the settings", () =>
+  Effect.gen(function* () {
+    const directory = yield* makeDirectory()
+    const taken = yield* Effect.acquireRelease(
+      Effect.callback<net.Server>((resume) => {
+        const server = net.createServer().listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+      }),
+      (server) => Effect.sync(() => server.close())
+    )
+    const { port } = taken.address() as net.AddressInfo
+    const { code, output } = yield* ran(["src/main.ts"], {
+      Api__Port: String(port),
+      Api__ApiKey: "0123456789012345678901234567890123456789",
+      Database__Directory: directory
+    })
+    assert.match(output, /^The service cannot listen \(Api:Host, Api:Port\): [^\n]*EADDRINUSE[^\n]*\n$/u)
+    assert.strictEqual(code, 1)
+    yield* untilDatabaseGone(directory)
+  }).pipe(Effect.scoped)
+)
+
+it.live.runIf(process.platform !== "win32")("the end of the shell that npm runs the start in ends the service", () =>
+  Effect.gen(function* () {
+    const directory = yield* makeDirectory()
+    let output = ""
+    const shell = yield* Effect.acquireRelease(
+      Effect.sync((): ChildProcess => {
+        const child = spawn("/bin/sh", ["-c", `"${process.execPath}" src/main.ts; :`], {
+          cwd: project,
+          stdio: ["ignore", "pipe", "pipe"],
+          env: {
+            PATH: process.env.PATH,
+            Api__Port: "0",
+            Database__Directory: directory,
+            npm_lifecycle_event: "start",
+            Logging__Level: "Info",
+            Logging__Format: "json"
+          }
+        })
+        child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
+        return child
+      }),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    const closed = Effect.callback<void>((resume) => void shell.stdout?.once("close", () => resume(Effect.void)))
+    yield* eventually(
+      Effect.sync(() => output),
+      (text) => text.includes("serves on")
+    )
+    yield* Effect.all([closed, Effect.sync(() => shell.kill("SIGTERM"))], { concurrency: "unbounded" })
+    yield* untilDatabaseGone(directory)
+    yield* untilGone(shell.pid ?? 0)
+  }).pipe(Effect.scoped)
+)
