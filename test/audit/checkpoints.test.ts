@@ -121,19 +121,4 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("che
       for (const { text } of rows) assert.notMatch(text, /PRIVATE KEY|"d"/)
     })
   )
-
-  it.effect("without the key that sealed the signing key the log goes on, unsigned", () =>
-    Effect.gen(function* () {
-      const { database } = yield* TestService
-      yield* asSuperuser(
-        database,
-        (sql) => sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%-session'`
-      )
-      const other = yield* startService(database, { Security__EncryptionKey: Buffer.alloc(32, 9).toString("base64") })
-      yield* asSuperuser(database, (sql) => writeEntries(sql, 10))
-      yield* untilAllLinked(database)
-      const { body } = yield* other.call("GET", "/api/audit-logs/verify")
-      assert.strictEqual(body.firstBad?.problem, "bad-signature")
-    })
-  )
 })
