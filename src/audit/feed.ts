@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import { CurrentPrincipal } from "../auth/domain.ts"
+import { Overloaded } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
 import { eventStream, type ServerSentEvent } from "../platform/event-stream.ts"
 import { Shutdown } from "../platform/shutdown.ts"
@@ -9,6 +10,7 @@ import { ProofRepository } from "./proof-repository.ts"
 import { scopeOf } from "./service.ts"
 
 const atOnce = 1000
+const mostFollowers = 1000
 
 /** The log as it grows, for whoever wants to be told. */
 export class AuditFeed extends Context.Service<
@@ -18,7 +20,7 @@ export class AuditFeed extends Context.Service<
      * The entries that the caller may see and the filter lets through, in the order of the chain: those behind `after`, or
      * from now on.
      */
-    follow(filter: AuditFilter, after: number | undefined): Effect.Effect<Stream.Stream<ServerSentEvent>>
+    follow(filter: AuditFilter, after: number | undefined): Effect.Effect<Stream.Stream<ServerSentEvent>, Overloaded>
   }
 >()("app/audit/AuditFeed") {
   static readonly layerNoDeps = Layer.effect(
@@ -36,7 +38,14 @@ export class AuditFeed extends Context.Service<
         Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })
       )
 
+      let followers = 0
+      const follower = Effect.acquireRelease(
+        Effect.sync(() => void followers++),
+        () => Effect.sync(() => void followers--)
+      )
+
       const follow = Effect.fn("AuditFeed.follow")(function* (filter: AuditFilter, after: number | undefined) {
+        if (followers >= mostFollowers) return yield* new Overloaded({})
         const scope = scopeOf(yield* CurrentPrincipal)
         let last = Math.min(after ?? Number.MAX_SAFE_INTEGER, yield* repository.head)
 
@@ -57,7 +66,7 @@ export class AuditFeed extends Context.Service<
             )
           )
 
-        return Stream.flatMap(heads, upTo)
+        return Stream.unwrap(Effect.as(follower, Stream.flatMap(heads, upTo)))
       })
 
       return AuditFeed.of({ follow })
