@@ -6,7 +6,7 @@ import { makeChainReader } from "./chain-reader.ts"
 import { ChainWalk } from "./chain-walk.ts"
 import { type AuditCheckpoint, type Verification } from "./domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
-import { type EntryPlace, ProofRepository } from "./proof-repository.ts"
+import { type EntryPlace, ProofRepository, type Retirement } from "./proof-repository.ts"
 import { makeSignatures } from "./signatures.ts"
 
 const windowSize = 2500
@@ -78,8 +78,7 @@ export class AuditVerification extends Context.Service<
         }
       })
 
-      const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
-        ;(yield* CurrentRequest)?.untimed()
+      const verifyAt = Effect.fnUntraced(function* (range: VerificationRange, retirements: ReadonlyArray<Retirement>) {
         // A checkpoint is signed with its head, so one that is read before the head is never ahead of it.
         const signedUpTo = Option.match(yield* checkpoints.latest, {
           onNone: () => 0,
@@ -88,7 +87,7 @@ export class AuditVerification extends Context.Service<
         const head = yield* proof.head
         const from = range.from ?? 1
         const to = Math.min(range.to ?? head.sequence, head.sequence)
-        const retired = yield* signatures.retiredRuns(yield* proof.retirements)
+        const retired = yield* signatures.retiredRuns(retirements)
         const [before] = from === 1 ? [] : yield* everywhere(proof.links(from - 2, from - 1))
         const walk = new ChainWalk(from, before?.hash ?? null, retired.runs)
         retired.faults.forEach((fault) => walk.add(fault))
@@ -117,6 +116,19 @@ export class AuditVerification extends Context.Service<
           firstBad,
           head: { sequence: head.sequence, hash: head.hash },
           checkpoint: checkpoint === undefined ? null : withoutSignature(checkpoint)
+        }
+      })
+
+      const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
+        ;(yield* CurrentRequest)?.untimed()
+        let retirements = yield* proof.retirements
+        while (true) {
+          const found = yield* verifyAt(range, retirements)
+          if (found.ok) return found
+          // A month that was retired meanwhile seems gone, so it is looked at again.
+          const later = yield* proof.retirements
+          if (later.length === retirements.length) return found
+          retirements = later
         }
       })
 
