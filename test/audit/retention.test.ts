@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Fiber } from "effect"
 import { AuditRetention } from "../../src/audit/retention.ts"
+import { verifyExport } from "../support/audit-verify.ts"
 import { chainOf, tampering, untilAllLinked } from "../support/chain.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
 import { serviceLayer, startServer, startService, type TestService } from "../support/service.ts"
@@ -98,7 +99,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
         [months.first.slice(0, 7)]
       )
       const exported = yield* service.call("GET", "/api/audit-logs/export")
-      assert.strictEqual(exported.status, 200)
+      const keys = yield* service.call("GET", "/.well-known/attestation-keys.json")
+      const offline = yield* verifyExport(exported.text, keys.text)
+      assert.strictEqual(offline.code, 0, offline.output)
+      assert.include(offline.output, "not in the file: none before the last")
+      const withoutStatement = exported.text.replace(/^.*AuditMonthRetired.*\n/mu, "")
+      assert.strictEqual((yield* verifyExport(withoutStatement, keys.text)).code, 3)
     })
   )
 
