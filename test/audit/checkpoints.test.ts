@@ -30,6 +30,8 @@ describe("a checkpoint", () => {
     ["1,000 links", { sequence: 5000, signedAt: at("11:59:59") }, 6000, true],
     ["an hour with links", { sequence: 5000, signedAt: at("11:00:00") }, 5002, true],
     ["almost an hour", { sequence: 5000, signedAt: at("11:00:01") }, 5999, false],
+    ["an hour that the clock went back", { sequence: 5000, signedAt: at("13:00:00") }, 5002, true],
+    ["a minute that the clock went back", { sequence: 5000, signedAt: at("12:01:00") }, 5002, false],
     ["an hour with its own entry alone", { sequence: 5000, signedAt: at("01:00:00") }, 5001, false],
     ["an hour with nothing", { sequence: 5000, signedAt: at("01:00:00") }, 5000, false]
   ] as const)("after %s", (_, last, head, due) => {
