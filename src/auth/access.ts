@@ -1,12 +1,10 @@
-import { Context, Effect, Layer, Schedule, Stream, type Types } from "effect"
-import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Context, Effect, Layer, type Types } from "effect"
+import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { ApiKeyCredentials, type RefusalReason } from "../api-keys/credentials.ts"
 import { apiKeyActions } from "../api-keys/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { covers } from "../kernel/capability.ts"
-import { AnswersJson } from "../kernel/validation.ts"
-import { eventStreamType } from "../platform/event-stream.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Access, RequiredCapability, type Requirement } from "./api.ts"
 import { CurrentPrincipal, Forbidden, type Principal, serviceAccount, Unauthenticated } from "./domain.ts"
@@ -37,21 +35,14 @@ export const AccessLayer = Layer.effect(
       Effect.fail(new Unauthenticated({ detail: "Send an API key in the header X-Api-Key." }))
     )
 
-    const principalOf = (key: string) =>
-      Effect.flatMap(account.owns(key), (owned) => (owned ? Effect.succeed(serviceAccount) : credentials.check(key)))
     const authenticate = (key: string | undefined) =>
-      key === undefined || key === "" ? noKey : Effect.catch(principalOf(key), (reason) => refuseKey(key, reason))
-
-    /** Ends once a key does not give any more what it gave; a database that is away says nothing of it. */
-    const outlived = (key: string, requirement: Requirement | undefined) =>
-      principalOf(key).pipe(
-        Effect.match({
-          onSuccess: (principal) => refusalOf(principal, requirement) !== undefined,
-          onFailure: () => true
-        }),
-        Effect.catchCause(() => Effect.succeed(false)),
-        Effect.repeat({ schedule: Schedule.spaced("2 seconds"), until: (ended) => ended })
-      )
+      key === undefined || key === ""
+        ? noKey
+        : Effect.flatMap(account.owns(key), (owned) =>
+            owned
+              ? Effect.succeed(serviceAccount)
+              : Effect.catch(credentials.check(key), (reason) => refuseKey(key, reason))
+          )
 
     const recordForbidden = (operation: string) => (error: unknown) => {
       return error instanceof Forbidden
@@ -62,17 +53,13 @@ export const AccessLayer = Layer.effect(
     return Access.of((httpEffect, { endpoint, group }) => {
       const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
-      const onlyJson = Context.get(endpoint.annotations, AnswersJson)
       return Effect.withFiber((fiber) => {
         const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-        const key = headers["x-api-key"]
-        const bounded = (answer: Admitted): Admitted =>
-          onlyJson || key === undefined ? answer : Effect.map(answer, until(outlived(key, requirement)))
-        return Effect.flatMap(authenticate(key), (principal) =>
+        return Effect.flatMap(authenticate(headers["x-api-key"]), (principal) =>
           Effect.flatMap(limits.principal(principal.name), () => {
             const refusal = refusalOf(principal, requirement)
             // Services refuse too: whoever would give what it lacks, or act for another tenant.
-            const admitted: Admitted = refusal === undefined ? bounded(httpEffect) : Effect.fail(new Forbidden(refusal))
+            const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
             return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
           })
         )
@@ -82,16 +69,6 @@ export const AccessLayer = Layer.effect(
 )
 
 type Admitted = Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled | Forbidden>
-
-/** A stream of events has no end of its own, so it lasts until `ended`; every other answer stays as it is. */
-const until =
-  (ended: Effect.Effect<unknown>) =>
-  (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
-    const { body } = response
-    if (body._tag !== "Stream" || body.contentType !== eventStreamType) return response
-    const stream = Stream.interruptWhen(body.stream, ended)
-    return HttpServerResponse.setBody(response, HttpBody.stream(stream, body.contentType))
-  }
 
 interface Refusal {
   readonly detail: string

@@ -2,8 +2,6 @@ import { type Effect, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { Sse } from "effect/encoding"
 
-export const eventStreamType = "text/event-stream"
-
 const heartbeatEvery = "15 seconds"
 const heartbeat = ": still here\n\n"
 
@@ -30,7 +28,7 @@ export const eventStream = (events: Stream.Stream<ServerSentEvent>, ended: Effec
       Stream.interruptWhen(ended),
       Stream.encodeText
     ),
-    { contentType: eventStreamType, headers: { "x-accel-buffering": "no" } }
+    { contentType: "text/event-stream", headers: { "x-accel-buffering": "no" } }
   )
 
 const textOf = ({ data, event, id }: ServerSentEvent): string => Sse.encoder.write({ _tag: "Event", event, id, data })

@@ -78,14 +78,15 @@ const listeners = (database: TestDatabase) =>
   )
 
 const ipAddress = "203.0.113.7"
+const person = (at: number) => ({ firstName: "Grace", lastName: "Hopper", email: `grace.${at}@example.com` })
 
 /** What a service answers while its database is away, whoever asks for whatever. */
 const assertAllAway = Effect.fnUntraced(function* (service: TestService["Service"], key: string) {
-  const person = { firstName: "Grace", lastName: "Hopper", email: "grace@example.com" }
+  const body = person(0)
   assertAway(yield* service.call("GET", "/api/trial-users"))
   assertAway(yield* service.call("GET", "/api/trial-users", { key }))
-  assertAway(yield* service.call("POST", "/api/trial-users", { body: person }))
-  assertAway(yield* service.call("POST", "/api/trial-users", { body: person, headers: { "idempotency-key": "away" } }))
+  assertAway(yield* service.call("POST", "/api/trial-users", { body }))
+  assertAway(yield* service.call("POST", "/api/trial-users", { body, headers: { "idempotency-key": "away" } }))
   assertAway(yield* service.call("DELETE", "/api/trial-users/1"))
   assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
   const ready = yield* service.call("GET", "/health/ready")
@@ -156,8 +157,6 @@ describe("a database that goes away and comes back", () => {
       120_000
     )
   }
-
-  const person = (at: number) => ({ firstName: "Grace", lastName: "Hopper", email: `grace.${at}@example.com` })
 
   it.live.runIf(isLinux)(
     "freeze",
