@@ -249,12 +249,16 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
         listenTo(service, "/api/audit-logs/stream", { authorization: `Bearer ${token}`, "x-api-key": "" })
       const [goesOn, ends] = [yield* listen(staying), yield* listen(leaving)]
       assert.deepStrictEqual([goesOn.status, ends.status], [200, 200])
+      // Its token was replaced long ago when the other's end makes the service look again.
+      const refreshed = yield* refresh(service, staying)
+      yield* ageReplacements(service, 60)
       yield* service.call("POST", "/api/auth/logout", bearer(leaving))
       yield* eventually(
         Effect.sync(() => ends.ended()),
         (end) => end === "cleanly"
       )
       assert.isUndefined(goesOn.ended())
+      assert.isTrue(yield* works(service, refreshed.body.token))
     })
   )
 
