@@ -3,9 +3,11 @@ import { benchAudit } from "./audit.ts"
 import { benchAuditChain } from "./audit-chain.ts"
 import { benchConfiguration } from "./configuration.ts"
 import { benchHttp } from "./http.ts"
+import { benchSignIn } from "./sign-in.ts"
 import { benchStart } from "./start.ts"
 
 await benchHttp()
+await benchSignIn()
 await benchStart()
 await Effect.runPromise(benchAudit)
 await Effect.runPromise(benchAuditChain)

@@ -81,9 +81,9 @@ export const rate = async (
   url: string,
   paths: ReadonlyArray<string>,
   seconds: number,
-  connections = 32
+  connections = 32,
+  headers: Record<string, string> = { "x-api-key": serviceKey }
 ): Promise<number> => {
-  const headers = { "x-api-key": serviceKey }
   const requests = paths.map((path) => ({ path }))
   const result = await autocannon({ url, connections, duration: seconds, headers, requests })
   if (result.non2xx > 0 || result.errors > 0)
