@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Access, requires } from "../auth/api.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
-import { AnswersJson } from "../kernel/validation.ts"
+import { AnswersIn } from "../kernel/validation.ts"
 import {
   AuditActionView,
   AuditCheckpoint,
@@ -84,7 +84,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
       success: HttpApiSchema.StreamUint8Array({ contentType: ["application/jsonl", "text/csv"] })
     })
       .annotateMerge(requires("audit-logs:export"))
-      .annotate(AnswersJson, false)
+      .annotate(AnswersIn, ["application/jsonl", "text/csv"])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Export the log",
@@ -98,7 +98,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
       success: HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" })
     })
       .annotateMerge(read)
-      .annotate(AnswersJson, false)
+      .annotate(AnswersIn, ["text/event-stream"])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Follow the log",

@@ -197,6 +197,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a w
         assert.strictEqual(yield* accepted("application/zip"), "application/zip")
         assert.strictEqual(yield* accepted("*/*"), "application/json")
         assert.strictEqual(yield* accepted("application/zip;q=0.5, application/json"), "application/json")
+        assert.strictEqual(yield* accepted("text/html"), "application/problem+json")
       })
     )
 
