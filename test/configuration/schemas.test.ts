@@ -59,7 +59,23 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
       assert.deepStrictEqual(faultPaths(yaml), ["payload.content"])
       assert.match(yaml.body.errors[0].message, /^Expected YAML: .*\(line 1 column 4\)$/u)
       assert.deepStrictEqual(faultPaths(yield* create("b.json", "")), ["payload.content"])
-      assert.deepStrictEqual(faultPaths(yield* create("b.yaml", "a: 1\na: 2\n")), ["payload.content"])
+      const twice = yield* create("b.yaml", "a: 1\nb: { c: 1, c: 2 }\na: 2\n")
+      assert.deepStrictEqual(
+        twice.body.errors.map(({ message }: { message: string }) => message),
+        ["(line 3 column 1)", "(line 2 column 12)"].map((place) => `Expected YAML: Map keys must be unique ${place}`)
+      )
+    })
+  )
+
+  it.effect("201: as much YAML as a file may hold; 400: a number that JSON does not have", () =>
+    Effect.gen(function* () {
+      const { create } = yield* withSchema('{"additionalProperties":{"type":"number"}}')
+      const keys = Array.from({ length: 47_000 }, (_, index) => `a-longer-key-${index}: 0`)
+      assert.strictEqual((yield* create("large.yaml", keys.join("\n").padEnd(1_048_576))).status, 201)
+      assert.deepStrictEqual(faultPaths(yield* create("nan.yaml", "a: .nan\nb: .inf\n")), [
+        "payload.content.a",
+        "payload.content.b"
+      ])
     })
   )
 
