@@ -2,8 +2,8 @@ import { Ajv, type ErrorObject } from "ajv"
 import { Ajv2019 } from "ajv/dist/2019.js"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { default as formats } from "ajv-formats"
-import { parentPort } from "node:worker_threads"
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
+import { answerWith } from "../platform/thread-body.ts"
 import { type CheckReply, type CheckRequest, type SourceFile } from "./schema-check-messages.ts"
 
 type Fault = CheckReply["faults"][number]
@@ -153,10 +153,4 @@ const answer = ({ content, schema }: CheckRequest): CheckReply => {
   }
 }
 
-const send = (message: CheckReply | "ready") => {
-  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-  parentPort?.postMessage(message)
-}
-
-parentPort?.on("message", (request: CheckRequest) => send(answer(request)))
-send("ready")
+answerWith(answer)
