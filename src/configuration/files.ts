@@ -100,6 +100,8 @@ export class ConfigurationFiles extends Context.Service<
           }
         },
         audit.change,
+        // It waits for nobody, so it is a lost connection that takes so long: others must not wait for that.
+        Effect.timeoutOrElse({ duration: longestTogether, orElse: () => Effect.interrupt }),
         asSystem
       )
       const quickly = yield* makeGathering({ maximum: mostTogether, run: saveTogether })
@@ -209,5 +211,6 @@ export class ConfigurationFiles extends Context.Service<
 /** Contents of up to 64 KiB are saved many at a time: larger ones would make each other wait. */
 const mostTogether = 64
 const mostBytesTogether = 65_536
+const longestTogether = "10 seconds"
 
 const textOf = ({ content, version }: ConfigurationVersion) => ({ content, version })
