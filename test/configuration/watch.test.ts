@@ -48,10 +48,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("wat
       const source = yield* listenTo(service, `/api/configuration/${id}/watch`)
       yield* source.until(1)
       const messages = [3, 2, 4, 4, 3, 5].map((version) => `configuration_version ${id} ${version}`).join("\n")
-      yield* asSuperuser(service.database, (sql) => sql`SELECT pg_notify('application_manager', ${messages})`)
-      const events = yield* source.until(4)
+      const notify = asSuperuser(service.database, (sql) => sql`SELECT pg_notify('application_manager', ${messages})`)
+      yield* eventually(
+        Effect.map(notify, () => source.events.length),
+        (count) => count >= 4
+      )
       assert.deepStrictEqual(
-        events.map(({ data }) => data.version),
+        source.events.map(({ data }) => data.version),
         [1, 3, 4, 5]
       )
     }).pipe(Effect.scoped)
