@@ -95,6 +95,41 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     })
   )
 
+  it.effect("200: the figures of many people and sessions come from indexes, and no table is read through", () =>
+    Effect.gen(function* () {
+      const service = yield* Effect.orDie(startService(yield* makeDatabase))
+      const scans = asSuperuser(service.database, (sql) =>
+        Effect.map(
+          sql<{ readonly whole: number; readonly byIndex: number }>`
+            SELECT sum(seq_scan)::integer AS whole, min(idx_scan)::integer AS "byIndex" FROM pg_stat_user_tables
+            WHERE relname IN ('trial_users', 'sessions')`,
+          ([row]) => row ?? assert.fail()
+        )
+      )
+      const untilAsked = (times: number) =>
+        eventually(Effect.andThen(service.call("GET", metricsPath), scans), ({ byIndex }) => byIndex >= times)
+      yield* asSuperuser(service.database, (sql) =>
+        Effect.gen(function* () {
+          yield* sql`
+            INSERT INTO trial_users (first_name, last_name, email, is_active, email_verified, trial_start_date,
+              trial_end_date, created_at)
+            SELECT 'Ada', 'Lovelace', i || '@many.example', i % 100 = 0, false, now(), now(), now() - i * interval '1 hour'
+            FROM generate_series(1, 20000) i`
+          yield* sql`
+            INSERT INTO sessions (trial_user_id, ip_address, started_at, last_activity_at, is_active)
+            SELECT id, '192.0.2.1', created_at, now(), is_active FROM trial_users`
+          yield* sql`VACUUM ANALYZE trial_users`
+          yield* sql`VACUUM ANALYZE sessions`
+        })
+      )
+      const { body } = yield* service.call("GET", metricsPath)
+      assert.deepInclude(body, { activeTrialUsers: 200, activeSessions: 200 })
+      const before = yield* untilAsked(1)
+      const after = yield* untilAsked(before.byIndex + 10)
+      assert.strictEqual(after.whole, before.whole)
+    })
+  )
+
   it.effect("200: health names each check, with what it found and its duration", () =>
     Effect.gen(function* () {
       const service = yield* TestService
