@@ -20,9 +20,11 @@ import { AuditRetention } from "./audit/retention.ts"
 import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
+import { AgentTokens } from "./auth/agent-tokens.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
+import { SessionTokens } from "./auth/session-tokens.ts"
 import { ConfigurationArchives } from "./configuration/archives.ts"
 import { ConfigurationFiles } from "./configuration/files.ts"
 import { ConfigurationHandlers } from "./configuration/handlers.ts"
@@ -115,6 +117,8 @@ const Services = Layer.mergeAll(
   Roles.layer,
   Tenants.layer,
   ApiKeys.layer,
+  AgentTokens.layerRefusing,
+  SessionTokens.layerRefusing,
   ConfigurationServices
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),

@@ -1,15 +1,26 @@
 import { Context, Effect, Layer, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
-import { ApiKeyCredentials, type RefusalReason } from "../api-keys/credentials.ts"
+import { ApiKeyCredentials } from "../api-keys/credentials.ts"
 import { apiKeyActions } from "../api-keys/domain.ts"
-import { Audit } from "../audit/service.ts"
+import { Audit, type Refusal as RecordedRefusal } from "../audit/service.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { covers } from "../kernel/capability.ts"
 import { CurrentRequest } from "../platform/request.ts"
+import { Settings } from "../platform/settings.ts"
+import { AgentTokens } from "./agent-tokens.ts"
 import { Access, RequiredCapability, type Requirement } from "./api.ts"
-import { CurrentPrincipal, Forbidden, type Principal, serviceAccount, Unauthenticated } from "./domain.ts"
+import {
+  CurrentPrincipal,
+  Forbidden,
+  type Principal,
+  type RateLimited,
+  serviceAccount,
+  Unauthenticated
+} from "./domain.ts"
 import { RateLimits } from "./rate-limits.ts"
 import { ServiceAccount } from "./service-account.ts"
+import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
+import { SessionTokens } from "./session-tokens.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
 
@@ -19,30 +30,55 @@ export const AccessLayer = Layer.effect(
     const account = yield* ServiceAccount
     const audit = yield* Audit
     const credentials = yield* ApiKeyCredentials
+    const agents = yield* AgentTokens
+    const sessions = yield* SessionTokens
     const limits = yield* RateLimits
+    const cookie = sessionCookie(yield* Settings)
 
     const anonymousLimit = Effect.flatMap(CurrentRequest, (request) =>
       limits.anonymous(request?.ipAddress ?? "unknown")
     )
 
-    const refuseKey = Effect.fnUntraced(function* (key: string, reason: RefusalReason) {
-      yield* anonymousLimit
-      yield* audit.refused({ action: apiKeyActions.ApiKeyRefused, target: publicPart(key), reason })
-      return yield* new Unauthenticated({})
-    })
-    const noKey = Effect.andThen(
-      anonymousLimit,
-      Effect.fail(new Unauthenticated({ detail: "Send an API key in the header X-Api-Key." }))
+    const refuse = (refusal: RecordedRefusal) =>
+      anonymousLimit.pipe(Effect.andThen(audit.refused(refusal)), Effect.andThen(Effect.fail(new Unauthenticated({}))))
+    const turnAway = (detail: string) => Effect.andThen(anonymousLimit, Effect.fail(new Unauthenticated({ detail })))
+
+    const withKey = (key: string) =>
+      Effect.flatMap(account.owns(key), (owned) =>
+        owned
+          ? Effect.succeed(serviceAccount)
+          : Effect.catch(credentials.check(key), (reason) =>
+              refuse({ action: apiKeyActions.ApiKeyRefused, target: publicPart(key), reason })
+            )
+      )
+
+    const withBearer = (authorization: string) => {
+      const token = bearerToken(authorization)
+      if (token === undefined) return turnAway("Authorization takes one bearer token: Bearer <token>.")
+      if (token.startsWith("amk_")) return turnAway("An API key belongs into the header X-Api-Key.")
+      return Effect.catch(isAgentToken(token) ? agents.check(token) : sessions.check(token), refuse)
+    }
+
+    const withCookie = (request: HttpServerRequest.HttpServerRequest) => {
+      const token = tokenInCookies(cookie, request.headers.cookie)
+      if (token === undefined) return noCredential
+      return isFromAnotherSite(cookie, request.method, request.headers)
+        ? Effect.andThen(anonymousLimit, Effect.fail(fromAnotherSite))
+        : Effect.catch(sessions.check(token), refuse)
+    }
+    const noCredential = turnAway(
+      "Send an API key in the header X-Api-Key, or a token in Authorization: Bearer, or sign in."
     )
 
-    const authenticate = (key: string | undefined) =>
-      key === undefined || key === ""
-        ? noKey
-        : Effect.flatMap(account.owns(key), (owned) =>
-            owned
-              ? Effect.succeed(serviceAccount)
-              : Effect.catch(credentials.check(key), (reason) => refuseKey(key, reason))
-          )
+    /** The one credential that counts: a key, else a bearer token, else the cookie; what comes after it is not looked at. */
+    const authenticate = (
+      request: HttpServerRequest.HttpServerRequest
+    ): Effect.Effect<Principal, Unauthenticated | Forbidden | RateLimited> => {
+      const key = request.headers["x-api-key"]
+      if (key !== undefined && key !== "") return withKey(key)
+      const authorization = request.headers.authorization
+      return authorization === undefined ? withCookie(request) : withBearer(authorization)
+    }
 
     const recordForbidden = (operation: string) => (error: unknown) => {
       return error instanceof Forbidden
@@ -54,8 +90,8 @@ export const AccessLayer = Layer.effect(
       const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
       return Effect.withFiber((fiber) => {
-        const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-        return Effect.flatMap(authenticate(headers["x-api-key"]), (principal) =>
+        const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+        return Effect.flatMap(authenticate(request), (principal) =>
           Effect.flatMap(limits.principal(principal.name), () => {
             const refusal = refusalOf(principal, requirement)
             // Services refuse too: whoever would give what it lacks, or act for another tenant.
@@ -88,3 +124,12 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
 
 /** The part of a presented key that may be written down. */
 const publicPart = (key: string): string => (/^amk_[0-9A-Za-z]{12}/.test(key) ? key.slice(0, 16) : "no key of ours")
+
+/** The token of an Authorization header (RFC 6750 §2.1); undefined when it is another scheme, or no token. */
+export const bearerToken = (authorization: string): string | undefined =>
+  /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization)?.[1]
+
+/** Agents' tokens are signed, in three parts; an account's is one opaque word. */
+const isAgentToken = (token: string): boolean => token.split(".").length === 3
+
+const fromAnotherSite = new Forbidden({ missing: [], detail: "The page of another site sent this with our cookie." })

@@ -21,7 +21,7 @@ export const requires = (capability: Capability, options?: { readonly systemOnly
     Context.merge(
       OpenApi.annotations({
         override: {
-          security: [{ apiKey: [] }],
+          security: [{ apiKey: [] }, { bearer: [] }, { session: [] }],
           "x-required-capability": capability,
           ...(systemOnly ? { "x-system-only": true } : {})
         }

@@ -7,8 +7,11 @@ import { ApiKeyCredentials } from "../../src/api-keys/credentials.ts"
 import { Audit } from "../../src/audit/service.ts"
 import { Access, RequiredCapability } from "../../src/auth/api.ts"
 import { AccessLayer } from "../../src/auth/access.ts"
+import { AgentTokens } from "../../src/auth/agent-tokens.ts"
 import { RateLimits } from "../../src/auth/rate-limits.ts"
 import { ServiceAccount } from "../../src/auth/service-account.ts"
+import { SessionTokens } from "../../src/auth/session-tokens.ts"
+import { Settings } from "../../src/platform/settings.ts"
 import { capabilitiesOf, Capability, covers, isOwn, missing, resources, Scope } from "../../src/kernel/capability.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
@@ -148,6 +151,9 @@ describe("every endpoint", () => {
     Layer.mock(ServiceAccount, { owns: () => Effect.succeed(true), madeKey: Option.none() }),
     Layer.mock(Audit, { refused: () => Effect.void }),
     Layer.mock(ApiKeyCredentials, {}),
+    Layer.mock(AgentTokens, {}),
+    Layer.mock(SessionTokens, {}),
+    Settings.layerMemory(),
     Layer.mock(RateLimits, { principal: () => Effect.void })
   )
 
