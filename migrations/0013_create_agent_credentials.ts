@@ -83,6 +83,16 @@ export default Effect.gen(function* () {
       WHERE c.id = wanted
     $$`
 
+  // For exchanges, whose client is known by then, but whose transaction is only the one statement that mints.
+  yield* sql`
+    CREATE FUNCTION delegations_between(agent uuid, type_of_subject text, wanted_subject text)
+    RETURNS SETOF delegation_grants
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+      SELECT * FROM public.delegation_grants
+      WHERE agent_id = agent AND subject_type = type_of_subject AND subject = wanted_subject AND revoked_at IS NULL
+      ORDER BY id DESC LIMIT 20
+    $$`
+
   // Mints in one statement: whatever the credential hangs on is locked and looked at as it stands after the lock, then the
   // assertion is used up, the credential stored and the entry written. Answers why not, and has written nothing then.
   yield* sql`
@@ -149,7 +159,22 @@ export default Effect.gen(function* () {
       RETURN NULL;
     END
     $$`
-  for (const name of ["agent_client(uuid, text)", "agent_credential_state(uuid)", "mint_agent_credential(jsonb)"]) {
+  yield* sql`
+    CREATE FUNCTION use_agent_assertion(agent uuid, used text, until timestamptz) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    BEGIN
+      INSERT INTO public.agent_assertions (agent_id, jti, expires_at) VALUES (agent, used, until)
+      ON CONFLICT DO NOTHING;
+      RETURN FOUND;
+    END
+    $$`
+  for (const name of [
+    "agent_client(uuid, text)",
+    "agent_credential_state(uuid)",
+    "delegations_between(uuid, text, text)",
+    "mint_agent_credential(jsonb)",
+    "use_agent_assertion(uuid, text, timestamptz)"
+  ]) {
     yield* sql`REVOKE ALL ON FUNCTION ${sql.literal(name)} FROM PUBLIC`
     yield* sql`GRANT EXECUTE ON FUNCTION ${sql.literal(name)} TO application_manager`
   }

@@ -5,6 +5,12 @@ import { HttpIncomingMessage, HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { RateLimiter } from "effect/persistence"
 import { Api } from "./api.ts"
+import { AgentKeysHandlers } from "./agent-keys/handlers.ts"
+import { AgentKeys } from "./agent-keys/service.ts"
+import { AgentsHandlers } from "./agents/handlers.ts"
+import { Agents } from "./agents/service.ts"
+import { AgentTemplatesHandlers } from "./agents/template-handlers.ts"
+import { AgentTemplates } from "./agents/templates.ts"
 import { ApiKeyCredentials } from "./api-keys/credentials.ts"
 import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
@@ -20,7 +26,6 @@ import { AuditRetention } from "./audit/retention.ts"
 import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
-import { AgentTokens } from "./auth/agent-tokens.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
@@ -36,6 +41,8 @@ import { ConfigurationWatch } from "./configuration/watch.ts"
 import { DetailedHealth } from "./dashboard/detailed-health.ts"
 import { DashboardHandlers } from "./dashboard/handlers.ts"
 import { Dashboard } from "./dashboard/service.ts"
+import { DelegationsHandlers } from "./delegations/handlers.ts"
+import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
@@ -62,6 +69,17 @@ import { SessionsHandlers } from "./sessions/handlers.ts"
 import { Sessions } from "./sessions/service.ts"
 import { TenantsHandlers } from "./tenants/handlers.ts"
 import { Tenants } from "./tenants/service.ts"
+import { AccessTokens } from "./tokens/access-tokens.ts"
+import { AgentClients } from "./tokens/clients.ts"
+import { AgentCredentials } from "./tokens/credentials.ts"
+import { Exchanges } from "./tokens/exchange.ts"
+import { AgentCredentialsHandlers, AgentTokensHandlers, TokenMetadataHandlers } from "./tokens/handlers.ts"
+import { TokenIntrospection } from "./tokens/introspection.ts"
+import { TokenMetadata } from "./tokens/metadata.ts"
+import { CredentialMint } from "./tokens/mint.ts"
+import { OAuthRequestsLayer } from "./tokens/oauth-requests.ts"
+import { AgentGrants } from "./tokens/service.ts"
+import { OAuthWireLayer } from "./tokens/wire.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
@@ -76,13 +94,20 @@ const Handlers = lean(
     RolesHandlers,
     TenantsHandlers,
     ApiKeysHandlers,
+    AgentsHandlers,
+    AgentTemplatesHandlers,
+    AgentKeysHandlers,
+    DelegationsHandlers,
+    AgentCredentialsHandlers,
+    AgentTokensHandlers,
+    TokenMetadataHandlers,
     AuditHandlers,
     AttestationHandlers,
     DashboardHandlers
   )
 )
 
-const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
+const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer, OAuthRequestsLayer)
 
 // Redis' client is loaded by those who use it only.
 const RateLimitStore = Layer.unwrap(
@@ -110,17 +135,30 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
+// Each needs those below it.
+const AgentServices = Layer.mergeAll(
+  AgentTemplates.layer,
+  AgentKeys.layer,
+  AgentGrants.layer,
+  TokenIntrospection.layer
+).pipe(
+  Layer.provideMerge(Layer.mergeAll(Exchanges.layer, AgentCredentials.layer, TokenMetadata.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccessTokens.layerAgentTokens, CredentialMint.layer, AgentClients.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccessTokens.layer, Delegations.layer)),
+  Layer.provideMerge(Agents.layer)
+)
+
 const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   Sessions.layer,
   Roles.layer,
-  Tenants.layer,
   ApiKeys.layer,
-  AgentTokens.layerRefusing,
+  AgentServices,
   SessionTokens.layerRefusing,
   ConfigurationServices
 ).pipe(
+  Layer.provideMerge(Tenants.layer),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
   Layer.provideMerge(AttestationKeys.layer),
@@ -140,6 +178,7 @@ const Routes = Layer.mergeAll(
   SwaggerLayer,
   ProblemPagesLayer,
   PrometheusLayer,
+  OAuthWireLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

@@ -37,5 +37,6 @@ export const checkProof = Effect.fnUntraced(function* (
   const nowSeconds = Math.floor((yield* DateTime.now).epochMilliseconds / 1000)
   if (claims.aud !== issuer) return yield* unproven("The proof's aud is not the issuer.")
   if (claims.sub !== agentId) return yield* unproven("The proof's sub is not the agent.")
-  if (Math.abs(nowSeconds - claims.iat) > freshSeconds) return yield* unproven("The proof's iat is not within a minute.")
+  if (Math.abs(nowSeconds - claims.iat) > freshSeconds)
+    return yield* unproven("The proof's iat is not within a minute.")
 })

@@ -41,7 +41,8 @@ export const readPublicKey = (pem: string, algorithm: KeyAlgorithm): ReadKey => 
   const der = Buffer.from(base64, "base64")
   try {
     const key = crypto.createPublicKey({ key: der, format: "der", type: "spki" })
-    if (!key.export({ format: "der", type: "spki" }).equals(der)) return refused("The key is not in its canonical form.")
+    if (!key.export({ format: "der", type: "spki" }).equals(der))
+      return refused("The key is not in its canonical form.")
     const fault = faultOfKind(key, algorithm)
     return fault === undefined
       ? { pem: key.export({ format: "pem", type: "spki" }).toString(), jwk: key.export({ format: "jwk" }) }

@@ -55,7 +55,10 @@ export class AgentKeysRepository extends Context.Service<
           Change.use(() =>
             Effect.flatMap(
               Effect.orDie(selectLocked({ agentId, id })),
-              Option.match({ onNone: () => Effect.fail(new AgentKeyNotFound({})), onSome: (key) => Effect.succeed(key) })
+              Option.match({
+                onNone: () => Effect.fail(new AgentKeyNotFound({})),
+                onSome: (key) => Effect.succeed(key)
+              })
             )
           )
         ),

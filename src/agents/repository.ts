@@ -73,7 +73,10 @@ export class AgentsRepository extends Context.Service<
           Change.use(() =>
             Effect.flatMap(
               Effect.orDie(selectLocked(id)),
-              Option.match({ onNone: () => Effect.fail(new AgentNotFound({})), onSome: (agent) => Effect.succeed(agent) })
+              Option.match({
+                onNone: () => Effect.fail(new AgentNotFound({})),
+                onSome: (agent) => Effect.succeed(agent)
+              })
             )
           )
         ),

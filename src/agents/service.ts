@@ -66,11 +66,7 @@ export class Agents extends Context.Service<
       yield* flush.pipe(Effect.repeat(Schedule.spaced("5 seconds")), Effect.forkScoped)
       yield* Effect.addFinalizer(() => flush)
 
-      const list = Effect.fn("Agents.list")(function* (
-        filter: AgentFilter,
-        after: AgentId | undefined,
-        limit: number
-      ) {
+      const list = Effect.fn("Agents.list")(function* (filter: AgentFilter, after: AgentId | undefined, limit: number) {
         const principal = yield* CurrentPrincipal
         const itself = principal.kind === "agent" ? { only: idOf(principal.name) } : {}
         const rows = yield* database.transaction(
@@ -130,7 +126,7 @@ export class Agents extends Context.Service<
       /** Stores an agent and tells every cache; its new version differs from the one that a mint has seen. */
       const store = Effect.fnUntraced(function* (before: Agent, wanted: Agent) {
         const now = yield* DateTime.now
-        const updatedAt = DateTime.max(now, DateTime.add(before.updatedAt, { millis: 1 }))
+        const updatedAt = DateTime.max(now, DateTime.add(before.updatedAt, { milliseconds: 1 }))
         const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(updatedAt) })
         yield* changes.announce
         return {

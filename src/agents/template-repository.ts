@@ -58,9 +58,7 @@ export class AgentTemplatesRepository extends Context.Service<
           ORDER BY id LIMIT ${limit}`
       })
       const nameTaken = (reason: { readonly constraint: string }) =>
-        reason.constraint === "agent_templates_name"
-          ? Effect.fail(new AgentTemplateNameTaken({}))
-          : Effect.die(reason)
+        reason.constraint === "agent_templates_name" ? Effect.fail(new AgentTemplateNameTaken({})) : Effect.die(reason)
 
       return AgentTemplatesRepository.of({
         list: Effect.fn("AgentTemplatesRepository.list")((tenantId, after, limit) =>

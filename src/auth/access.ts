@@ -117,7 +117,10 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
   if (requirement.systemOnly && principal.tenantId !== undefined) {
     return { detail: "Only system principals reach this; the caller belongs to a tenant.", missing: [] }
   }
-  return principal.capabilities.some((held) => covers(held, requirement.capability))
+  const { or } = requirement
+  return principal.capabilities.some(
+    (held) => covers(held, requirement.capability) || (or !== undefined && covers(held, or))
+  )
     ? undefined
     : { detail: `The caller lacks ${requirement.capability}.`, missing: [requirement.capability] }
 }

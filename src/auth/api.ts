@@ -6,6 +6,8 @@ import { Forbidden, RateLimited, Unauthenticated } from "./domain.ts"
 /** What an endpoint asks of its caller. An endpoint that declares nothing lets nobody in. */
 export interface Requirement {
   readonly capability: Capability
+  /** Another one that is enough. */
+  readonly or?: Capability | undefined
   /** Things of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
   readonly systemOnly: boolean
 }
@@ -15,14 +17,19 @@ export class RequiredCapability extends Context.Service<RequiredCapability, Requ
 ) {}
 
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
-export const requires = (capability: Capability, options?: { readonly systemOnly?: boolean }) => {
+export const requires = (
+  capability: Capability,
+  options?: { readonly systemOnly?: boolean; readonly or?: Capability }
+) => {
   const systemOnly = options?.systemOnly ?? false
-  return Context.make(RequiredCapability, { capability, systemOnly }).pipe(
+  const or = options?.or
+  return Context.make(RequiredCapability, { capability, or, systemOnly }).pipe(
     Context.merge(
       OpenApi.annotations({
         override: {
           security: [{ apiKey: [] }, { bearer: [] }, { session: [] }],
           "x-required-capability": capability,
+          ...(or === undefined ? {} : { "x-or-capability": or }),
           ...(systemOnly ? { "x-system-only": true } : {})
         }
       })
