@@ -18,7 +18,7 @@ export default Effect.gen(function* () {
       created_by text NOT NULL,
       updated_at timestamptz NOT NULL,
       CONSTRAINT agent_templates_name UNIQUE (tenant_id, name),
-      CHECK (default_task_type = ANY (allowed_task_types))
+      CHECK (default_task_type IS NULL OR default_task_type = ANY (allowed_task_types))
     )`
   yield* sql`
     CREATE TABLE agents (
@@ -38,7 +38,7 @@ export default Effect.gen(function* () {
       created_by text NOT NULL,
       updated_at timestamptz NOT NULL,
       last_seen_at timestamptz,
-      CHECK (default_task_type = ANY (allowed_task_types))
+      CHECK (default_task_type IS NULL OR default_task_type = ANY (allowed_task_types))
     ) WITH (fillfactor = 80)`
   yield* sql`CREATE UNIQUE INDEX agents_name ON agents (tenant_id, name) WHERE status <> 'retired'`
   yield* sql`CREATE INDEX agents_of_tenant ON agents (tenant_id, id)`

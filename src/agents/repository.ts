@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
+import { violatedConstraint } from "../kernel/constraint.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { Agent, AgentId, AgentNameTaken, AgentNotFound, AgentStatus } from "./domain.ts"
@@ -56,6 +57,8 @@ export class AgentsRepository extends Context.Service<
       })
       const nameTaken = (reason: { readonly constraint: string }) =>
         reason.constraint === "agents_name" ? Effect.fail(new AgentNameTaken({})) : Effect.die(reason)
+      const tenantGone = (reason: { readonly cause: unknown }) =>
+        violatedConstraint(reason) === "agents_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)
 
       return AgentsRepository.of({
         list: Effect.fn("AgentsRepository.list")((filter, after, limit) =>
@@ -84,7 +87,7 @@ export class AgentsRepository extends Context.Service<
           Change.use(() =>
             model.insert(agent).pipe(
               Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
-              Effect.catchReason("SqlError", "ConstraintError", () => Effect.fail(new TenantNotFound({}))),
+              Effect.catchReason("SqlError", "ConstraintError", tenantGone),
               Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
             )
           ),

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
+import { violatedConstraint } from "../kernel/constraint.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
@@ -59,6 +60,8 @@ export class AgentTemplatesRepository extends Context.Service<
       })
       const nameTaken = (reason: { readonly constraint: string }) =>
         reason.constraint === "agent_templates_name" ? Effect.fail(new AgentTemplateNameTaken({})) : Effect.die(reason)
+      const tenantGone = (reason: { readonly cause: unknown }) =>
+        violatedConstraint(reason) === "agent_templates_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)
 
       return AgentTemplatesRepository.of({
         list: Effect.fn("AgentTemplatesRepository.list")((tenantId, after, limit) =>
@@ -87,7 +90,7 @@ export class AgentTemplatesRepository extends Context.Service<
           Change.use(() =>
             model.insert(template).pipe(
               Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
-              Effect.catchReason("SqlError", "ConstraintError", () => Effect.fail(new TenantNotFound({}))),
+              Effect.catchReason("SqlError", "ConstraintError", tenantGone),
               Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
             )
           ),
