@@ -26,6 +26,7 @@ import { AuditRetention } from "./audit/retention.ts"
 import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
+import { Admissions } from "./auth/admissions.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
@@ -149,6 +150,7 @@ const AgentServices = Layer.mergeAll(
 )
 
 const Services = Layer.mergeAll(
+  Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,
   Sessions.layer,

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
+import { underFreeSlug } from "../kernel/slug.ts"
 import {
   Application,
   ApplicationId,
@@ -101,13 +102,11 @@ export class ApplicationsRepository extends Context.Service<
         slugs: ReadonlyArray<string>
       ) {
         yield* Change
-        for (let attempt = 0; attempt < slugs.length; attempt++) {
-          const free = yield* Effect.orDie(selectFree(slugs))
-          if (Option.isNone(free)) break
-          const inserted = yield* Effect.orDie(insertUnlessTaken({ ...application, slug: free.value.slug }))
-          if (Option.isSome(inserted)) return inserted.value
-        }
-        return yield* new ApplicationSlugTaken({})
+        const inserted = yield* underFreeSlug(slugs, {
+          free: (wanted) => Effect.orDie(selectFree(wanted)),
+          insert: (slug) => Effect.orDie(insertUnlessTaken({ ...application, slug }))
+        })
+        return Option.isSome(inserted) ? inserted.value : yield* new ApplicationSlugTaken({})
       })
 
       return ApplicationsRepository.of({

@@ -5,7 +5,7 @@ import { asSystem, Audit } from "../audit/service.ts"
 import { ConfigurationTrash } from "../configuration/trash.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { given } from "../kernel/server-set.ts"
-import { slugFrom } from "../kernel/text.ts"
+import { numbered, slugFrom } from "../kernel/slug.ts"
 import {
   Application,
   applicationActions,
@@ -150,7 +150,3 @@ const createdEntry = (application: Application) => ({
   applicationId: application.id,
   after: snapshot(application)
 })
-
-/** The slugs that stand for a made one, in the order of preference: itself, then with `-2` to `-100`. */
-const numbered = (slug: string): ReadonlyArray<string> =>
-  Array.makeBy(100, (index) => (index === 0 ? slug : `${slug.slice(0, 59)}-${index + 1}`))

@@ -65,7 +65,18 @@ export const AuditActionView = Schema.Struct({
   entityType: Schema.String.annotate({ examples: ["TrialUser"] })
 }).annotate({ identifier: "AuditAction" })
 
-/** What the service that made a change says of it; the rest of the entry is known from the request. */
+/** Who made a change, when and from where, as the row of its entry says it. */
+export interface AuditOrigin {
+  readonly occurred_at: string
+  readonly user_id: string
+  readonly actor_type: string
+  readonly tenant_id: string | null
+  readonly ip_address: string | null
+  readonly user_agent: string | null
+  readonly trace_id: string | null
+}
+
+/** What the service that made a change says of it; the rest of the entry is known from the request, or is its `origin`. */
 export interface AuditDraft {
   readonly action: AuditAction
   readonly entityId: string | number
@@ -73,6 +84,8 @@ export interface AuditDraft {
   readonly applicationId?: number | null | undefined
   readonly before?: object | undefined
   readonly after?: object | undefined
+  /** Whose change it is, where one transaction makes the changes of many requests. */
+  readonly origin?: AuditOrigin | undefined
 }
 
 /** A finished change: its answer, and the entries that record it (none when nothing changed). */

@@ -1,8 +1,9 @@
 import { Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { Admissions } from "../auth/admissions.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { Database } from "../platform/database.ts"
 import { eventStream, type ServerSentEvent } from "../platform/event-stream.ts"
-import { Shutdown } from "../platform/shutdown.ts"
 import { AuditEntry, type AuditFilter } from "./domain.ts"
 import { FeedRepository } from "./feed-repository.ts"
 import { scopeOf } from "./service.ts"
@@ -73,10 +74,16 @@ const eventOf = (entry: AuditEntry): ServerSentEvent => ({
   data: encode(entry)
 })
 
-/** Answers a client that follows the log, until the process ends. */
+/** Answers a client that follows the log, until its leave or the process ends. */
 export const entryStream = Effect.gen(function* () {
-  const shutdown = yield* Shutdown
+  const admissions = yield* Admissions
   const feed = yield* AuditFeed
-  return (filter: AuditFilter, after: number | undefined) =>
-    Effect.map(feed.follow(filter, after), (events) => eventStream(events, shutdown.begun))
+  return Effect.fnUntraced(function* (
+    request: HttpServerRequest.HttpServerRequest,
+    filter: AuditFilter,
+    after: number | undefined
+  ) {
+    const lapsed = yield* admissions.lapse(request)
+    return eventStream(yield* feed.follow(filter, after), lapsed)
+  })
 })

@@ -23,7 +23,7 @@ export const AuditHandlers = HttpApiBuilder.group(
       checkpoints: ({ query: { cursor, limit } }) => verification.checkpoints(cursor, limit ?? pageLimitDefault),
       verify: ({ query }) => verification.verify(query),
       export: ({ query: { format, ...filter } }) => Effect.map(exports.run(filter, format ?? "jsonl"), download),
-      stream: ({ headers, query }) => follow(query, headers["last-event-id"]),
+      stream: ({ headers, query, request }) => follow(request, query, headers["last-event-id"]),
       get: ({ params }) => audit.get(params.id)
     })
   })

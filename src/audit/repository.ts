@@ -1,23 +1,16 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import { type AuditCursor, AuditEntry, AuditEntryId, type AuditFilter } from "./domain.ts"
+import { type AuditCursor, AuditEntry, AuditEntryId, type AuditFilter, type AuditOrigin } from "./domain.ts"
 
 /** A row as it is written: the draft with everything that the request and the principal add to it. */
-export interface AuditRow {
-  readonly occurred_at: string
+export interface AuditRow extends AuditOrigin {
   readonly action_type: string
   readonly entity_type: string
   readonly entity_id: string | null
-  readonly user_id: string
-  readonly actor_type: string
-  readonly tenant_id: string | null
   readonly application_id: number | null
   readonly outcome: "success" | "denied" | "failed"
   readonly reason: string | null
   readonly count: number
-  readonly ip_address: string | null
-  readonly user_agent: string | null
-  readonly trace_id: string | null
   readonly changes: { readonly before: object | null; readonly after: object | null } | null
 }
 

@@ -13,6 +13,7 @@ import {
   type AuditEntry,
   type AuditEntryId,
   type AuditFilter,
+  type AuditOrigin,
   type Changed
 } from "./domain.ts"
 import { AuditRepository, type AuditRow } from "./repository.ts"
@@ -66,9 +67,9 @@ export class Audit extends Context.Service<
         })
 
       const refused = Effect.fn("Audit.refused")(function* (refusal: Refusal) {
-        const context = yield* rowContext
+        const origin = yield* auditOrigin
         yield* refusals.add({
-          ...context,
+          ...origin,
           action_type: refusal.action.actionType,
           entity_type: refusal.action.entityType,
           entity_id: refusal.target,
@@ -111,7 +112,8 @@ export const scopeOf = (principal: Principal): TenantScope =>
   principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
 const nobody = "none" as TenantScope
 
-const rowContext = Effect.gen(function* () {
+/** Who makes the change in hand, and from where: for entries that are written with those of other requests. */
+export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.gen(function* () {
   const principal = yield* CurrentPrincipal
   const request = yield* CurrentRequest
   const now = yield* DateTime.now
@@ -128,14 +130,14 @@ const rowContext = Effect.gen(function* () {
 
 /** The rows of entries, with what is known of the principal and the request at work. */
 export const rowsOf = (drafts: ReadonlyArray<AuditDraft>): Effect.Effect<ReadonlyArray<AuditRow>> =>
-  Effect.map(rowContext, (context) => drafts.map((draft) => rowOf(draft, context)))
+  Effect.map(auditOrigin, (origin) => drafts.map((draft) => rowOf(draft, draft.origin ?? origin)))
 
-const rowOf = (draft: AuditDraft, context: Effect.Success<typeof rowContext>): AuditRow => ({
-  ...context,
+const rowOf = (draft: AuditDraft, origin: AuditOrigin): AuditRow => ({
+  ...origin,
   action_type: draft.action.actionType,
   entity_type: draft.action.entityType,
   entity_id: String(draft.entityId),
-  tenant_id: draft.tenantId === undefined ? context.tenant_id : draft.tenantId,
+  tenant_id: draft.tenantId === undefined ? origin.tenant_id : draft.tenantId,
   application_id: draft.applicationId ?? null,
   outcome: "success",
   reason: null,

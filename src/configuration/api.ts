@@ -277,7 +277,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         OpenApi.annotations({
           summary: "Watch a file",
           description:
-            "Server-Sent Events: `version` with the current version at once and with every newer one, whichever replica made it. A slow client is told of the newest. The stream ends when the file is deleted or the process ends; then connect again."
+            "Server-Sent Events: `version` with the current version at once and with every newer one, whichever replica made it. A slow client is told of the newest. The stream ends when the file is deleted, the key loses its rights or the process ends; then connect again."
         })
       )
   )

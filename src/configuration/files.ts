@@ -1,5 +1,6 @@
-import { Context, Effect, Layer, Option, TextDiff } from "effect"
-import { Audit } from "../audit/service.ts"
+import { Context, Effect, Layer, TextDiff } from "effect"
+import { asSystem, Audit, auditOrigin } from "../audit/service.ts"
+import { makeGathering } from "../kernel/gathering.ts"
 import { type Slice } from "../kernel/page.ts"
 import { type IfMatch, type VersionMismatch, versionsIn } from "../kernel/precondition.ts"
 import { type PayloadTooLarge, type ValidationFailed } from "../kernel/problems.ts"
@@ -22,7 +23,7 @@ import {
 import { entryOf, shown, shownVersion } from "./records.ts"
 import { ConfigurationRepository } from "./repository.ts"
 import { type StoredContent } from "./row-domain.ts"
-import { VersionRepository } from "./version-repository.ts"
+import { type Save, VersionRepository } from "./version-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
 /** What may keep a file from getting a new version. */
@@ -75,8 +76,30 @@ export class ConfigurationFiles extends Context.Service<
       const versions = yield* VersionRepository
       const watch = yield* ConfigurationWatch
 
-      /** The long way, for a file that must be looked at first, or that may not be written. */
-      const writeChecked = Effect.fnUntraced(function* (
+      /** Saves of many requests in one transaction; answers none for those that must go the long way. */
+      const saveTogether = Effect.fnUntraced(
+        function* (saves: ReadonlyArray<Save>) {
+          const firsts = new Map(saves.toReversed().map((save) => [save.id, save]))
+          const written = yield* versions.addTogether([...firsts.values()], holds.managed)
+          yield* watch.announce(written.map(({ after }) => after))
+          const byId = new Map(written.map((one) => [one.after.id, one.after]))
+          return {
+            value: saves.map((save) => (firsts.get(save.id) === save ? byId.get(save.id) : undefined)),
+            entries: written.map(({ after, before }) =>
+              entryOf(configurationActions.ConfigurationUpdated, {
+                before,
+                after,
+                origin: firsts.get(after.id)?.origin
+              })
+            )
+          }
+        },
+        audit.change,
+        asSystem
+      )
+      const quickly = yield* makeGathering({ maximum: mostTogether, run: saveTogether })
+
+      const write = Effect.fnUntraced(function* (
         id: ConfigurationId,
         content: StoredContent,
         restoredFrom: number | null,
@@ -86,21 +109,7 @@ export class ConfigurationFiles extends Context.Service<
         const before = yield* holds.node(id, ifMatch)
         if (before.type === "folder") return yield* new ConfigurationNoFile({})
         yield* requireChecked({ name: before.name, content: content.content }, before, passed)
-        return { before, after: yield* versions.add(id, content, restoredFrom, yield* stamp) }
-      })
-
-      const write = Effect.fnUntraced(function* (
-        id: ConfigurationId,
-        content: StoredContent,
-        restoredFrom: number | null,
-        ifMatch: IfMatch | undefined,
-        passed: Passed
-      ) {
-        const unless = { versions: versionsIn(ifMatch), managed: holds.managed }
-        const written = yield* versions.addUnless(id, content, restoredFrom, unless, yield* stamp)
-        const { after, before } = Option.isSome(written)
-          ? written.value
-          : yield* writeChecked(id, content, restoredFrom, ifMatch, passed)
+        const after = yield* versions.add(id, content, restoredFrom, yield* stamp)
         yield* watch.announce([after])
         const entry =
           restoredFrom === null
@@ -115,6 +124,10 @@ export class ConfigurationFiles extends Context.Service<
         ifMatch: IfMatch | undefined
       ) {
         const stored = yield* contents.measured(content)
+        if (stored.size <= mostBytesTogether) {
+          const saved = yield* quickly({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
+          if (saved !== undefined) return { ...shown(saved), content }
+        }
         return yield* contents.whenChecked((passed) => write(id, stored, null, ifMatch, passed))
       })
 
@@ -177,6 +190,10 @@ export class ConfigurationFiles extends Context.Service<
     )
   )
 }
+
+/** Contents of up to 64 KiB are saved many at a time: larger ones would make each other wait. */
+const mostTogether = 64
+const mostBytesTogether = 65_536
 
 /** What the search for a small diff may cost, in compared lines; past it a region is shown as removed and added. */
 const mostComparisons = 20_000_000

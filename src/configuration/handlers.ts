@@ -33,7 +33,7 @@ export const ConfigurationHandlers = HttpApiBuilder.group(
       diff: ({ params, query, request }) => Effect.map(files.diff(params.id, query.from, query.to), diffFor(request)),
       rollback: ({ headers, params, payload }) =>
         Effect.map(files.rollback(params.id, payload.version, headers["if-match"]), tagged),
-      watch: ({ params }) => watch(params.id)
+      watch: ({ params, request }) => watch(request, params.id)
     })
   })
 )

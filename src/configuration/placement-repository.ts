@@ -85,7 +85,8 @@ export class PlacementRepository extends Context.Service<
         execute: ({ at, by, id }) => sql`
           UPDATE configuration_nodes n SET deleted_at = NULL, deleted_by = NULL, deleted_with = NULL,
             updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
-          WHERE n.deleted_with = ${id} RETURNING ${written}`
+          WHERE n.deleted_at = (SELECT deleted_at FROM configuration_nodes WHERE id = ${id}) AND n.deleted_with = ${id}
+          RETURNING ${written}`
       })
 
       const nameTaken = <A, R>(effect: Effect.Effect<A, Effect.Error<ReturnType<typeof insertNode>>, R>) =>

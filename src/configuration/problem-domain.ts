@@ -26,7 +26,7 @@ export class ConfigurationNameTaken extends Problem<ConfigurationNameTaken>()("C
 
 export class ConfigurationNoFile extends Problem<ConfigurationNoFile>()("ConfigurationNoFile", {
   slug: "configuration-no-file",
-  status: 409,
+  status: 400,
   meaning: "This is a folder, which has no content and no versions."
 }) {}
 

@@ -1,6 +1,6 @@
 import { DateTime } from "effect"
 import { type ApplicationId } from "../applications/domain.ts"
-import { type AuditDraft } from "../audit/domain.ts"
+import { type AuditDraft, type AuditOrigin } from "../audit/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import {
   configurationActions,
@@ -33,14 +33,20 @@ export const recordOf = ({ name, parentId, path, schemaId, sha256, size, type, u
   updatedAt: DateTime.formatIso(updatedAt)
 })
 
-/** The entry of a change that left a node; `more` joins what is kept of it afterwards. */
-export const entryOf = (
-  action: AuditAction,
-  { after, before, more }: { readonly before?: HeldNode; readonly after: HeldNode; readonly more?: object }
-): AuditDraft => ({
+/** A change that left a node: how it was, how it is, what else is kept of that, and whose change it is if not the caller's. */
+interface NodeChange {
+  readonly before?: HeldNode
+  readonly after: HeldNode
+  readonly more?: object
+  readonly origin?: AuditOrigin | undefined
+}
+
+/** The entry of a change that left a node. */
+export const entryOf = (action: AuditAction, { after, before, more, origin }: NodeChange): AuditDraft => ({
   action,
   entityId: after.id,
   applicationId: after.applicationId,
+  origin,
   ...(before === undefined ? {} : { before: recordOf(before) }),
   after: { ...recordOf(after), ...more }
 })

@@ -33,19 +33,18 @@ export type WrittenNode = typeof WrittenNode.Type
 export const NodeWithContent = Schema.Struct({ ...ConfigurationNode.fields, content: Schema.NullOr(Schema.String) })
 export type NodeWithContent = typeof NodeWithContent.Type
 
-/** A node in the form of the tree's answer, but for what the tree itself tells. */
+/** A live node as the tree's answer is made of it. */
 export const TreeRow = Schema.Struct({
   id: Schema.Int,
-  applicationId: Schema.Int,
   parentId: Schema.NullOr(Schema.Int),
   name: Schema.String,
   type: NodeType,
   version: Schema.NullOr(Schema.Int),
   size: Schema.NullOr(Schema.Int),
   schemaId: Schema.NullOr(Schema.Int),
-  createdAt: Schema.String,
+  createdAt: Schema.Date,
   createdBy: Schema.String,
-  updatedAt: Schema.String,
+  updatedAt: Schema.Date,
   updatedBy: Schema.String
 })
 export type TreeRow = typeof TreeRow.Type

@@ -87,7 +87,7 @@ export class Configuration extends Context.Service<
       const tree = Effect.fn("Configuration.tree")(function* (applicationId: ApplicationId) {
         const nodes = yield* repository.listAll(applicationId)
         if (nodes.length === 0) yield* applications.get(applicationId)
-        return treeOf(nodes)
+        return treeOf(applicationId, nodes)
       })
 
       const get = Effect.fn("Configuration.get")((id: ConfigurationId) =>

@@ -21,8 +21,8 @@ export class ConfigurationTrashRepository extends Context.Service<
   ConfigurationTrashRepository,
   {
     /**
-     * Removes up to `groups` nodes that were deleted before a moment, each with what was deleted with it; what another
-     * replica holds is left to it. Where the nodes stood stays known.
+     * Removes up to `groups` nodes that were deleted before a moment, each with what was deleted with it, and after what
+     * stood in them but was deleted alone. Where the nodes stood stays known.
      */
     purge(before: Date, groups: number): Effect.Effect<ReadonlyArray<PurgedNode>, never, Change>
     /** Removes every deleted node of an application, and the memory of where its nodes stood. */
@@ -37,10 +37,14 @@ export class ConfigurationTrashRepository extends Context.Service<
       const deleteOld = SqlSchema.findAll({
         Request: Schema.Struct({ before: Schema.Date, groups: Schema.Int }),
         Result: PurgedNode,
+        // Holding the tree, so that no restore and no rollback finds half of it; what others hold is left to the next run.
         execute: ({ before, groups }) => sql`
-          DELETE FROM configuration_nodes WHERE deleted_with IN (
-            SELECT id FROM configuration_nodes WHERE deleted_at < ${before} AND deleted_with = id
-            ORDER BY deleted_at LIMIT ${groups} FOR UPDATE SKIP LOCKED)
+          DELETE FROM configuration_nodes WHERE deleted_at < ${before} AND deleted_with IN (
+            SELECT n.id FROM configuration_nodes n JOIN configuration_trees t ON t.application_id = n.application_id
+            WHERE n.deleted_at < ${before} AND n.deleted_with = n.id AND NOT EXISTS (
+              SELECT FROM configuration_nodes g JOIN configuration_nodes c ON c.parent_id = g.id
+              WHERE g.deleted_at = n.deleted_at AND g.deleted_with = n.id AND c.deleted_with <> n.id)
+            ORDER BY n.deleted_at LIMIT ${groups} FOR UPDATE SKIP LOCKED)
           RETURNING ${columns}`
       })
       const deleteOf = SqlSchema.findAll({

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type ApplicationId } from "../applications/domain.ts"
-import { Change } from "../audit/domain.ts"
+import { type AuditOrigin, Change } from "../audit/domain.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
 import { ConfigurationId, ConfigurationVersion } from "./domain.ts"
 import { ConfigurationVersionNotFound } from "./problem-domain.ts"
@@ -18,6 +18,23 @@ import {
 /** A page of versions may hold no more than this, in bytes, beside its first. */
 const pageBytes = 8_388_608
 
+/** A content that somebody saves to a file in one of `versions` (null: any). */
+export interface Save {
+  readonly id: ConfigurationId
+  readonly stored: StoredContent
+  readonly versions: ReadonlyArray<number> | null
+  readonly origin: AuditOrigin
+}
+
+const plainSave = ({ id, origin, stored, versions }: Save) => ({
+  id,
+  versions,
+  ...stored,
+  sha256: Buffer.from(stored.sha256).toString("hex"),
+  at: origin.occurred_at,
+  by: origin.user_id
+})
+
 /** The contents of files, each of their versions. */
 export class VersionRepository extends Context.Service<
   VersionRepository,
@@ -28,16 +45,14 @@ export class VersionRepository extends Context.Service<
     /** The current versions of those nodes that are files and not deleted. */
     current(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<ReadonlyArray<VersionOf>>
     /**
-     * Locks a file and gives it its next version in one statement, where nothing is to be looked at first: it is there,
-     * in one of `versions` (null: any), of no application of `managed`, and neither has a schema nor is one.
+     * Gives files their next versions in one statement, waiting for nobody. It leaves out a file that somebody holds, or
+     * that must be looked at first: it is not there, not in one of `versions` (null: any), of an application of `managed`,
+     * has a schema or is one.
      */
-    addUnless(
-      id: ConfigurationId,
-      content: StoredContent,
-      restoredFrom: number | null,
-      unless: { readonly versions: ReadonlyArray<number> | null; readonly managed: ReadonlyArray<ApplicationId> },
-      stamp: Stamp
-    ): Effect.Effect<Option.Option<{ readonly before: HeldNode; readonly after: HeldNode }>, never, Change>
+    addTogether(
+      saves: ReadonlyArray<Save>,
+      managed: ReadonlyArray<ApplicationId>
+    ): Effect.Effect<ReadonlyArray<{ readonly before: HeldNode; readonly after: HeldNode }>, never, Change>
     /** Gives a locked file its next version. */
     add(
       id: ConfigurationId,
@@ -79,17 +94,11 @@ export class VersionRepository extends Context.Service<
           SELECT id, version FROM configuration_nodes
           WHERE id = ANY(${ids}::integer[]) AND deleted_at IS NULL AND version IS NOT NULL`
       })
-      const insertVersionUnless = SqlSchema.findOneOption({
+      const insertTogether = SqlSchema.findAll({
         Request: Schema.Struct({
-          id: ConfigurationId,
-          content: Schema.String,
-          size: Schema.Int,
-          sha256: Schema.Uint8Array,
-          restoredFrom: Schema.NullOr(Schema.Int),
-          versions: Schema.NullOr(Schema.Array(Schema.Int)),
-          managed: Schema.Array(Schema.Int),
-          at: Schema.Date,
-          by: Schema.String
+          ids: Schema.Array(ConfigurationId),
+          saves: Schema.fromJsonString(Schema.Unknown),
+          managed: Schema.Array(Schema.Int)
         }),
         Result: Schema.Struct({
           ...HeldNode.fields,
@@ -99,23 +108,31 @@ export class VersionRepository extends Context.Service<
           updatedAtBefore: InstantFromDate,
           updatedByBefore: Schema.String
         }),
-        execute: ({ at, by, content, id, managed, restoredFrom, sha256, size, versions }) => sql`
-          WITH before AS MATERIALIZED (
-            SELECT * FROM configuration_nodes WHERE id = ${id} FOR NO KEY UPDATE
+        // The ids are named at each table, so that no plan, of whatever age, joins all nodes with all saves.
+        execute: ({ ids, managed, saves }) => sql`
+          WITH r AS MATERIALIZED (
+            SELECT id, versions, content, size, decode(sha256, 'hex') AS sha256, at, by
+            FROM json_to_recordset(${saves}::json) AS r(
+              id integer, versions integer[], content text, size integer, sha256 text, at timestamptz, by text)
+          ), before AS MATERIALIZED (
+            SELECT * FROM configuration_nodes WHERE id = ANY(${ids}::integer[]) FOR NO KEY UPDATE SKIP LOCKED
           ), n AS (
-            UPDATE configuration_nodes n SET version = n.version + 1, size = ${size}, sha256 = ${sha256},
-              updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}
-            FROM before WHERE n.id = before.id AND n.deleted_at IS NULL AND n.type = 'file' AND n.schema_id IS NULL
+            UPDATE configuration_nodes n SET version = n.version + 1, size = r.size, sha256 = r.sha256,
+              updated_at = greatest(n.updated_at, r.at), updated_by = r.by
+            FROM before JOIN r ON r.id = before.id
+            WHERE n.id = ANY(${ids}::integer[]) AND n.id = before.id
+              AND n.deleted_at IS NULL AND n.type = 'file' AND n.schema_id IS NULL
               AND NOT n.application_id = ANY(${managed}::integer[])
-              AND (${versions}::integer[] IS NULL OR n.version = ANY(${versions}::integer[]))
-              AND NOT EXISTS (SELECT FROM configuration_nodes f WHERE f.schema_id = ${id} AND f.deleted_at IS NULL)
+              AND (r.versions IS NULL OR n.version = ANY(r.versions))
+              AND n.id NOT IN (
+                SELECT schema_id FROM configuration_nodes
+                WHERE schema_id = ANY(${ids}::integer[]) AND deleted_at IS NULL)
             RETURNING n.*, before.version AS version_before, before.size AS size_before,
               encode(before.sha256, 'hex') AS sha256_before, before.updated_at AS updated_at_before,
               before.updated_by AS updated_by_before
           ), kept AS (
-            INSERT INTO configuration_versions
-              (node_id, version, content, size, sha256, restored_from, created_at, created_by)
-            SELECT id, version, ${content}, size, sha256, ${restoredFrom}::integer, updated_at, updated_by FROM n
+            INSERT INTO configuration_versions (node_id, version, content, size, sha256, created_at, created_by)
+            SELECT n.id, n.version, r.content, n.size, n.sha256, n.updated_at, n.updated_by FROM n JOIN r ON r.id = n.id
           )
           SELECT ${columns}, ${path}, encode(n.sha256, 'hex') AS sha256, n.deleted_at, n.deleted_by, n.deleted_with,
             false AS is_schema, NULL::integer AS schema_version, n.version_before, n.size_before, n.sha256_before,
@@ -161,24 +178,25 @@ export class VersionRepository extends Context.Service<
           )
         ),
         current: Effect.fn("VersionRepository.current")((ids) => Effect.orDie(selectCurrent(ids))),
-        addUnless: Effect.fn("VersionRepository.addUnless")((id, content, restoredFrom, unless, stamp) =>
+        addTogether: Effect.fn("VersionRepository.addTogether")((saves, managed) =>
           Change.use(() =>
             Effect.orDie(
               Effect.map(
-                insertVersionUnless({ id, ...content, restoredFrom, ...unless, ...stamp }),
-                Option.map(
-                  ({ sha256Before, sizeBefore, updatedAtBefore, updatedByBefore, versionBefore, ...after }) => ({
-                    before: {
-                      ...after,
-                      version: versionBefore,
-                      size: sizeBefore,
-                      sha256: sha256Before,
-                      updatedAt: updatedAtBefore,
-                      updatedBy: updatedByBefore
-                    },
-                    after
-                  })
-                )
+                insertTogether({ ids: saves.map(({ id }) => id), saves: saves.map(plainSave), managed }),
+                (rows) =>
+                  rows.map(
+                    ({ sha256Before, sizeBefore, updatedAtBefore, updatedByBefore, versionBefore, ...after }) => ({
+                      before: {
+                        ...after,
+                        version: versionBefore,
+                        size: sizeBefore,
+                        sha256: sha256Before,
+                        updatedAt: updatedAtBefore,
+                        updatedBy: updatedByBefore
+                      },
+                      after
+                    })
+                  )
               )
             )
           )

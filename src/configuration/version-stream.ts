@@ -1,22 +1,21 @@
 import { Effect, Stream } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { Admissions } from "../auth/admissions.ts"
 import { eventStream } from "../platform/event-stream.ts"
-import { Shutdown } from "../platform/shutdown.ts"
 import { type ConfigurationId } from "./domain.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
-/** Answers a watching client with Server-Sent Events, until the file or the process ends. */
+/** Answers a watching client with Server-Sent Events, until the file, the client's leave or the process ends. */
 export const versionStream = Effect.gen(function* () {
-  const shutdown = yield* Shutdown
+  const admissions = yield* Admissions
   const watch = yield* ConfigurationWatch
-  return (id: ConfigurationId) =>
-    Effect.map(watch.open(id), (events) =>
-      eventStream(
-        Stream.map(events, (event) => ({
-          id: String(event.version),
-          event: "version",
-          data: JSON.stringify(event)
-        })),
-        shutdown.begun
-      )
-    )
+  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, id: ConfigurationId) {
+    const lapsed = yield* admissions.lapse(request)
+    const events = Stream.map(yield* watch.open(id), (event) => ({
+      id: String(event.version),
+      event: "version",
+      data: JSON.stringify(event)
+    }))
+    return eventStream(events, lapsed)
+  })
 })

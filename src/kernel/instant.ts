@@ -3,7 +3,10 @@ import { Model } from "effect/schema"
 
 const minimum = DateTime.makeUnsafe("1970-01-01T00:00:00Z")
 const maximum = DateTime.makeUnsafe("9999-12-31T23:59:59.999Z")
-const between = Schema.makeIsBetween({ order: DateTime.Order })({ minimum, maximum })
+const between = Schema.makeIsBetween({ order: DateTime.Order })(
+  { minimum, maximum },
+  { expected: "a moment from 1970 to 9999" }
+)
 
 const rfc3339 =
   /^(\d{4}-\d{2}-\d{2})[Tt](?:[01]\d|2[0-3])(?::[0-5]\d){2}(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/

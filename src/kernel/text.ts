@@ -20,14 +20,3 @@ export const name = (maximum: number) =>
 export const Slug = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])$/u, { expected: "2 to 63 of a-z, 0-9 and -" }))
 ).annotate({ examples: ["billing-portal"] })
-
-/** Makes a slug from a free name: what is no letter or digit becomes a hyphen; `fallback` when nothing is left. */
-export const slugFrom = (name: string, fallback: string): string => {
-  const slug = name
-    .normalize("NFKD")
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .slice(0, 63)
-    .replace(/^-+|-+$/g, "")
-  return slug.length < 2 ? fallback : slug
-}

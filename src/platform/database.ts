@@ -1,5 +1,5 @@
 import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer, String as Text } from "effect"
+import { Context, Effect, Fiber, Layer, String as Text } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type TenantId } from "../kernel/identifier.ts"
 import { applicationRole } from "./migrations.ts"
@@ -47,12 +47,25 @@ export class Database extends Context.Service<
             // What runs after a commit keeps the scope it was registered in, but no transaction.
             const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
             const outer = isInner ? Context.get(context, CurrentScope) : undefined
-            return Effect.catchIf(sql.withTransaction(within(outer, scope, effect)), isSqlError, Effect.die)
+            const transaction = Effect.catchIf(
+              sql.withTransaction(within(outer, scope, effect)),
+              isSqlError,
+              Effect.die
+            )
+            return isInner ? transaction : unattended(transaction)
           })
       })
     })
   )
 }
+
+/** An interruption is handed on and not waited for: a database that says nothing would not answer the rollback either. */
+const unattended = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(restore(transaction), { startImmediately: true }), (fiber) =>
+      Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
+    )
+  )
 
 const isSqlError = (error: unknown): error is SqlError.SqlError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"

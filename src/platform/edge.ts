@@ -1,17 +1,9 @@
 import { type Cause, Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { HttpMethod, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { SqlError } from "effect/sql"
+import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { problemType, statusPhrase } from "../kernel/problem.ts"
-import {
-  BadRequest,
-  InternalError,
-  MethodNotImplemented,
-  Overloaded,
-  PayloadTooLarge,
-  RouteNotFound,
-  UnsupportedMediaType
-} from "../kernel/problems.ts"
+import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../kernel/problems.ts"
+import { type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
 import * as Metrics from "./metrics.ts"
 import { CurrentRequest, RequestInfo } from "./request.ts"
@@ -23,15 +15,6 @@ const nanosPerSecond = 1e9
 
 /** What lets callers in (RFC 9110 §11.6.1); a browser asks nobody for either. */
 const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager"`
-
-/** A problem as any layer may answer it; the edge adds `traceId` and the headers that go with the status. */
-interface ProblemBody {
-  readonly type: string
-  readonly title: string
-  readonly status: number
-  readonly detail?: string | undefined
-  readonly retryAfterSeconds?: number
-}
 
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
   const { detail, status, title, type, ...extensions } = problem
@@ -65,35 +48,6 @@ const toProblem = (response: Response, info: RequestInfo): Response => {
   }
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
   return rendered(JSON.parse(body.text) as ProblemBody, info, { ...response.headers })
-}
-
-// PostgreSQL says so while it starts, recovers or stops, under codes that the driver keeps as unknown.
-const comingOrGoing =
-  /the database system is (?:starting up|shutting down|in recovery mode|not yet accepting connections)/
-
-const isAway = (error: SqlError.SqlError): boolean =>
-  error.reason._tag === "ConnectionError" || comingOrGoing.test(`${error.message} ${String(error.reason.cause)}`)
-
-/** What a failure that no handler declared means to the caller; undefined when it is a fault of the service. */
-const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
-  for (const reason of cause.reasons) {
-    if (reason._tag === "Interrupt") {
-      return { ...new Overloaded({ detail: "The request took too long and was stopped." }) }
-    }
-    const error = reason._tag === "Fail" ? reason.error : reason.defect
-    if (SqlError.isSqlError(error) && (error.isRetryable || isAway(error))) {
-      return { ...new Overloaded({ detail: "The database cannot be reached now, or is busy; nothing was changed." }) }
-    }
-    if (!HttpServerError.isHttpServerError(error)) continue
-    if (error.reason._tag === "RouteNotFound") {
-      const known = HttpMethod.isHttpMethod(error.reason.request.method)
-      return { ...(known ? new RouteNotFound({}) : new MethodNotImplemented({})) }
-    }
-    if (error.reason._tag === "RequestParseError") {
-      return { ...(error.reason.reason === "BodyTooLarge" ? new PayloadTooLarge({}) : new BadRequest({})) }
-    }
-  }
-  return undefined
 }
 
 const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>

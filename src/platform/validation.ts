@@ -28,7 +28,8 @@ const segment = (part: PropertyKey | { readonly key: PropertyKey }): string | nu
 const faultsOf = (slot: string, error: Schema.SchemaError): ReadonlyArray<Fault> =>
   format(error.issue).issues.map((issue) => ({
     path: [slot, ...(issue.path ?? []).map(segment)],
-    message: issue.message
+    // A query parameter is text, unless it stands there twice.
+    message: slot === "query" && issue.message === "Expected string" ? "Expected one value, not several" : issue.message
   }))
 
 const strict = { errors: "all", onExcessProperty: "error" } as const

@@ -1,11 +1,11 @@
-import { Array, Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../audit/service.ts"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { given } from "../kernel/server-set.ts"
-import { slugFrom } from "../kernel/text.ts"
+import { numbered, slugFrom } from "../kernel/slug.ts"
 import {
   Tenant,
   tenantActions,
@@ -96,7 +96,3 @@ export class Tenants extends Context.Service<
 const changeable = ["name", "slug", "status", "settings"] as const
 
 const snapshot = Schema.encodeSync(Tenant.json)
-
-/** The slugs that stand for a made one, in the order of preference: itself, then with `-2` to `-100`. */
-const numbered = (slug: string): ReadonlyArray<string> =>
-  Array.makeBy(100, (index) => (index === 0 ? slug : `${slug.slice(0, 59)}-${index + 1}`))

@@ -117,6 +117,18 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     })
   )
 
+  it.effect("ends cleanly when the key is revoked", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { id, key } = yield* makeKey(service, ["audit-logs:read"])
+      const revoked = yield* follow(service, { key })
+      const kept = yield* follow(service)
+      assert.strictEqual((yield* service.call("DELETE", `/api/api-keys/${id}`)).status, 204)
+      yield* until(revoked.ended, (end) => end === "cleanly")
+      assert.isUndefined(kept.ended())
+    })
+  )
+
   it.effect("400: an id that is none", () =>
     Effect.gen(function* () {
       const service = yield* TestService

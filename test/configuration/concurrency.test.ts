@@ -1,7 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Array, Effect } from "effect"
+import { Array, Effect, Fiber } from "effect"
+import { makeKey } from "../support/authority.ts"
 import { makeApplication, makeFile, makeFolder, save, treePaths } from "../support/configuration.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { untilBlocked } from "../support/waiting.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
   it.effect("a hundred saves of one file, over two replicas, are versions without a hole", () =>
@@ -51,6 +54,54 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
         answers.filter(({ status }) => status === 412),
         19
       )
+    })
+  )
+
+  it.effect("saves that go together are each their own: whose they are, and who waits for whom", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const applicationId = yield* makeApplication(service)
+      const keys = yield* Effect.forEach(["configuration:*", "configuration:write"], (scope) =>
+        makeKey(service, [scope])
+      )
+      const ids = yield* Effect.forEach(Array.range(1, 20), (index) =>
+        makeFile(service, applicationId, `${index}.txt`, "")
+      )
+      const [held = 0, ...free] = ids
+      const saves = (ids: ReadonlyArray<number>) =>
+        Effect.forEach(
+          [...ids, ...ids].flatMap((id) => keys.map(({ key }) => ({ id, key }))),
+          ({ id, key }) => service.call("PUT", `/api/configuration/${id}`, { key, body: { content: `${id} ${key}` } }),
+          { concurrency: "unbounded" }
+        )
+      const waiting = yield* asSuperuser(service.database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT FROM configuration_nodes WHERE id = ${held} FOR UPDATE`
+            const waiting = yield* Effect.forkDetach(saves([held]), { startImmediately: true })
+            yield* untilBlocked(sql)
+            for (const { status, text } of yield* saves(free)) assert.strictEqual(status, 200, text)
+            return waiting
+          })
+        )
+      )
+      for (const { status, text } of yield* Fiber.join(waiting)) assert.strictEqual(status, 200, text)
+      for (const id of ids) {
+        const { body } = yield* service.call("GET", `/api/configuration/${id}/versions`)
+        const versions: ReadonlyArray<{ content: string; createdBy: string; version: number }> = body
+        const saved = versions.filter(({ version }) => version > 1)
+        assert.sameMembers(
+          saved.map(({ content, createdBy }) => `${createdBy} ${content}`),
+          [...keys, ...keys].map((key) => `api-key:${key.id} ${id} ${key.key}`)
+        )
+        const log = yield* service.call("GET", `/api/audit-logs?actionType=ConfigurationUpdated&entityId=${id}`)
+        const entries: ReadonlyArray<Record<string, string>> = log.body.items
+        assert.sameMembers(
+          entries.map(({ actorType, ipAddress, userId }) => `${actorType} ${userId} ${ipAddress}`),
+          saved.map(({ createdBy }) => `api-key ${createdBy} 127.0.0.1`)
+        )
+        assert.lengthOf(new Set(entries.map(({ traceId }) => traceId)), saved.length)
+      }
     })
   )
 

@@ -58,7 +58,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
           `/api/configuration/${id}${path}`,
           body === undefined ? {} : { body }
         )
-        assertProblem(refused, 409, "configuration-no-file")
+        assertProblem(refused, 400, "configuration-no-file")
       }
     })
   )

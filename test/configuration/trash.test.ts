@@ -10,7 +10,7 @@ import { ConfigurationTrash } from "../../src/configuration/trash.ts"
 import { ConfigurationWatch } from "../../src/configuration/watch.ts"
 import { Notifications } from "../../src/platform/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
-import { countOf } from "../support/statements.ts"
+import { asSuperuser, countOf } from "../support/statements.ts"
 
 const ServicesLayer = Configuration.layer.pipe(
   Layer.provide(ConfigurationWatch.layer),
@@ -68,6 +68,33 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
       assert.isTrue(items.every(({ userId }) => userId === "system"))
       const refused = yield* Effect.flip(configuration.restore(folder))
       assert.strictEqual(refused._tag, "ConfigurationNotFound")
+    }).pipe(asSystem)
+  )
+
+  it.effect("is removed however much there is, what stood in a folder first, once nobody holds the tree", () =>
+    Effect.gen(function* () {
+      const configuration = yield* Configuration
+      const trash = yield* ConfigurationTrash
+      const database = yield* OwnDatabase
+      yield* HandClock.setTime("2026-04-01T00:00:00Z")
+      const { id: applicationId } = yield* (yield* Applications).create({ name: "Full" })
+      for (let index = 0; index < 30; index++) {
+        const folder = (yield* configuration.create({ applicationId, name: `${index}`, type: "folder" })).id
+        const file = yield* makeFile(applicationId, "a.txt")
+        yield* configuration.move(file, { parentId: folder }, undefined)
+        yield* configuration.delete(file, undefined)
+        yield* configuration.delete(folder, undefined)
+      }
+      yield* HandClock.setTime("2026-05-02T00:00:00Z")
+      yield* asSuperuser(database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT FROM configuration_trees WHERE application_id = ${applicationId} FOR UPDATE`
+            assert.strictEqual(yield* trash.purge, 0)
+          })
+        )
+      )
+      assert.strictEqual(yield* trash.purge, 60)
     }).pipe(asSystem)
   )
 })

@@ -1,10 +1,17 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
 import { makeApplication, makeFile, makeFolder, save } from "../support/configuration.ts"
-import { gaugeIn, listenTo } from "../support/event-source.ts"
+import { makeKey } from "../support/authority.ts"
+import { type EventSource, gaugeIn, listenTo } from "../support/event-source.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
+
+const untilEnded = (source: EventSource | undefined) =>
+  eventually(
+    Effect.sync(() => source?.ended()),
+    (end) => end === "cleanly"
+  )
 
 const watchers = (service: TestService["Service"]) =>
   Effect.map(service.call("GET", "/metrics"), (metrics) => gaugeIn(metrics, "configuration_watchers"))
@@ -64,6 +71,34 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("wat
       yield* eventually(Effect.sync(source.ended), (end) => end !== undefined)
       assert.strictEqual(source.ended(), "cleanly")
       assert.lengthOf(source.events, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("ends cleanly when the key is revoked or loses the scope, on whichever replica; others' go on", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const replica = yield* startService(service.database)
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "1")
+      const path = `/api/configuration/${id}/watch`
+      const [revoked, narrowed, kept] = yield* Effect.all([
+        makeKey(service, ["configuration:read"]),
+        makeKey(service, ["configuration:read"]),
+        makeKey(service, ["configuration:read"])
+      ])
+      const sources = yield* Effect.forEach([revoked, narrowed, kept], ({ key }) =>
+        listenTo(service, path, { "x-api-key": key })
+      )
+      yield* Effect.forEach(sources, (source) => source.until(1))
+      const [first, second, third] = sources
+      assert.strictEqual((yield* replica.call("DELETE", `/api/api-keys/${revoked.id}`)).status, 204)
+      yield* untilEnded(first)
+      assert.isUndefined(second?.ended())
+      const body = { scopes: ["trial-users:read"] }
+      assert.strictEqual((yield* service.call("PATCH", `/api/api-keys/${narrowed.id}`, { body })).status, 200)
+      yield* untilEnded(second)
+      yield* save(service, id, "2")
+      yield* third?.until(2) ?? Effect.void
+      assert.isUndefined(third?.ended())
     }).pipe(Effect.scoped)
   )
 

@@ -78,14 +78,15 @@ const listeners = (database: TestDatabase) =>
   )
 
 const ipAddress = "203.0.113.7"
+const person = (at: number) => ({ firstName: "Grace", lastName: "Hopper", email: `grace.${at}@example.com` })
 
 /** What a service answers while its database is away, whoever asks for whatever. */
 const assertAllAway = Effect.fnUntraced(function* (service: TestService["Service"], key: string) {
-  const person = { firstName: "Grace", lastName: "Hopper", email: "grace@example.com" }
+  const body = person(0)
   assertAway(yield* service.call("GET", "/api/trial-users"))
   assertAway(yield* service.call("GET", "/api/trial-users", { key }))
-  assertAway(yield* service.call("POST", "/api/trial-users", { body: person }))
-  assertAway(yield* service.call("POST", "/api/trial-users", { body: person, headers: { "idempotency-key": "away" } }))
+  assertAway(yield* service.call("POST", "/api/trial-users", { body }))
+  assertAway(yield* service.call("POST", "/api/trial-users", { body, headers: { "idempotency-key": "away" } }))
   assertAway(yield* service.call("DELETE", "/api/trial-users/1"))
   assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
   const ready = yield* service.call("GET", "/health/ready")
@@ -171,8 +172,11 @@ describe("a database that goes away and comes back", () => {
           Effect.gen(function* () {
             yield* server.freeze
             const answers = yield* Effect.forEach(
-              Array.from({ length: 8 }),
-              () => service.call("GET", "/api/trial-users"),
+              Array.from({ length: 12 }, (_, at) => person(at)),
+              (body, at) =>
+                at % 2 === 0
+                  ? service.call("GET", "/api/trial-users")
+                  : service.call("POST", "/api/trial-users", { body }),
               { concurrency: "unbounded" }
             )
             for (const answer of answers) assertAway(answer)

@@ -1,0 +1,69 @@
+import { Context, Deferred, Effect, Layer } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { ApiKeyCredentials } from "../api-keys/credentials.ts"
+import { Shutdown } from "../platform/shutdown.ts"
+import { AuthorityChanges } from "./authority-changes.ts"
+import { CurrentPrincipal, type Principal } from "./domain.ts"
+import { ServiceAccount } from "./service-account.ts"
+
+const checkEvery = "15 seconds"
+
+/** For answers that last: whether whoever was let in still would be. */
+export class Admissions extends Context.Service<
+  Admissions,
+  {
+    /**
+     * Answers what waits until the answer of the request in hand must end: its credential no longer stands for the same
+     * rights (revoked, expired, its scopes changed, its tenant suspended), or the process is on its way out.
+     */
+    lapse(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Effect.Effect<void>>
+  }
+>()("app/auth/Admissions") {
+  static readonly layer = Layer.effect(
+    Admissions,
+    Effect.gen(function* () {
+      const account = yield* ServiceAccount
+      const changes = yield* AuthorityChanges
+      const credentials = yield* ApiKeyCredentials
+      const shutdown = yield* Shutdown
+      let change = Deferred.makeUnsafe<void>()
+      yield* changes.onChange(
+        Effect.suspend(() => {
+          const told = change
+          change = Deferred.makeUnsafe()
+          return Deferred.succeed(told, undefined)
+        })
+      )
+
+      const stands = (key: string, principal: Principal) =>
+        Effect.flatMap(account.owns(key), (owned) =>
+          owned
+            ? Effect.succeed(true)
+            : Effect.match(credentials.check(key), {
+                onSuccess: (current) => hasSameRights(current, principal),
+                onFailure: () => false
+              })
+        ).pipe(
+          // A database that is away says nothing of a key.
+          Effect.catchCause(() => Effect.succeed(true))
+        )
+
+      const lapse = (request: HttpServerRequest.HttpServerRequest) =>
+        Effect.map(CurrentPrincipal, (principal) =>
+          Effect.gen(function* () {
+            const key = request.headers["x-api-key"] ?? ""
+            for (;;) {
+              const next = Deferred.await(change)
+              if (!(yield* stands(key, principal))) return
+              yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
+            }
+          }).pipe(Effect.raceFirst(shutdown.begun))
+        )
+
+      return Admissions.of({ lapse })
+    })
+  )
+}
+
+const hasSameRights = (a: Principal, b: Principal): boolean =>
+  a.name === b.name && a.tenantId === b.tenantId && a.capabilities.join() === b.capabilities.join()
