@@ -3,6 +3,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { AgentKeysApi } from "./agent-keys/api.ts"
 import { AgentsApi } from "./agents/api.ts"
 import { AgentTemplatesApi } from "./agents/template-api.ts"
+import { AccountsApi } from "./accounts/api.ts"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
 import { AttestationApi } from "./attestation/api.ts"
@@ -15,6 +16,7 @@ import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
+import { SignInApi } from "./sign-in/api.ts"
 import { TenantsApi } from "./tenants/api.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./tokens/api.ts"
 import { AgentCredentialsApi } from "./tokens/credential-api.ts"
@@ -41,6 +43,8 @@ export class Api extends HttpApi.make("application-manager")
     AgentCredentialsApi,
     AgentTokensApi,
     TokenMetadataApi,
+    AccountsApi,
+    SignInApi,
     AuditApi,
     AttestationApi,
     DashboardApi

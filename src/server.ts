@@ -11,6 +11,10 @@ import { AgentsHandlers } from "./agents/handlers.ts"
 import { Agents } from "./agents/service.ts"
 import { AgentTemplatesHandlers } from "./agents/template-handlers.ts"
 import { AgentTemplates } from "./agents/templates.ts"
+import { AccountCredentials } from "./accounts/credentials.ts"
+import { AccountsHandlers } from "./accounts/handlers.ts"
+import { Passwords } from "./accounts/passwords.ts"
+import { Accounts } from "./accounts/service.ts"
 import { ApiKeyCredentials } from "./api-keys/credentials.ts"
 import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
@@ -30,7 +34,6 @@ import { Admissions } from "./auth/admissions.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
-import { SessionTokens } from "./auth/session-tokens.ts"
 import { ConfigurationArchives } from "./configuration/archives.ts"
 import { ConfigurationFiles } from "./configuration/files.ts"
 import { ConfigurationHandlers } from "./configuration/handlers.ts"
@@ -68,6 +71,14 @@ import { Roles } from "./roles/service.ts"
 import { SessionEndings } from "./sessions/endings.ts"
 import { SessionsHandlers } from "./sessions/handlers.ts"
 import { Sessions } from "./sessions/service.ts"
+import { Claims } from "./sign-in/claims.ts"
+import { SessionCredentials, SessionTokensLayer } from "./sign-in/credentials.ts"
+import { SignInDelays } from "./sign-in/delays.ts"
+import { AccountSessionEndings } from "./sign-in/endings.ts"
+import { SignInHandlers } from "./sign-in/handlers.ts"
+import { Issuing } from "./sign-in/issuing.ts"
+import { OwnAccount } from "./sign-in/own-account.ts"
+import { SignIn } from "./sign-in/service.ts"
 import { TenantsHandlers } from "./tenants/handlers.ts"
 import { Tenants } from "./tenants/service.ts"
 import { AccessTokens } from "./tokens/access-tokens.ts"
@@ -102,6 +113,8 @@ const Handlers = lean(
     AgentCredentialsHandlers,
     AgentTokensHandlers,
     TokenMetadataHandlers,
+    AccountsHandlers,
+    SignInHandlers,
     AuditHandlers,
     AttestationHandlers,
     DashboardHandlers
@@ -149,18 +162,23 @@ const AgentServices = Layer.mergeAll(
   Layer.provideMerge(Agents.layer)
 )
 
+/** Accounts and how they come in, above the roles that they have and the interface sessions that they open. */
+const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.layer, SessionTokensLayer).pipe(
+  Layer.provideMerge(Layer.mergeAll(Issuing.layer, SessionCredentials.layer, SignInDelays.layer)),
+  Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccountSessionEndings.layer, Passwords.layer)),
+  Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer, Tenants.layer))
+)
+
 const Services = Layer.mergeAll(
   Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,
-  Sessions.layer,
-  Roles.layer,
-  ApiKeys.layer,
   AgentServices,
-  SessionTokens.layerRefusing,
+  ApiKeys.layer,
   ConfigurationServices
 ).pipe(
-  Layer.provideMerge(Tenants.layer),
+  Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
   Layer.provideMerge(AttestationKeys.layer),

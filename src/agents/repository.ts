@@ -85,11 +85,13 @@ export class AgentsRepository extends Context.Service<
         ),
         insert: (agent) =>
           Change.use(() =>
-            model.insert(agent).pipe(
-              Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
-              Effect.catchReason("SqlError", "ConstraintError", tenantGone),
-              Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-            )
+            model
+              .insert(agent)
+              .pipe(
+                Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
+                Effect.catchReason("SqlError", "ConstraintError", tenantGone),
+                Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+              )
           ),
         update: (agent) =>
           Change.use(() =>

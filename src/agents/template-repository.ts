@@ -61,7 +61,9 @@ export class AgentTemplatesRepository extends Context.Service<
       const nameTaken = (reason: { readonly constraint: string }) =>
         reason.constraint === "agent_templates_name" ? Effect.fail(new AgentTemplateNameTaken({})) : Effect.die(reason)
       const tenantGone = (reason: { readonly cause: unknown }) =>
-        violatedConstraint(reason) === "agent_templates_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)
+        violatedConstraint(reason) === "agent_templates_tenant"
+          ? Effect.fail(new TenantNotFound({}))
+          : Effect.die(reason)
 
       return AgentTemplatesRepository.of({
         list: Effect.fn("AgentTemplatesRepository.list")((tenantId, after, limit) =>
@@ -88,11 +90,13 @@ export class AgentTemplatesRepository extends Context.Service<
         ),
         insert: (template) =>
           Change.use(() =>
-            model.insert(template).pipe(
-              Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
-              Effect.catchReason("SqlError", "ConstraintError", tenantGone),
-              Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-            )
+            model
+              .insert(template)
+              .pipe(
+                Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
+                Effect.catchReason("SqlError", "ConstraintError", tenantGone),
+                Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+              )
           ),
         update: (template) =>
           Change.use(() =>

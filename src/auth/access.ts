@@ -9,6 +9,7 @@ import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { AgentTokens } from "./agent-tokens.ts"
 import { Access, RequiredCapability, type Requirement } from "./api.ts"
+import { bearerToken } from "./bearer-token.ts"
 import {
   CurrentPrincipal,
   Forbidden,
@@ -117,20 +118,18 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
   if (requirement.systemOnly && principal.tenantId !== undefined) {
     return { detail: "Only system principals reach this; the caller belongs to a tenant.", missing: [] }
   }
-  const { or } = requirement
-  return principal.capabilities.some(
-    (held) => covers(held, requirement.capability) || (or !== undefined && covers(held, or))
-  )
+  if (requirement.accountsOnly && principal.kind !== "account") {
+    return { detail: "Only an account that signed in has this.", missing: [] }
+  }
+  const { capability, or } = requirement
+  return capability === null ||
+    principal.capabilities.some((held) => covers(held, capability) || (or !== undefined && covers(held, or)))
     ? undefined
-    : { detail: `The caller lacks ${requirement.capability}.`, missing: [requirement.capability] }
+    : { detail: `The caller lacks ${capability}.`, missing: [capability] }
 }
 
 /** The part of a presented key that may be written down. */
 const publicPart = (key: string): string => (/^amk_[0-9A-Za-z]{12}/.test(key) ? key.slice(0, 16) : "no key of ours")
-
-/** The token of an Authorization header (RFC 6750 §2.1); undefined when it is another scheme, or no token. */
-export const bearerToken = (authorization: string): string | undefined =>
-  /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization)?.[1]
 
 /** Agents' tokens are signed, in three parts; an account's is one opaque word. */
 const isAgentToken = (token: string): boolean => token.split(".").length === 3

@@ -37,3 +37,7 @@ export const isFromAnotherSite = (cookie: SessionCookie, method: string, headers
   if (site !== undefined) return site !== "same-origin" && site !== "none"
   return headers.origin !== undefined && headers.origin !== cookie.origin
 }
+
+/** The Set-Cookie header that gives a browser the token for so many seconds; 0 takes it away. */
+export const setSessionCookie = (cookie: SessionCookie, token: string, maxAgeSeconds: number): string =>
+  `${cookie.name}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${cookie.secure ? "; Secure" : ""}`

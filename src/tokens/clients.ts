@@ -3,7 +3,7 @@ import * as jose from "jose"
 import { AgentId } from "../agents/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
-import { anonymous, CurrentPrincipal, type Principal, type RateLimited } from "../auth/domain.ts"
+import { type Principal, type RateLimited } from "../auth/domain.ts"
 import { RateLimits } from "../auth/rate-limits.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
@@ -70,10 +70,12 @@ export class AgentClients extends Context.Service<
       const refuse = Effect.fnUntraced(function* (agentId: string, reason: string, client?: Client) {
         const request = yield* CurrentRequest
         yield* limits.anonymous(request?.ipAddress ?? "unknown")
-        const whose = { ...anonymous, tenantId: client?.tenantId }
-        yield* audit
-          .refused({ action: credentialActions.AgentTokenDenied, target: isId(agentId) ? agentId : "no agent", reason })
-          .pipe(Effect.provideService(CurrentPrincipal, whose))
+        yield* audit.refused({
+          action: credentialActions.AgentTokenDenied,
+          target: isId(agentId) ? agentId : "no agent",
+          reason,
+          tenantId: client?.tenantId
+        })
         return yield* new InvalidClient({})
       })
 

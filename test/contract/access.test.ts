@@ -17,7 +17,15 @@ import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 import { attempts, authorityCapabilities, beyond, held, lacking, watched } from "./authorities.ts"
-import { anonymousOperations, dereferenced, mutating, type Operation, operations, pathOf } from "./document.ts"
+import {
+  anonymousOperations,
+  dereferenced,
+  mutating,
+  type Operation,
+  operations,
+  ownOperations,
+  pathOf
+} from "./document.ts"
 
 type Service = TestService["Service"]
 
@@ -127,6 +135,7 @@ describe("every endpoint", () => {
         const anonymous = anonymousOperations.includes(name)
         assert.strictEqual(checked, !anonymous, `${name} and the middleware Access`)
         assert.strictEqual(required !== undefined, !anonymous, `${name} and its capability`)
+        if (!anonymous) assert.strictEqual(required?.capability === null, ownOperations.includes(name), name)
       }
     })
   })
@@ -201,14 +210,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("acc
   for (const operation of operations) {
     if (anonymousOperations.includes(operation.operationId)) continue
     const systemOnly = operation["x-system-only"] === true
-    const outcome = systemOnly ? "is closed" : "is open"
+    const outcome = systemOnly || operation["x-accounts-only"] === true ? "is closed" : "is open"
 
     it.effect(`${operation.operationId} ${outcome} to a tenant's key with every scope`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
         const { key } = yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })
         const answer = yield* service.call(operation.method, examplePath(operation), exampleCall(operation, key))
-        if (systemOnly) {
+        if (systemOnly || operation["x-accounts-only"] === true) {
           assertProblem(answer, 403, "forbidden")
           assert.deepStrictEqual(answer.body.missing, [])
         } else assert.notInclude([401, 500], answer.status, answer.text)

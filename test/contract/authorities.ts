@@ -5,7 +5,15 @@ import { type TestService } from "../support/service.ts"
 type Service = TestService["Service"]
 
 /** What the caller of an attempt may do itself: enough to call the operations, not enough to give `beyond`. */
-export const held = ["api-keys:read", "api-keys:write", "roles:read", "roles:write", "dashboard:read"] as const
+export const held = [
+  "accounts:read",
+  "accounts:write",
+  "api-keys:read",
+  "api-keys:write",
+  "roles:read",
+  "roles:write",
+  "dashboard:read"
+] as const
 
 /** An authority that nobody with `held` alone can give. */
 export const beyond = ["dashboard:read", "trial-users:write", "sessions:*"] as const
@@ -33,7 +41,7 @@ export const authorityCapabilities = [
 ]
 
 /** Where to see that nothing changed. */
-export const watched = ["/api/api-keys?limit=200", "/api/roles"]
+export const watched = ["/api/api-keys?limit=200", "/api/roles", "/api/accounts?limit=200"]
 
 const makeKey = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
   const answer = yield* service.call("POST", "/api/api-keys", { body: { name: "an authority", scopes } })
@@ -57,6 +65,21 @@ const makeRole = Effect.fnUntraced(function* (service: Service, capabilities: Re
   const answer = yield* service.call("POST", "/api/roles", { body: yield* roleBody(service, capabilities) })
   assert.strictEqual(answer.status, 201, answer.text)
   return { id: answer.body.id as number }
+})
+
+const passphrase = "seven grey herons at dawn"
+const accountBody = (roleIds: ReadonlyArray<number>) => ({
+  email: `account${(made += 1)}@example.org`,
+  name: "An authority",
+  password: passphrase,
+  roleIds
+})
+
+const makeAccount = Effect.fnUntraced(function* (service: Service, capabilities: ReadonlyArray<string>) {
+  const { id } = yield* makeRole(service, capabilities)
+  const answer = yield* service.call("POST", "/api/accounts", { body: accountBody([id]) })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return { id: answer.body.id as string }
 })
 
 const on = (parameters: { readonly id: string | number }, body?: unknown) =>
@@ -107,5 +130,34 @@ export const attempts: ReadonlyArray<Attempt> = [
     operationId: "roles.delete",
     about: "a role with more",
     prepare: (service) => Effect.map(makeRole(service, beyond), (role) => on(role))
+  },
+  {
+    operationId: "accounts.create",
+    about: "an account with more",
+    prepare: (service) => Effect.map(makeRole(service, beyond), ({ id }) => ({ body: accountBody([id]) }))
+  },
+  {
+    operationId: "accounts.update",
+    about: "an account that had more",
+    prepare: (service) => Effect.map(makeAccount(service, beyond), (account) => on(account, { roleIds: [] }))
+  },
+  {
+    operationId: "accounts.update",
+    about: "an account that would get more",
+    prepare: Effect.fnUntraced(function* (service) {
+      const account = yield* makeAccount(service, [])
+      return on(account, { roleIds: [(yield* makeRole(service, beyond)).id] })
+    })
+  },
+  {
+    operationId: "accounts.update",
+    about: "the password of an account with more",
+    prepare: (service) =>
+      Effect.map(makeAccount(service, beyond), (account) => on(account, { password: "nine brown otters at dusk" }))
+  },
+  {
+    operationId: "accounts.delete",
+    about: "an account with more",
+    prepare: (service) => Effect.map(makeAccount(service, beyond), (account) => on(account))
   }
 ]

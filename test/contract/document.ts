@@ -38,6 +38,7 @@ export interface Operation {
   readonly responses: Readonly<Record<string, Response>>
   readonly "x-required-capability"?: string
   readonly "x-system-only"?: boolean
+  readonly "x-accounts-only"?: boolean
 }
 
 interface OpenApiDocument extends Json {
@@ -58,7 +59,24 @@ export const operations: ReadonlyArray<Operation> = Object.entries(document.path
 )
 
 /** The operations that need no credential. */
-export const anonymousOperations: ReadonlyArray<string> = ["health.get", "health.ready", "attestation.publicKeys"]
+export const anonymousOperations: ReadonlyArray<string> = [
+  "health.get",
+  "health.ready",
+  "attestation.publicKeys",
+  "auth.login",
+  "auth.refresh",
+  "auth.logout",
+  "auth.claim"
+]
+
+/** The operations about the caller itself, which need a credential and no capability. */
+export const ownOperations: ReadonlyArray<string> = [
+  "auth.me",
+  "auth.changePassword",
+  "auth.listSessions",
+  "auth.endSession",
+  "auth.endOtherSessions"
+]
 
 export const mutating = (operation: Operation): boolean => ["POST", "PUT", "PATCH", "DELETE"].includes(operation.method)
 
