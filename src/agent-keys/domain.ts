@@ -89,7 +89,7 @@ export const AgentKeyRegistration = Schema.Struct({
   validFrom: Schema.optionalKey(Instant),
   validUntil: Schema.optionalKey(Until),
   proof: Schema.optionalKey(
-    Schema.String.pipe(Schema.check(Schema.isMaxLength(8192))).annotate({
+    text(1, 8192).annotate({
       description: "A JWT by the key's private half: typ key-proof+jwt, aud the issuer, sub the agent, iat now",
       examples: ["eyJ0eXAiOiJrZXktcHJvb2Yrand0In0.e30.c2lnbmF0dXJl"]
     })

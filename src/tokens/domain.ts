@@ -4,7 +4,8 @@ import { auditActions } from "../kernel/audit-action.ts"
 import { Capability, Scopes } from "../kernel/capability.ts"
 import { TenantId, Uuid } from "../kernel/identifier.ts"
 import { Instant } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
+import { Fault, Problem } from "../kernel/problem.ts"
+import { storable } from "../kernel/text.ts"
 
 export const CredentialId = Uuid.pipe(Schema.brand("CredentialId"))
 export type CredentialId = typeof CredentialId.Type
@@ -17,13 +18,13 @@ export const mostAssertionCharacters = 8192
 export const mostTokenRequestBytes = 16_384
 
 const token = (description: string) =>
-  Schema.String.annotate({
+  storable(Schema.String).annotate({
     description,
     examples: ["eyJ0eXAiOiJKV1QiLCJhbGciOiJFZERTQSIsImtpZCI6IjIwMjYtMDEifQ.e30.c2lnbmF0dXJl"]
   })
 
 // What a wrong scope is called depends on who asks, so its form is looked at later.
-const RequestedScopes = Schema.Array(Schema.String).annotate({
+const RequestedScopes = Schema.Array(storable(Schema.String)).annotate({
   description: "Absent for all that may be granted",
   examples: [["llm:complete"]]
 })
@@ -40,7 +41,7 @@ export const CredentialRequest = Schema.Struct({
 export type CredentialRequest = typeof CredentialRequest.Type
 
 export const TokenRequest = Schema.Struct({
-  agentId: Schema.String.annotate({ examples: ["0198a5b0-7c00-7000-8000-00000000002a"] }),
+  agentId: storable(Schema.String).annotate({ examples: ["0198a5b0-7c00-7000-8000-00000000002a"] }),
   clientAssertion: token("A JWT signed by a key of the agent (RFC 7523, private_key_jwt)"),
   requestedScopes: Schema.optionalKey(RequestedScopes)
 }).annotate({ identifier: "TokenRequest" })
@@ -130,7 +131,7 @@ export const ActiveToken = Schema.Struct({
   allowed_task_types: Schema.Array(Schema.String),
   default_task_type: Schema.NullOr(Schema.String),
   per_turn_budget: Schema.NullOr(
-    Schema.Number.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 8_388_608 })))
+    Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 8_388_608 })))
   ).annotate({ description: "US dollars" })
 }).annotate({ identifier: "ActiveToken" })
 export type ActiveToken = typeof ActiveToken.Type
@@ -164,7 +165,7 @@ const requestMeaning = "A member is missing or of the wrong type, or the subject
 export class InvalidRequest extends Problem<InvalidRequest>()(
   "InvalidRequest",
   { slug: "invalid-request", status: 400, meaning: requestMeaning },
-  oauth("invalid_request", requestMeaning)
+  { ...oauth("invalid_request", requestMeaning), errors: Schema.optionalKey(Schema.Array(Fault)) }
 ) {}
 
 const scopeMeaning = "A scope that was asked for cannot be granted, or none can."

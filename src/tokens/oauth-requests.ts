@@ -1,24 +1,22 @@
-import { Effect, Layer } from "effect"
+import { Effect, Layer, type Types } from "effect"
 import { HttpApiError } from "effect/http-api"
-import { MalformedJson, ValidationFailed } from "../kernel/problems.ts"
+import { toProblem } from "../platform/validation.ts"
 import { OAuthRequests } from "./api.ts"
-import { invalidRequest } from "./domain.ts"
+import { InvalidRequest } from "./domain.ts"
 
-const unreadable = "A member is missing, unknown or of the wrong type."
-
-/** Whether a failure says that the request could not be read. */
-const isUnreadable = (error: unknown) =>
-  HttpApiError.HttpApiSchemaError.is(error)
-    ? error.kind === "Payload"
-    : error instanceof ValidationFailed || error instanceof MalformedJson
+const isPayloadError = (error: unknown): error is HttpApiError.HttpApiSchemaError & Types.unhandled =>
+  HttpApiError.HttpApiSchemaError.is(error) && error.kind === "Payload"
 
 export const OAuthRequestsLayer = Layer.succeed(
   OAuthRequests,
-  OAuthRequests.of((httpEffect) =>
-    Effect.catchIf(
-      httpEffect,
-      (error) => isUnreadable(error),
-      () => Effect.fail(invalidRequest(unreadable))
+  OAuthRequests.of((httpEffect, { endpoint }) =>
+    Effect.catchIf(httpEffect, isPayloadError, (error) =>
+      Effect.mapError(toProblem(error, endpoint), (problem) => {
+        const { detail } = problem
+        return problem._tag === "ValidationFailed"
+          ? new InvalidRequest({ detail, error_description: detail, errors: problem.errors })
+          : new InvalidRequest({ detail, error_description: detail })
+      })
     )
   )
 )

@@ -81,9 +81,10 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
 
 const succeeded = new Set<string>()
 
-/** What the service account cannot do for want of a session of its own, or of the link of a start. */
+/** What the service account cannot do for want of a session of its own, of the link of a start, or of an agent's key. */
 const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean =>
-  operation["x-accounts-only"] === true || ["auth.refresh", "auth.claim"].includes(operationId)
+  operation["x-accounts-only"] === true ||
+  ["auth.refresh", "auth.claim", "agentTokens.token", "agentTokens.exchange"].includes(operationId)
 
 const drive = Effect.fnUntraced(function* (
   operation: Operation,
