@@ -8,7 +8,7 @@ const toNumber = (nanoUsd: bigint): number =>
   Number(`${nanoUsd / nanosPerUsd}.${String(nanoUsd % nanosPerUsd).padStart(9, "0")}`)
 
 /** US dollars on the wire (a number above zero with at most nine decimals), nano-dollars (`bigint`) within. */
-export const Usd = Schema.Number.pipe(
+export const Usd = Schema.Finite.pipe(
   Schema.check(Schema.isBetween({ minimum: 0.000000001, maximum: largest })),
   Schema.annotate({ examples: [0.25] })
 ).pipe(
