@@ -71,6 +71,7 @@ import { Roles } from "./roles/service.ts"
 import { SessionEndings } from "./sessions/endings.ts"
 import { SessionsHandlers } from "./sessions/handlers.ts"
 import { Sessions } from "./sessions/service.ts"
+import { ClaimPageLayer } from "./sign-in/claim-page.ts"
 import { Claims } from "./sign-in/claims.ts"
 import { SessionCredentials, SessionTokensLayer } from "./sign-in/credentials.ts"
 import { SignInDelays } from "./sign-in/delays.ts"
@@ -197,6 +198,7 @@ const Routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api),
   SwaggerLayer,
   ProblemPagesLayer,
+  ClaimPageLayer,
   PrometheusLayer,
   OAuthWireLayer,
   AllowedMethodsLayer,

@@ -61,9 +61,11 @@ const spelledOut = (text: string): string => [...text].map((letter) => meant[let
 /** A word without the digits and signs around it, which everybody puts there. */
 const bare = (text: string): string => text.replaceAll(/^[^\p{L}]+|[^\p{L}]+$/gu, "")
 
+const lettersOf = (text: string): string => text.replaceAll(/[^\p{L}]+/gu, "")
+
 /** Texts that a guesser tries first: the words, with digits and signs around them and letters put as digits. */
 const isKnown = (text: string): boolean => {
-  const forms = [text, bare(text), spelledOut(text), bare(spelledOut(text)), spelledOut(bare(text))]
+  const forms = [text, bare(text), lettersOf(text), spelledOut(text), bare(spelledOut(text)), spelledOut(bare(text))]
   return forms.some((form) => known.has(form) || known.has(repeatedIn(form)))
 }
 
@@ -99,5 +101,5 @@ export const isCommonPassword = (password: string, about: ReadonlyArray<string> 
     .filter((known) => known.length >= 4)
   // What is left without the owner's names is too little.
   const left = own.toSorted((a, b) => b.length - a.length).reduce((rest, known) => rest.replaceAll(known, ""), text)
-  return left.length < text.length && left.replaceAll(/[^\p{L}]/gu, "").length < 4
+  return left.length < text.length && lettersOf(left).length < 4
 }

@@ -11,7 +11,8 @@ const pages = [
   "/swagger/v1/swagger.json",
   "/problems",
   "/problems/:slug",
-  "/metrics"
+  "/metrics",
+  "/claim"
 ]
 
 const forms = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]

@@ -167,10 +167,14 @@ export const settingsFrom = (sources: SettingsSources = {}): Effect.Effect<Setti
 /** The settings that the service runs with, read once at the start. */
 export class Settings extends Context.Service<Settings, SettingsValues>()("app/platform/Settings") {
   /** From the command line, the environment and `appsettings*.json` in the working directory. */
-  static readonly layer = Layer.effect(
-    Settings,
-    Effect.suspend(() => load({ arguments: process.argv.slice(2), environment: process.env }))
-  ).pipe(Layer.provide(NodeFileSystem.layer))
+  static readonly layer = Layer.unwrap(Effect.sync(() => Settings.layerWith(process.argv.slice(2))))
+
+  /** Like {@link Settings.layer}, with these words in the place of the command line. */
+  static readonly layerWith = (words: ReadonlyArray<string>) =>
+    Layer.effect(
+      Settings,
+      Effect.suspend(() => load({ arguments: words, environment: process.env }))
+    ).pipe(Layer.provide(NodeFileSystem.layer))
 
   /** From what is given alone: see {@link settingsFrom}. */
   static readonly layerMemory = (sources?: SettingsSources) => Layer.effect(Settings, settingsFrom(sources))

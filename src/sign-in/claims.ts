@@ -76,13 +76,12 @@ export class Claims extends Context.Service<
         const used = Effect.gen(function* () {
           const isLive = yield* repository.use(sha256, yield* DateTime.now)
           if (!isLive || (yield* accountCredentials.exist)) return yield* new ClaimInvalid({})
-          const account = yield* accounts.create({
-            email,
-            name,
-            password,
-            roleIds: [administrator.id],
-            tenantId: null
-          })
+          const roleIds = [administrator.id]
+          const { id: accountId } = yield* accounts.create({ email, name, password, roleIds, tenantId: null })
+          const hash = yield* Effect.orDie(accountCredentials.passwordHash(accountId))
+          const account = yield* Effect.flatMap(accountCredentials.admit(accountId, hash), (admitted) =>
+            Effect.orDie(Effect.fromOption(admitted))
+          )
           const begun = yield* issuing
             .begin(account)
             .pipe(Effect.orDie, Effect.provideService(CurrentPrincipal, accountPrincipal(account.id, null)))

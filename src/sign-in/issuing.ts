@@ -48,7 +48,7 @@ export class Issuing extends Context.Service<
         const token = given ?? (yield* generate(random, "amt"))
         const { expiresAt: end, id: sessionId, tenantId } = session
         yield* repository.insertToken({ sha256: yield* sha256Of(digest, token), sessionId, tenantId }, now)
-        const seconds = Math.max(0, Math.floor((end.epochMilliseconds - now.epochMilliseconds) / 1000))
+        const seconds = Math.max(0, Math.ceil((end.epochMilliseconds - now.epochMilliseconds) / 1000))
         return {
           signedIn: {
             token,
