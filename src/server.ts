@@ -56,7 +56,7 @@ import { DigestLayer } from "./platform/digest.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
-import { lean, LeanServerLayer } from "./platform/lean-context.ts"
+import { LeanServerLayer } from "./platform/lean-context.ts"
 import { Notifications } from "./platform/notifications.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
@@ -96,30 +96,28 @@ import { OAuthWireLayer } from "./tokens/wire.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
-const Handlers = lean(
-  Layer.mergeAll(
-    HealthHandlers,
-    ApplicationsHandlers,
-    ConfigurationHandlers,
-    ConfigurationTreesHandlers,
-    TrialUsersHandlers,
-    SessionsHandlers,
-    RolesHandlers,
-    TenantsHandlers,
-    ApiKeysHandlers,
-    AgentsHandlers,
-    AgentTemplatesHandlers,
-    AgentKeysHandlers,
-    DelegationsHandlers,
-    AgentCredentialsHandlers,
-    AgentTokensHandlers,
-    TokenMetadataHandlers,
-    AccountsHandlers,
-    SignInHandlers,
-    AuditHandlers,
-    AttestationHandlers,
-    DashboardHandlers
-  )
+const Handlers = Layer.mergeAll(
+  HealthHandlers,
+  ApplicationsHandlers,
+  ConfigurationHandlers,
+  ConfigurationTreesHandlers,
+  TrialUsersHandlers,
+  SessionsHandlers,
+  RolesHandlers,
+  TenantsHandlers,
+  ApiKeysHandlers,
+  AgentsHandlers,
+  AgentTemplatesHandlers,
+  AgentKeysHandlers,
+  DelegationsHandlers,
+  AgentCredentialsHandlers,
+  AgentTokensHandlers,
+  TokenMetadataHandlers,
+  AccountsHandlers,
+  SignInHandlers,
+  AuditHandlers,
+  AttestationHandlers,
+  DashboardHandlers
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer, OAuthRequestsLayer)
