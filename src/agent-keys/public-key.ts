@@ -1,4 +1,4 @@
-import * as jose from "jose"
+import type * as jose from "jose"
 import * as crypto from "node:crypto"
 import { type KeyAlgorithm } from "./domain.ts"
 

@@ -55,10 +55,6 @@ export class AgentsRepository extends Context.Service<
           ])}
           ORDER BY id LIMIT ${limit}`
       })
-      const nameTaken = (reason: { readonly constraint: string }) =>
-        reason.constraint === "agents_name" ? Effect.fail(new AgentNameTaken({})) : Effect.die(reason)
-      const tenantGone = (reason: { readonly cause: unknown }) =>
-        violatedConstraint(reason) === "agents_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)
 
       return AgentsRepository.of({
         list: Effect.fn("AgentsRepository.list")((filter, after, limit) =>
@@ -114,3 +110,9 @@ export class AgentsRepository extends Context.Service<
     })
   )
 }
+
+const tenantGone = (reason: { readonly cause: unknown }) =>
+  violatedConstraint(reason) === "agents_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)
+
+const nameTaken = (reason: { readonly constraint: string }) =>
+  reason.constraint === "agents_name" ? Effect.fail(new AgentNameTaken({})) : Effect.die(reason)

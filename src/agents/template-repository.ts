@@ -58,12 +58,6 @@ export class AgentTemplatesRepository extends Context.Service<
           ])}
           ORDER BY id LIMIT ${limit}`
       })
-      const nameTaken = (reason: { readonly constraint: string }) =>
-        reason.constraint === "agent_templates_name" ? Effect.fail(new AgentTemplateNameTaken({})) : Effect.die(reason)
-      const tenantGone = (reason: { readonly cause: unknown }) =>
-        violatedConstraint(reason) === "agent_templates_tenant"
-          ? Effect.fail(new TenantNotFound({}))
-          : Effect.die(reason)
 
       return AgentTemplatesRepository.of({
         list: Effect.fn("AgentTemplatesRepository.list")((tenantId, after, limit) =>
@@ -118,3 +112,9 @@ export class AgentTemplatesRepository extends Context.Service<
     })
   )
 }
+
+const tenantGone = (reason: { readonly cause: unknown }) =>
+  violatedConstraint(reason) === "agent_templates_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)
+
+const nameTaken = (reason: { readonly constraint: string }) =>
+  reason.constraint === "agent_templates_name" ? Effect.fail(new AgentTemplateNameTaken({})) : Effect.die(reason)

@@ -47,6 +47,28 @@ const checkExchange = (form: Form, issuer: string) => {
     : Effect.void
 }
 
+/** Serves a form at a path, and every failure in the form that clients of OAuth read. */
+const post = (
+  path: `/${string}`,
+  serve: (
+    form: Form,
+    request: HttpServerRequest.HttpServerRequest
+  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, WireFailure>
+) =>
+  HttpRouter.add(
+    "POST",
+    path,
+    Effect.gen(function* () {
+      const info = yield* CurrentRequest
+      if (info !== undefined) info.route = path
+      const request = yield* HttpServerRequest.HttpServerRequest
+      return yield* serve(yield* readForm(request), request)
+    }).pipe(
+      Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(mostTokenRequestBytes)),
+      Effect.catch((failure) => Effect.succeed(toWire(failure)))
+    )
+  )
+
 /** `/oauth2/*`: the same grants as standard clients speak them, with forms and plain JSON errors (RFC 6749). */
 export const OAuthWireLayer = Layer.unwrap(
   Effect.gen(function* () {
@@ -56,27 +78,6 @@ export const OAuthWireLayer = Layer.unwrap(
     const introspection = yield* TokenIntrospection
     const tokens = yield* AccessTokens
     const { publicUrl } = (yield* Settings).api
-
-    const post = (
-      path: `/${string}`,
-      serve: (
-        form: Form,
-        request: HttpServerRequest.HttpServerRequest
-      ) => Effect.Effect<HttpServerResponse.HttpServerResponse, WireFailure>
-    ) =>
-      HttpRouter.add(
-        "POST",
-        path,
-        Effect.gen(function* () {
-          const info = yield* CurrentRequest
-          if (info !== undefined) info.route = path
-          const request = yield* HttpServerRequest.HttpServerRequest
-          return yield* serve(yield* readForm(request), request)
-        }).pipe(
-          Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(mostTokenRequestBytes)),
-          Effect.catch((failure) => Effect.succeed(toWire(failure)))
-        )
-      )
 
     const token = post(
       "/oauth2/token",
