@@ -31,6 +31,7 @@ import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
 import { Admissions } from "./auth/admissions.ts"
+import { Authentication } from "./auth/authentication.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
 import { ServiceAccount } from "./auth/service-account.ts"
@@ -173,10 +174,11 @@ const Services = Layer.mergeAll(
   Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,
-  AgentServices,
   ApiKeys.layer,
   ConfigurationServices
 ).pipe(
+  Layer.provideMerge(Authentication.layer),
+  Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),

@@ -1,85 +1,32 @@
 import { Context, Effect, Layer, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
-import { ApiKeyCredentials } from "../api-keys/credentials.ts"
-import { apiKeyActions } from "../api-keys/domain.ts"
-import { Audit, type Refusal as RecordedRefusal } from "../audit/service.ts"
+import { Audit } from "../audit/service.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { covers } from "../kernel/capability.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { Settings } from "../platform/settings.ts"
-import { AgentTokens } from "./agent-tokens.ts"
 import { Access, RequiredCapability, type Requirement } from "./api.ts"
-import { bearerToken } from "./bearer-token.ts"
-import {
-  CurrentPrincipal,
-  Forbidden,
-  type Principal,
-  type RateLimited,
-  serviceAccount,
-  Unauthenticated
-} from "./domain.ts"
+import { Authentication, type Rejection } from "./authentication.ts"
+import { CurrentPrincipal, Forbidden, type Principal } from "./domain.ts"
 import { RateLimits } from "./rate-limits.ts"
-import { ServiceAccount } from "./service-account.ts"
-import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
-import { SessionTokens } from "./session-tokens.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
 
 export const AccessLayer = Layer.effect(
   Access,
   Effect.gen(function* () {
-    const account = yield* ServiceAccount
     const audit = yield* Audit
-    const credentials = yield* ApiKeyCredentials
-    const agents = yield* AgentTokens
-    const sessions = yield* SessionTokens
+    const { identify } = yield* Authentication
     const limits = yield* RateLimits
-    const cookie = sessionCookie(yield* Settings)
 
     const anonymousLimit = Effect.flatMap(CurrentRequest, (request) =>
       limits.anonymous(request?.ipAddress ?? "unknown")
     )
 
-    const refuse = (refusal: RecordedRefusal) =>
-      anonymousLimit.pipe(Effect.andThen(audit.refused(refusal)), Effect.andThen(Effect.fail(new Unauthenticated({}))))
-    const turnAway = (detail: string) => Effect.andThen(anonymousLimit, Effect.fail(new Unauthenticated({ detail })))
-
-    const withKey = (key: string) =>
-      Effect.flatMap(account.owns(key), (owned) =>
-        owned
-          ? Effect.succeed(serviceAccount)
-          : Effect.catch(credentials.check(key), (reason) =>
-              refuse({ action: apiKeyActions.ApiKeyRefused, target: publicPart(key), reason })
-            )
-      )
-
-    const withBearer = (authorization: string) => {
-      const token = bearerToken(authorization)
-      if (token === undefined) return turnAway("Authorization takes one bearer token: Bearer <token>.")
-      if (token.startsWith("amk_")) return turnAway("An API key belongs into the header X-Api-Key.")
-      return Effect.catch(isAgentToken(token) ? agents.check(token) : sessions.check(token), refuse)
-    }
-
-    const withCookie = (request: HttpServerRequest.HttpServerRequest) => {
-      const token = tokenInCookies(cookie, request.headers.cookie)
-      if (token === undefined) return noCredential
-      return isFromAnotherSite(cookie, request.method, request.headers)
-        ? Effect.andThen(anonymousLimit, Effect.fail(fromAnotherSite))
-        : Effect.catch(sessions.check(token), refuse)
-    }
-    const noCredential = turnAway(
-      "Send an API key in the header X-Api-Key, or a token in Authorization: Bearer, or sign in."
-    )
-
-    /** The one credential that counts: a key, else a bearer token, else the cookie; what comes after it is not looked at. */
-    const authenticate = (
-      request: HttpServerRequest.HttpServerRequest
-    ): Effect.Effect<Principal, Unauthenticated | Forbidden | RateLimited> => {
-      const key = request.headers["x-api-key"]
-      if (key !== undefined && key !== "") return withKey(key)
-      const authorization = request.headers.authorization
-      return authorization === undefined ? withCookie(request) : withBearer(authorization)
-    }
+    const reject = Effect.fnUntraced(function* ({ problem, refusal }: Rejection) {
+      yield* anonymousLimit
+      if (refusal !== undefined) yield* audit.refused(refusal)
+      return yield* problem
+    })
 
     const recordForbidden = (operation: string) => (error: unknown) => {
       return error instanceof Forbidden
@@ -92,7 +39,7 @@ export const AccessLayer = Layer.effect(
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
       return Effect.withFiber((fiber) => {
         const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-        return Effect.flatMap(authenticate(request), (principal) =>
+        return Effect.flatMap(identify(request, reject, true), (principal) =>
           Effect.flatMap(limits.principal(principal.name), () => {
             const refusal = refusalOf(principal, requirement)
             // Services refuse too: whoever would give what it lacks, or act for another tenant.
@@ -127,11 +74,3 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
     ? undefined
     : { detail: `The caller lacks ${capability}.`, missing: [capability] }
 }
-
-/** The part of a presented key that may be written down. */
-const publicPart = (key: string): string => (/^amk_[0-9A-Za-z]{12}/.test(key) ? key.slice(0, 16) : "no key of ours")
-
-/** Agents' tokens are signed, in three parts; an account's is one opaque word. */
-const isAgentToken = (token: string): boolean => token.split(".").length === 3
-
-const fromAnotherSite = new Forbidden({ missing: [], detail: "The page of another site sent this with our cookie." })

@@ -9,8 +9,8 @@ export const sessionTokenActions = auditActions("SignIn", ["SessionTokenRefused"
 export class SessionTokens extends Context.Service<
   SessionTokens,
   {
-    /** The account that the token signed in; else what the audit is told, and the caller never is. */
-    check(token: string): Effect.Effect<Principal, Refusal>
+    /** The account that the token signed in (`isUse`: and which so is not idle); else what the audit is told, and the caller never is. */
+    check(token: string, isUse: boolean): Effect.Effect<Principal, Refusal>
   }
 >()("app/auth/SessionTokens") {
   /** Where nobody signs in: every token is refused. */

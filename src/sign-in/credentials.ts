@@ -43,7 +43,7 @@ export class SessionCredentials extends Context.Service<
     /** Judges a token; one that comes back too late after its replacement ends the whole sign-in. */
     judge(token: Redacted.Redacted): Effect.Effect<Judgement>
     /** Like `judge`, for whoever is let in by it. */
-    check(token: string): ReturnType<SessionTokens["Service"]["check"]>
+    check(token: string, isUse: boolean): ReturnType<SessionTokens["Service"]["check"]>
   }
 >()("app/sign-in/SessionCredentials") {
   static readonly layerNoDeps = Layer.effect(
@@ -124,10 +124,10 @@ export class SessionCredentials extends Context.Service<
 
       return SessionCredentials.of({
         judge: (token) => Effect.map(look(token), ({ found, reason }) => ({ owner: found?.owner, reason })),
-        check: (token) =>
+        check: (token, isUse) =>
           Effect.flatMap(look(Redacted.make(token)), ({ found, reason }) => {
             if (found !== undefined && reason === undefined) {
-              uses.set(found.owner.sessionId, clock.currentTimeMillisUnsafe())
+              if (isUse) uses.set(found.owner.sessionId, clock.currentTimeMillisUnsafe())
               return Effect.succeed(found.principal)
             }
             return Effect.fail({

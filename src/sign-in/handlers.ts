@@ -1,6 +1,7 @@
 import { Effect } from "effect"
-import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
+import { HttpApiSchema } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { Claims } from "./claims.ts"
 import { type Issued } from "./issuing.ts"
@@ -16,7 +17,7 @@ const answeredNew = ({ cookie, signedIn }: Issued) =>
     headers: { location: `/api/accounts/${signedIn.account.id}`, "set-cookie": cookie }
   })
 
-export const SignInHandlers = HttpApiBuilder.group(
+export const SignInHandlers = groupHandlers(
   Api,
   "auth",
   Effect.fn(function* (handlers) {

@@ -157,7 +157,7 @@ export class AccountSessionsRepository extends Context.Service<
           RETURNING *`
       })
       const useMany = SqlSchema.findAll({
-        Request: Schema.Array(Schema.Struct({ id: Schema.String, at: Schema.Number })),
+        Request: Schema.Array(Schema.Struct({ id: Schema.String, at: Schema.Finite })),
         Result: Schema.Struct({ trialSessionId: Schema.NullOr(SessionId) }),
         execute: (uses) => sql`
           UPDATE account_sessions s SET last_used_at = greatest(s.last_used_at, u.at)

@@ -8,6 +8,7 @@ import { Audit } from "../../src/audit/service.ts"
 import { Access, RequiredCapability } from "../../src/auth/api.ts"
 import { AccessLayer } from "../../src/auth/access.ts"
 import { AgentTokens } from "../../src/auth/agent-tokens.ts"
+import { Authentication } from "../../src/auth/authentication.ts"
 import { RateLimits } from "../../src/auth/rate-limits.ts"
 import { ServiceAccount } from "../../src/auth/service-account.ts"
 import { SessionTokens } from "../../src/auth/session-tokens.ts"
@@ -171,6 +172,7 @@ describe("every endpoint", () => {
       HttpApiBuilder.layer(ClosedApi).pipe(
         Layer.provide(handlers),
         Layer.provide(AccessLayer),
+        Layer.provide(Authentication.layer),
         Layer.provide(mocks),
         Layer.provide(HttpServer.layerServices)
       ),

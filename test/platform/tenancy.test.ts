@@ -24,6 +24,27 @@ const twoTenants = Effect.gen(function* () {
         INSERT INTO api_keys (public_id, secret_sha256, name, scopes, tenant_id, created_at, created_by)
         VALUES (${`public${++made}`}, sha256('x'), 'a key', '{}', ${tenantId}, now(), 'test')`
     )
+    yield* asSuperuser(
+      database,
+      (sql) => sql`
+        WITH account AS (
+          INSERT INTO accounts (email, name, password_hash, tenant_id, status, created_at, created_by)
+          VALUES (${`account${++made}@example.org`}, 'an account', '', ${tenantId}, 'active', now(), 'test') RETURNING id),
+        application AS (
+          INSERT INTO applications (name, slug, status, created_at, updated_at)
+          VALUES ('an application', ${`application-${made}`}, 'active', now(), now()) RETURNING id),
+        role AS (
+          INSERT INTO roles (name, description, application_id, capabilities, created_at, updated_at)
+          SELECT 'a role', '', id, '{}', now(), now() FROM application RETURNING id),
+        held AS (
+          INSERT INTO account_roles (account_id, role_id, tenant_id)
+          SELECT account.id, role.id, ${tenantId} FROM account, role),
+        session AS (
+          INSERT INTO account_sessions (account_id, tenant_id, rotation_secret, created_at, last_used_at, expires_at)
+          SELECT id, ${tenantId}, sha256('x'), now(), now(), now() FROM account RETURNING id)
+        INSERT INTO account_session_tokens (sha256, session_id, tenant_id, issued_at)
+        SELECT sha256(session.id::text::bytea), session.id, ${tenantId}, now() FROM session`
+    )
     yield* insertEntries(database, [{ tenant_id: tenantId }])
     if (tenantId !== null) yield* insertAgent(database, tenantId)
   }
@@ -57,7 +78,15 @@ const insertAgent = (database: TestDatabase, tenantId: TenantId) =>
   )
 
 const ofAgents = ["agent_templates", "agents", "agent_keys", "delegation_grants", "agent_credentials"]
-const tables = ["api_keys", "audit_entries", ...ofAgents]
+const tables = [
+  "api_keys",
+  "audit_entries",
+  "accounts",
+  "account_roles",
+  "account_sessions",
+  "account_session_tokens",
+  ...ofAgents
+]
 
 /** Whose rows a statement that forgot its WHERE finds in a table. */
 const ownersIn = Effect.fnUntraced(function* (table: string) {
