@@ -2,64 +2,98 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Data, Effect, FileSystem, Option, Schema, Stream } from "effect"
 import * as jose from "jose"
-import { CheckpointStatement, checkpointType } from "./audit/domain.ts"
-import { ExportedLog, type LineFault, type Run } from "./audit/exported-log.ts"
+import { CheckpointStatement, checkpointType, RetirementStatement, retirementType } from "./audit/domain.ts"
+import { ExportedLog, type LineFault, type Recorded, type Run } from "./audit/exported-log.ts"
 import { PublicKeys } from "./attestation/domain.ts"
 
-const usage = `npm run audit:verify -- FILE [--keys attestation-keys.json] [--filtered]
+const usage = `npm run audit:verify -- FILE [--keys attestation-keys.json] [--checkpoints checkpoints.json] [--filtered]
 
 Verifies an exported audit log (JSON Lines) without a database: every line against its hash, every line against the
-one before it, and with --keys (from /.well-known/attestation-keys.json) every signed checkpoint in it.
+one before it, and that none is missing.
+--keys: from /.well-known/attestation-keys.json; every signature in the log is checked.
+--checkpoints: from /api/audit-logs/checkpoints, kept since then; the log must still be what was signed, and reach it.
 --filtered: the export had a filter, so sequences may be missing.
 
 Ends with 0 when all is well, 1 when something was changed, 2 when it cannot be told, 3 when entries are missing.`
 
 const ended = { well: 0, forged: 1, unusable: 2, incomplete: 3 } as const
 const mostShown = 20
-const readStatement = Schema.decodeUnknownOption(Schema.fromJsonString(CheckpointStatement))
+const readCheckpoint = Schema.decodeUnknownOption(Schema.fromJsonString(CheckpointStatement))
+const readRetirement = Schema.decodeUnknownOption(Schema.fromJsonString(RetirementStatement))
 
 class Unusable extends Data.TaggedError("Unusable")<{ readonly message: string }> {}
 
 interface Arguments {
   readonly file: string
   readonly keys: string | undefined
+  readonly checkpoints: string | undefined
   readonly filtered: boolean
 }
 
 const argumentsOf = (words: ReadonlyArray<string>): Arguments | undefined => {
+  const given = new Map<string, string | undefined>()
   const rest = [...words]
-  const filtered = rest.includes("--filtered")
-  const at = rest.indexOf("--keys")
-  const keys = at < 0 ? undefined : rest.splice(at, 2)[1]
+  for (const option of ["--keys", "--checkpoints"]) {
+    const at = rest.indexOf(option)
+    if (at >= 0) given.set(option, rest.splice(at, 2)[1])
+  }
   const [file, ...others] = rest.filter((word) => word !== "--filtered")
-  const isWrong = file === undefined || file.startsWith("-") || others.length > 0 || (at >= 0 && keys === undefined)
-  return isWrong ? undefined : { file, keys, filtered }
+  const lacksValue = [...given.values()].some((value) => value === undefined)
+  if (file === undefined || file.startsWith("-") || others.length > 0 || lacksValue) return undefined
+  return {
+    file,
+    keys: given.get("--keys"),
+    checkpoints: given.get("--checkpoints"),
+    filtered: rest.includes("--filtered")
+  }
 }
 
-const readKeys = Effect.fnUntraced(function* (file: string) {
+const readJson = Effect.fnUntraced(function* <S extends Schema.ConstraintDecoder<unknown>>(file: string, schema: S) {
   const files = yield* FileSystem.FileSystem
   const text = yield* files.readFileString(file)
-  const { keys } = yield* Schema.decodeUnknownEffect(Schema.fromJsonString(PublicKeys))(text)
-  return jose.createLocalJWKSet({ keys: [...keys] })
+  return yield* Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(text).pipe(
+    Effect.mapError(({ message }) => new Unusable({ message: `${file}: ${message}` }))
+  )
 })
+
+const readKeys = (file: string) =>
+  Effect.map(readJson(file, PublicKeys), ({ keys }) => jose.createLocalJWKSet({ keys: [...keys] }))
 
 type Keys = Effect.Success<ReturnType<typeof readKeys>>
 
-/** What is wrong with a signed checkpoint that stands in a log; its statement when nothing is. */
-const checkedAgainst = (keys: Keys, log: ExportedLog) =>
-  Effect.fnUntraced(function* (jws: string) {
-    const payload = yield* Effect.option(
-      Effect.tryPromise(() => jose.compactVerify(jws, keys, { algorithms: ["EdDSA"] }))
-    )
-    const statement = Option.flatMap(payload, ({ payload, protectedHeader }) =>
-      protectedHeader.typ === checkpointType ? readStatement(new TextDecoder().decode(payload)) : Option.none()
-    )
-    if (Option.isNone(statement)) return "The checkpoint that it records has no signature of these keys"
-    const hash = log.hashAt(statement.value.sequence)
-    return hash === undefined || hash === statement.value.hash
-      ? statement.value
-      : `The signed checkpoint says another hash for ${statement.value.sequence}`
-  })
+const Kept = Schema.Struct({ items: Schema.Array(CheckpointStatement) })
+const readKept = (file: string) =>
+  Effect.map(readJson(file, Kept), ({ items }) => new Map(items.map(({ hash, sequence }) => [sequence, hash])))
+
+const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
+
+/** What a statement says; none when it is of another kind, or not signed by these keys. */
+const statementOf = Effect.fnUntraced(function* (keys: Keys | undefined, { jws, kind }: Recorded) {
+  if (keys === undefined) return Option.some(textOf(jose.base64url.decode(jws.split(".")[1] ?? "")))
+  const type = kind === "checkpoint" ? checkpointType : retirementType
+  const signed = yield* Effect.option(Effect.tryPromise(() => jose.compactVerify(jws, keys, { algorithms: ["EdDSA"] })))
+  return Option.flatMap(signed, ({ payload, protectedHeader }) =>
+    protectedHeader.typ === type ? Option.some(textOf(payload)) : Option.none()
+  )
+})
+
+/** Notes in the log what a line records; answers the sequence that a checkpoint signs. */
+const heed = Effect.fnUntraced(function* (keys: Keys | undefined, log: ExportedLog, recorded: Recorded) {
+  const statement = yield* statementOf(keys, recorded)
+  const fault = (detail: string) => log.fault(undefined, detail)
+  if (recorded.kind === "retirement") {
+    const retirement = Option.flatMap(statement, readRetirement)
+    if (Option.isNone(retirement)) fault("The retirement that it records has no signature of these keys")
+    else log.retire(retirement.value.runs)
+    return undefined
+  }
+  const checkpoint = Option.flatMap(statement, readCheckpoint)
+  if (Option.isNone(checkpoint)) return fault("The checkpoint that it records has no signature of these keys")
+  const { hash, sequence } = checkpoint.value
+  const found = log.hashAt(sequence)
+  if (found === undefined || found === hash) return sequence
+  return fault(`The signed checkpoint says another hash for ${sequence}`)
+})
 
 /** Whole lines of a stream of text, by the piece. */
 const linesOf = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<ReadonlyArray<string>, E> =>
@@ -74,34 +108,37 @@ const linesOf = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Readonly
     )
   )
 
-const verify = Effect.fnUntraced(function* ({ file, filtered, keys: keysFile }: Arguments) {
+interface Findings extends Arguments {
+  readonly log: ExportedLog
+  readonly checkpoints: string | undefined
+  /** How many checkpoints the log records, and the last sequence among those whose signatures hold. */
+  readonly recorded: number
+  readonly signed: number | undefined
+}
+
+const verify = Effect.fnUntraced(function* (given: Arguments) {
   const files = yield* FileSystem.FileSystem
-  const keys = keysFile === undefined ? undefined : yield* readKeys(keysFile)
-  const log = new ExportedLog()
-  const check = keys === undefined ? undefined : checkedAgainst(keys, log)
+  const keys = given.keys === undefined ? undefined : yield* readKeys(given.keys)
+  const log = new ExportedLog(given.checkpoints === undefined ? undefined : yield* readKept(given.checkpoints))
   let recorded = 0
-  let signed: CheckpointStatement | undefined
-  yield* linesOf(files.stream(file, { chunkSize: 1 << 20 })).pipe(
+  let signed: number | undefined
+  yield* linesOf(files.stream(given.file, { chunkSize: 1 << 20 })).pipe(
     Stream.runForEach((lines) =>
       Effect.gen(function* () {
         for (const line of lines) {
-          const jws = log.take(line)
-          if (jws === undefined) continue
-          recorded += 1
-          if (check === undefined) continue
-          const found = yield* check(jws)
-          if (typeof found === "string") log.fault(undefined, found)
-          else signed = found
+          const statement = log.take(line)
+          if (statement === undefined) continue
+          if (statement.kind === "checkpoint") recorded += 1
+          signed = (yield* heed(keys, log, statement)) ?? signed
         }
       })
     )
   )
-  if (log.lines === 0) return yield* new Unusable({ message: `${file} holds no line` })
-  yield* Effect.sync(() =>
-    process.stdout.write(`${report(file, log, filtered, recorded, keys !== undefined, signed)}\n`)
-  )
+  if (log.lines === 0) return yield* new Unusable({ message: `${given.file} holds no line` })
+  yield* Effect.sync(() => process.stdout.write(`${report({ ...given, log, recorded, signed })}\n`))
   if (log.faultCount > 0) return ended.forged
-  return log.gaps.length > 0 && !filtered ? ended.incomplete : ended.well
+  const isWhole = log.cutBefore() === undefined && (given.filtered || log.missing().length === 0)
+  return isWhole ? ended.well : ended.incomplete
 })
 
 const count = (value: number): string => value.toLocaleString("en")
@@ -109,36 +146,35 @@ const shownFault = ({ detail, line, sequence }: LineFault): string =>
   `  line ${line}${sequence === undefined ? "" : `, sequence ${sequence}`}: ${detail}`
 const shownRun = ({ first, last }: Run): string => (first === last ? `${first}` : `${first} to ${last}`)
 
-const report = (
-  file: string,
-  log: ExportedLog,
-  filtered: boolean,
-  recorded: number,
-  hasKeys: boolean,
-  signed: CheckpointStatement | undefined
-): string => {
-  const missing = log.gaps.reduce((sum, { first, last }) => sum + last - first + 1, 0)
-  const gaps = log.gaps.slice(0, mostShown).map(shownRun).join(", ")
-  const checkpoints = !hasKeys
-    ? `${count(recorded)} not looked at, without --keys`
-    : signed === undefined
-      ? "none that is signed"
-      : `${count(recorded)}, the last signed at ${signed.sequence}; ${count((log.last ?? 0) - signed.sequence)} entries follow it`
-  const verdict =
-    log.faultCount > 0
-      ? `NOT what the service wrote: ${count(log.faultCount)} faults`
-      : missing === 0
-        ? "Nothing was changed, and nothing is missing"
-        : filtered
-          ? "Nothing was changed"
-          : "Nothing was changed, but entries are missing; if the export had a filter, say --filtered"
+const shownSignatures = ({ keys, log, recorded, signed }: Findings): string => {
+  if (keys === undefined) return `${count(recorded)} in the file, their signatures not looked at without --keys`
+  if (signed === undefined) return "none that is signed"
+  const after = (log.last ?? 0) - signed
+  return `${count(recorded)} in the file, the last signed at ${signed}; ${count(after)} entries follow it`
+}
+
+const report = (found: Findings): string => {
+  const { checkpoints, file, filtered, log } = found
+  const missing = log.missing()
+  const total = missing.reduce((sum, { first, last }) => sum + last - first + 1, 0)
+  const shown = `${missing.slice(0, mostShown).map(shownRun).join(", ")}${missing.length > mostShown ? ", …" : ""}`
+  const cut = log.cutBefore()
+  const verdict = () => {
+    if (log.faultCount > 0) return `NOT what the service wrote: ${count(log.faultCount)} faults`
+    if (cut !== undefined)
+      return `Nothing was changed, but the log is cut off: ${cut} was signed, and is not in the file`
+    if (total === 0) return "Nothing was changed, and nothing is missing"
+    if (filtered) return "Nothing was changed"
+    return "Nothing was changed, but entries are missing; if the export had a filter, say --filtered"
+  }
   return [
     `${file}: ${count(log.lines)} entries, sequences ${log.first ?? "-"} to ${log.last ?? "-"}`,
-    `  not in the file: ${missing === 0 ? "none between these" : `${count(missing)} (${gaps}${log.gaps.length > mostShown ? ", …" : ""})`}`,
-    `  checkpoints: ${checkpoints}`,
+    `  not in the file: ${total === 0 ? "none before the last" : `${count(total)} (${shown})`}`,
+    `  checkpoints: ${shownSignatures(found)}`,
+    ...(checkpoints === undefined ? [] : [`  kept checkpoints: ${count(log.confirmed)} confirmed`]),
     ...log.faults.map(shownFault),
     ...(log.faultCount > log.faults.length ? [`  and ${count(log.faultCount - log.faults.length)} more`] : []),
-    verdict
+    verdict()
   ].join("\n")
 }
 

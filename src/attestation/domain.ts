@@ -4,7 +4,7 @@ import { auditActions } from "../kernel/audit-action.ts"
 import { generatedId, Uuid } from "../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../kernel/instant.ts"
 
-export const attestationActions = auditActions("AttestationKey", ["AttestationKeyCreated"])
+export const attestationActions = auditActions("AttestationKey", ["AttestationKeyCreated", "AttestationKeyRetired"])
 
 export const AttestationKeyId = Uuid.pipe(Schema.brand("AttestationKeyId"))
 

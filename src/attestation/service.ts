@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer, Option, Redacted, Result, Schema } fr
 import { Model } from "effect/schema"
 import * as jose from "jose"
 import { asSystem, Audit } from "../audit/service.ts"
+import { Settings } from "../platform/settings.ts"
 import { type SealBroken, Sealing } from "../platform/sealing.ts"
 import { AttestationKey, attestationActions, type KeyPurpose, PublicJwk, type PublicKeys } from "./domain.ts"
 import { AttestationKeysRepository } from "./repository.ts"
@@ -24,7 +25,7 @@ export class AttestationKeys extends Context.Service<
     /** The signer of a purpose; its key is made when there is none yet. */
     signer(purpose: KeyPurpose): Effect.Effect<Signer, SealBroken>
     /**
-     * Checks a JWS against a key whose private half opens under the encryption key: a key that somebody put into the
+     * Checks a JWS against a key whose seal opens under the encryption key: that of a key that somebody put into the
      * database does not.
      */
     verify(type: string, jws: string): Effect.Effect<Signed>
@@ -39,6 +40,7 @@ export class AttestationKeys extends Context.Service<
       const audit = yield* Audit
       const repository = yield* AttestationKeysRepository
       const sealing = yield* Sealing
+      const { security } = yield* Settings
 
       const make = Effect.fn("AttestationKeys.make")(function* (purpose: KeyPurpose) {
         const pair = yield* Effect.promise(() => jose.generateKeyPair(algorithm, { crv: "Ed25519", extractable: true }))
@@ -74,10 +76,38 @@ export class AttestationKeys extends Context.Service<
         }).pipe(audit.change, asSystem)
       })
 
-      const openPrivate = Effect.fnUntraced(function* ({ keyId, sealedPrivateKey }: AttestationKey) {
-        const pem = yield* sealing.open(sealedPrivateKey ?? new Uint8Array(), placeOf(keyId))
-        return yield* Effect.promise(() => jose.importPKCS8(new TextDecoder().decode(Redacted.value(pem)), algorithm))
+      const open = ({ keyId, sealedPrivateKey }: AttestationKey) =>
+        sealing.open(sealedPrivateKey ?? new Uint8Array(), placeOf(keyId))
+
+      /** Goes on without a key that cannot be opened; what it signed stands, which the seal in its place says from now on. */
+      const giveUp = Effect.fn("AttestationKeys.giveUp")(function* (key: AttestationKey) {
+        const sealedPrivateKey = yield* sealing.seal(Redacted.make(new Uint8Array()), placeOf(key.keyId))
+        const now = yield* DateTime.now
+        const after = new AttestationKey({ ...key, status: "retired", validUntil: now })
+        yield* Effect.logWarning(`The key ${key.keyId} cannot be opened and signs no more`)
+        yield* repository.retire({ id: key.id, validUntil: DateTime.toDateUtc(now), sealedPrivateKey }).pipe(
+          Effect.as({
+            value: undefined,
+            entries: [
+              {
+                action: attestationActions.AttestationKeyRetired,
+                entityId: key.id,
+                before: snapshot(key),
+                after: snapshot(after)
+              }
+            ]
+          }),
+          audit.change,
+          asSystem
+        )
       })
+
+      // Under another key nothing could be signed, and all that was would seem forged: better no start than that.
+      for (const key of yield* repository.allActive) {
+        if (Option.isSome(yield* Effect.option(open(key)))) continue
+        if (!security.acceptLostKey) return yield* sealing.wrongKey
+        yield* giveUp(key)
+      }
 
       const signer = Effect.fn("AttestationKeys.signer")(function* (
         purpose: KeyPurpose
@@ -86,7 +116,10 @@ export class AttestationKeys extends Context.Service<
           repository.active(purpose),
           Option.match({ onNone: () => make(purpose), onSome: Effect.succeed })
         )
-        const privateKey = yield* openPrivate(key)
+        const pem = yield* open(key)
+        const privateKey = yield* Effect.promise(() =>
+          jose.importPKCS8(new TextDecoder().decode(Redacted.value(pem)), algorithm)
+        )
         return {
           keyId: key.keyId,
           sign: (typ, payload) =>
@@ -104,7 +137,7 @@ export class AttestationKeys extends Context.Service<
         if (known !== undefined) return Option.some(known)
         const key = Option.getOrUndefined(yield* repository.find(keyId))
         if (key === undefined) return Option.none()
-        const opened = yield* Effect.option(openPrivate(key))
+        const opened = yield* Effect.option(open(key))
         const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(key.publicKey))
         if (Option.isNone(opened) || thumbprint !== keyId) return Option.none()
         const publicKey = yield* Effect.promise(() => jose.importJWK(key.publicKey, algorithm))

@@ -3,6 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Access, requires } from "../auth/api.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
+import { Overloaded } from "../kernel/problems.ts"
 import { AnswersJson } from "../kernel/validation.ts"
 import {
   AuditActionView,
@@ -95,7 +96,8 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
     HttpApiEndpoint.get("stream", "/stream", {
       query: Struct.omit(AuditFilter.fields, ["startDate", "endDate"]),
       headers: { "last-event-id": Schema.optionalKey(integerParameter(LastEventId)) },
-      success: HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" })
+      success: HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" }),
+      error: Overloaded
     })
       .annotateMerge(read)
       .annotate(AnswersJson, false)

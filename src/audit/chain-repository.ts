@@ -69,6 +69,13 @@ export type ChainState = typeof ChainState.Type
 /** A chain in the midst of a pass. */
 export type Passing = ChainState & { readonly pass: string }
 
+/** The snapshot that sees nothing: of a chain that has not begun, or of one whose database was restored elsewhere. */
+export const nothing = "3:3:"
+
+/** Whether the snapshots of the chain are of this server, and not of an older one that the database was dumped from. */
+export const isOfHere = (sql: SqlClient.SqlClient) => sql`
+  pg_snapshot_xmax(coalesce(pass, linked)) <= pg_snapshot_xmax(pg_current_snapshot())`
+
 /** Where a pass starts. */
 export const passStart = {
   passedTransaction: "0",
@@ -123,28 +130,36 @@ export class ChainRepository extends Context.Service<
       const state = SqlSchema.findOne({
         Request: Schema.Void,
         Result: ChainState,
-        // In a database restored on a younger server all transactions seem past, so there every entry is looked at again.
+        // In a database restored on a younger server the snapshots are of a time to come: there all is looked at again.
         execute: () => sql`
           SELECT sequence::double precision AS sequence, encode(hash, 'hex') AS hash,
-            CASE WHEN pg_snapshot_xmax(linked) > pg_snapshot_xmax(pg_current_snapshot()) THEN '3:3:'
-              ELSE linked::text END AS linked,
-            pass::text AS pass, coalesce(passed_transaction::text, ${passStart.passedTransaction}) AS passed_transaction,
-            coalesce(passed_entry::text, ${passStart.passedEntry}) AS passed_entry
-          FROM audit_chain`
+            CASE WHEN is_of_here THEN linked::text ELSE ${nothing} END AS linked,
+            CASE WHEN is_of_here THEN pass::text END AS pass,
+            coalesce(CASE WHEN is_of_here THEN passed_transaction::text END, ${passStart.passedTransaction})
+              AS passed_transaction,
+            coalesce(CASE WHEN is_of_here THEN passed_entry::text END, ${passStart.passedEntry}) AS passed_entry
+          FROM (SELECT *, ${isOfHere(sql)} AS is_of_here FROM audit_chain) chain`
       })
       const look = SqlSchema.findOne({
         Request: Snapshot,
         Result: Schema.Struct({ snapshot: Snapshot, waits: Schema.Boolean }),
         execute: (linked) => sql`
           SELECT pg_current_snapshot()::text AS snapshot,
-            EXISTS (SELECT FROM audit_entries WHERE transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot))
+            EXISTS (SELECT FROM audit_entries WHERE transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot)
+              AND (transaction_id < pg_snapshot_xmax(pg_current_snapshot()) OR ${linked} = ${nothing}))
             OR EXISTS (SELECT FROM audit_entries
               WHERE transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot)))) AS waits`
       })
       const candidates = ({ linked, pass, passedEntry, passedTransaction }: Passing, limit: number) => {
+        const seen = sql`pg_visible_in_snapshot(e.transaction_id, ${pass}::pg_snapshot)`
+        // What another server wrote may have any number; on this one only what is no older than the pass can have a greater.
+        const mayBeLinked =
+          linked === nothing
+            ? sql`(${seen} OR e.transaction_id >= pg_snapshot_xmax(${pass}::pg_snapshot))`
+            : sql`${seen} AND e.transaction_id < pg_snapshot_xmax(${pass}::pg_snapshot)`
         const behind = sql`
           (e.transaction_id, e.id) > (${passedTransaction}::xid8, ${passedEntry}::uuid)
-          AND pg_visible_in_snapshot(e.transaction_id, ${pass}::pg_snapshot)
+          AND ${mayBeLinked}
           AND NOT EXISTS (SELECT FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at)
           ORDER BY e.transaction_id, e.id LIMIT ${limit}`
         return sql`

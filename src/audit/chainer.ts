@@ -14,6 +14,8 @@ export const batchSize = 1000
 
 const busyPoll = "20 millis"
 const idlePoll = "100 millis"
+/** A server that says nothing for so long is taken for gone. */
+const patience = "60 seconds"
 
 /** The links of entries behind a head. */
 export const linksBehind = (
@@ -80,7 +82,9 @@ const link = Effect.gen(function* () {
 
   while (true) {
     const room = last.sequence + checkpointEvery - state.sequence
-    const after = yield* linkBatch(state, room > 0 ? Math.min(room, batchSize) : batchSize, signWhenDue)
+    const after = yield* linkBatch(state, room > 0 ? Math.min(room, batchSize) : batchSize, signWhenDue).pipe(
+      Effect.timeout(patience)
+    )
     const linked = after.sequence - state.sequence
     state = after
     if (linked === 0 && isDue(last, state.sequence, yield* DateTime.now)) {
@@ -92,7 +96,10 @@ const link = Effect.gen(function* () {
 
 const leadAndLink = Effect.fnUntraced(function* (onLead: () => void) {
   const chain = yield* ChainRepository
-  yield* chain.lead.pipe(Effect.repeat({ until: (leads) => leads, schedule: Schedule.spaced("500 millis") }))
+  yield* chain.lead.pipe(
+    Effect.timeout(patience),
+    Effect.repeat({ until: (leads) => leads, schedule: Schedule.spaced("500 millis") })
+  )
   onLead()
   return yield* link
 })

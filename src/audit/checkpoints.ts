@@ -23,7 +23,9 @@ export const isDue = (last: LastCheckpoint, headSequence: number, now: DateTime.
   const behind = headSequence - last.sequence
   if (behind >= checkpointEvery) return true
   if (last.signedAt === null) return behind > 0
-  return behind > 1 && Duration.isGreaterThanOrEqualTo(DateTime.distance(last.signedAt, now), longest)
+  // A clock that was set back must not keep the next one waiting until it has caught up.
+  const since = Math.abs(last.signedAt.epochMilliseconds - now.epochMilliseconds)
+  return behind > 1 && since >= Duration.toMillis(longest)
 }
 
 const statement = Schema.encodeSync(CheckpointStatement)

@@ -4,6 +4,7 @@ import { auditActions } from "../kernel/audit-action.ts"
 import { Database, type TenantScope } from "../platform/database.ts"
 import { type AuditFilter } from "./domain.ts"
 import { csvHeader, csvLine, isWhole, jsonLine } from "./exported-line.ts"
+import { makeChainReader } from "./chain-reader.ts"
 import { ExportRepository } from "./export-repository.ts"
 import { type EntryPlace, type LinkedRow, ProofRepository } from "./proof-repository.ts"
 import { Audit, scopeOf } from "./service.ts"
@@ -12,7 +13,7 @@ export const exportActions = auditActions("AuditLog", ["AuditLogExported"])
 
 export type ExportFormat = "jsonl" | "csv"
 
-const atOnce = 2000
+const atOnce = 1000
 const start: EntryPlace = { occurredAt: "-infinity", id: "00000000-0000-0000-0000-000000000000" }
 
 /** A log on its way out: its lines as bytes, read while they are sent. */
@@ -39,16 +40,8 @@ export class AuditExport extends Context.Service<
       const audit = yield* Audit
       const database = yield* Database
       const proof = yield* ProofRepository
+      const readChain = yield* makeChainReader
       const repository = yield* ExportRepository
-
-      const wholeChain = (upTo: number): Stream.Stream<ReadonlyArray<LinkedRow>> =>
-        Stream.paginate(0, (after) => {
-          const last = Math.min(after + atOnce, upTo)
-          return Effect.map(database.transaction("all", proof.links(after, last)), (rows) => [
-            [rows],
-            last < upTo ? Option.some(last) : Option.none()
-          ])
-        })
 
       const filtered = (
         scope: TenantScope,
@@ -87,13 +80,13 @@ export class AuditExport extends Context.Service<
         const scope = scopeOf(principal)
         const isAll = scope === "all" && Object.keys(filter).length === 0
         const lines = format === "csv" ? csvLine : jsonLine
-        const rows = isAll ? wholeChain(sequence) : filtered(scope, filter, sequence)
+        const rows = isAll ? readChain(0, sequence, atOnce) : filtered(scope, filter, sequence)
         const text = rows.pipe(
-          Stream.map((batch) => batch.filter(isWhole).map(lines).join("")),
-          Stream.filter((batch) => batch !== ""),
           Stream.tapCause((cause) => Effect.logError("An export of the audit log broke off", cause)),
-          // The next rows are read while these are on their way.
-          Stream.buffer({ capacity: 1 })
+          // The next rows are read while these are written and on their way.
+          Stream.buffer({ capacity: 1 }),
+          Stream.map((batch) => batch.filter(isWhole).map(lines).join("")),
+          Stream.filter((batch) => batch !== "")
         )
         const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
         return {

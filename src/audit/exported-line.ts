@@ -1,5 +1,6 @@
+import { canonicalJson } from "../kernel/canonical-json.ts"
 import { canonicalEntry } from "./canonical-entry.ts"
-import { type StoredEntry } from "./chain-repository.ts"
+import { type StoredEntry, storedMembers } from "./chain-repository.ts"
 import { type LinkedRow } from "./proof-repository.ts"
 
 /** A link with its entry. */
@@ -35,16 +36,20 @@ const columns = [
 
 export const csvHeader = `${columns.join(",")}\r\n`
 
+const cells = columns.map((name): ((row: WholeRow) => unknown) => {
+  if (name === "sequence" || name === "previousHash" || name === "hash") return (row) => row[name]
+  const index = storedMembers.indexOf(name)
+  return name === "changes"
+    ? ({ entry }) => (typeof entry[index] === "string" ? canonicalJson(entry[index]) : null)
+    : ({ entry }) => entry[index]
+})
+
 /** The same line as CSV (RFC 4180); a cell that a spreadsheet would take for a formula begins with an apostrophe. */
-export const csvLine = (row: WholeRow): string => {
-  const members = JSON.parse(jsonLine(row)) as Record<string, unknown>
-  return `${columns.map((name) => cell(members[name])).join(",")}\r\n`
-}
+export const csvLine = (row: WholeRow): string => `${cells.map((cellOf) => cell(cellOf(row))).join(",")}\r\n`
 
 const cell = (value: unknown): string => {
   if (value === null || value === undefined) return ""
-  if (typeof value === "number") return String(value)
-  const text = typeof value === "string" ? value : JSON.stringify(value)
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+  const text = String(value)
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }

@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
 import { canonicalObject, type ExactJson, type ExactObject, parseExact } from "../kernel/canonical-json.ts"
-import { checkpointActions } from "./domain.ts"
+import { checkpointActions, retirementActions } from "./domain.ts"
 import { genesisHash, linkHash } from "./link.ts"
 
 /** How many recent links are remembered, to compare neighbours and checkpoints that come a little out of order. */
@@ -13,6 +13,8 @@ const Line = Schema.Struct({
   previousHash: Schema.String,
   hash: Schema.String
 })
+/** What a line has beside the entry. */
+const proofMembers = new Set(["hash", "previousHash"])
 const readLine = Schema.decodeUnknownOption(Line)
 const readJws = Schema.decodeUnknownOption(
   Schema.Struct({ changes: Schema.Struct({ after: Schema.Struct({ jws: Schema.String }) }) })
@@ -23,6 +25,12 @@ export interface LineFault {
   readonly line: number
   readonly sequence: number | undefined
   readonly detail: string
+}
+
+/** A statement of the service that a line records, with its signature. */
+export interface Recorded {
+  readonly kind: "checkpoint" | "retirement"
+  readonly jws: string
 }
 
 /** A run of sequences, both ends included. */
@@ -45,11 +53,20 @@ export class ExportedLog {
   readonly faults: Array<LineFault> = []
   faultCount = 0
   /** Sequences between the first and the last that no line has. */
-  gaps: Array<Run> = []
+  private gaps: Array<Run> = []
+  /** How many of the kept places the log has, with their hashes. */
+  confirmed = 0
   private readonly seen = new Map<number, Seen>()
+  private readonly retired: Array<Run> = []
+  private readonly kept: ReadonlyMap<number, string>
 
-  /** Takes the next line; answers the signature when the line records a checkpoint. */
-  take(text: string): string | undefined {
+  /** `kept` are hashes by their sequences that are known from elsewhere. */
+  constructor(kept: ReadonlyMap<number, string> = new Map()) {
+    this.kept = kept
+  }
+
+  /** Takes the next line; answers what it records when that is signed. */
+  take(text: string): Recorded | undefined {
     this.lines += 1
     const members = parsed(text)
     const line = members === undefined ? Option.none() : readLine(members)
@@ -58,12 +75,36 @@ export class ExportedLog {
       return undefined
     }
     const { hash, previousHash, sequence } = line.value
-    if (linkHash(canonicalObject(members, ["hash", "previousHash"]), previousHash) !== hash) {
+    if (linkHash(canonicalObject(members, proofMembers), previousHash) !== hash) {
       this.fault(sequence, "The entry is not what was linked")
     }
+    const known = this.kept.get(sequence)
+    if (known === hash) this.confirmed += 1
+    else if (known !== undefined) this.fault(sequence, "Its hash is another than the one that was kept of it")
     this.place(sequence, { hash, previousHash })
-    if (members.actionType !== checkpointActions.AuditCheckpointSigned.actionType) return undefined
-    return Option.getOrUndefined(Option.map(readJws(members), ({ changes }) => changes.after.jws))
+    const kind = kindOf(members.actionType)
+    if (kind === undefined) return undefined
+    return Option.getOrUndefined(Option.map(readJws(members), ({ changes }) => ({ kind, jws: changes.after.jws })))
+  }
+
+  /** These runs went with months that were retired: they are not missing. */
+  retire(runs: ReadonlyArray<Run>): void {
+    this.retired.push(...runs)
+  }
+
+  /** Sequences from the first of the chain to the last line that no line has, but for those that were retired. */
+  missing(): ReadonlyArray<Run> {
+    const before = (this.first ?? 1) > 1 ? [{ first: 1, last: (this.first ?? 1) - 1 }] : []
+    return this.retired.reduce<ReadonlyArray<Run>>(
+      (runs, retired) => runs.flatMap((run) => around(run, retired)),
+      [...before, ...this.gaps].toSorted((a, b) => a.first - b.first)
+    )
+  }
+
+  /** The last of the kept places when it lies behind the last line: the log does not reach it. */
+  cutBefore(): number | undefined {
+    const last = Math.max(0, ...this.kept.keys())
+    return last > (this.last ?? 0) ? last : undefined
   }
 
   /** The hash of a line among the recent ones. */
@@ -100,14 +141,7 @@ export class ExportedLog {
       if (sequence < this.first - 1) this.open({ first: sequence + 1, last: this.first - 1 })
       this.first = sequence
     } else {
-      this.gaps = this.gaps.flatMap(({ first, last }) =>
-        sequence < first || sequence > last
-          ? [{ first, last }]
-          : [
-              ...(first < sequence ? [{ first, last: sequence - 1 }] : []),
-              ...(sequence < last ? [{ first: sequence + 1, last }] : [])
-            ]
-      )
+      this.gaps = this.gaps.flatMap((gap) => around(gap, { first: sequence, last: sequence }))
     }
   }
 
@@ -121,6 +155,20 @@ export class ExportedLog {
       }
     } else this.gaps.push(gap)
   }
+}
+
+/** What is left of a run without another. */
+const around = (run: Run, other: Run): ReadonlyArray<Run> =>
+  other.last < run.first || other.first > run.last
+    ? [run]
+    : [
+        ...(run.first < other.first ? [{ first: run.first, last: other.first - 1 }] : []),
+        ...(other.last < run.last ? [{ first: other.last + 1, last: run.last }] : [])
+      ]
+
+const kindOf = (actionType: ExactJson | undefined): Recorded["kind"] | undefined => {
+  if (actionType === checkpointActions.AuditCheckpointSigned.actionType) return "checkpoint"
+  return actionType === retirementActions.AuditMonthRetired.actionType ? "retirement" : undefined
 }
 
 const parsed = (text: string): ExactObject | undefined => {

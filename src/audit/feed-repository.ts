@@ -11,8 +11,6 @@ export class FeedRepository extends Context.Service<
     readonly head: Effect.Effect<number>
     /** The entries between two sequences (the first excluded) that the filter lets through, in the order of the chain. */
     between(after: number, upTo: number, filter: AuditFilter): Effect.Effect<ReadonlyArray<AuditEntry>>
-    /** The oldest sequence behind one; undefined when there is none. */
-    next(after: number): Effect.Effect<number | undefined>
   }
 >()("app/audit/FeedRepository") {
   static readonly layer = Layer.effect(
@@ -24,12 +22,6 @@ export class FeedRepository extends Context.Service<
         Request: Schema.Void,
         Result: Schema.Struct({ sequence: Schema.Int }),
         execute: () => sql`SELECT sequence::double precision AS sequence FROM audit_chain`
-      })
-      const next = SqlSchema.findOne({
-        Request: Schema.Int,
-        Result: Schema.Struct({ sequence: Schema.NullOr(Schema.Int) }),
-        execute: (after) => sql`
-          SELECT min(sequence)::double precision AS sequence FROM audit_links WHERE audit_links.sequence > ${after}::bigint`
       })
 
       return FeedRepository.of({
@@ -50,12 +42,6 @@ export class FeedRepository extends Context.Service<
             ) e
             WHERE l.sequence > ${after}::bigint AND l.sequence <= ${upTo}::bigint ORDER BY l.sequence`.pipe(
             Effect.flatMap(decode),
-            Effect.orDie
-          )
-        ),
-        next: Effect.fn("FeedRepository.next")((after) =>
-          next(after).pipe(
-            Effect.map(({ sequence }) => sequence ?? undefined),
             Effect.orDie
           )
         )

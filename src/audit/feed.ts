@@ -2,13 +2,16 @@ import { Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect
 import { type HttpServerRequest } from "effect/http"
 import { Admissions } from "../auth/admissions.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
+import { Overloaded } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
 import { eventStream, type ServerSentEvent } from "../platform/event-stream.ts"
 import { AuditEntry, type AuditFilter } from "./domain.ts"
 import { FeedRepository } from "./feed-repository.ts"
+import { ProofRepository } from "./proof-repository.ts"
 import { scopeOf } from "./service.ts"
 
 const atOnce = 1000
+const mostFollowers = 1000
 
 /** The log as it grows, for whoever wants to be told. */
 export class AuditFeed extends Context.Service<
@@ -18,13 +21,14 @@ export class AuditFeed extends Context.Service<
      * The entries that the caller may see and the filter lets through, in the order of the chain: those behind `after`, or
      * from now on.
      */
-    follow(filter: AuditFilter, after: number | undefined): Effect.Effect<Stream.Stream<ServerSentEvent>>
+    follow(filter: AuditFilter, after: number | undefined): Effect.Effect<Stream.Stream<ServerSentEvent>, Overloaded>
   }
 >()("app/audit/AuditFeed") {
   static readonly layerNoDeps = Layer.effect(
     AuditFeed,
     Effect.gen(function* () {
       const database = yield* Database
+      const proof = yield* ProofRepository
       const repository = yield* FeedRepository
 
       // All who follow on this replica share one question, which nobody asks while nobody follows.
@@ -35,7 +39,14 @@ export class AuditFeed extends Context.Service<
         Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })
       )
 
+      let followers = 0
+      const follower = Effect.acquireRelease(
+        Effect.sync(() => void followers++),
+        () => Effect.sync(() => void followers--)
+      )
+
       const follow = Effect.fn("AuditFeed.follow")(function* (filter: AuditFilter, after: number | undefined) {
+        if (followers >= mostFollowers) return yield* new Overloaded({})
         const scope = scopeOf(yield* CurrentPrincipal)
         let last = Math.min(after ?? Number.MAX_SAFE_INTEGER, yield* repository.head)
 
@@ -43,7 +54,7 @@ export class AuditFeed extends Context.Service<
         const upTo = (head: number): Stream.Stream<ServerSentEvent> =>
           Stream.paginate(undefined, () =>
             Effect.gen(function* () {
-              const first = last < head ? yield* repository.next(last) : undefined
+              const first = last < head ? yield* proof.next(last) : undefined
               if (first === undefined || first > head) return [[], Option.none()] as const
               const end = Math.min(first - 1 + atOnce, head)
               const entries = yield* database.transaction(scope, repository.between(first - 1, end, filter))
@@ -56,14 +67,14 @@ export class AuditFeed extends Context.Service<
             )
           )
 
-        return Stream.flatMap(heads, upTo)
+        return Stream.unwrap(Effect.as(follower, Stream.flatMap(heads, upTo)))
       })
 
       return AuditFeed.of({ follow })
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(FeedRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(FeedRepository.layer, ProofRepository.layer)))
 }
 
 const encode = Schema.encodeSync(Schema.fromJsonString(AuditEntry.json))

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AuditEntryId } from "./domain.ts"
-import { idOf, type StoredEntry, storedColumns } from "./chain-repository.ts"
+import { idOf, isOfHere, nothing, type StoredEntry, storedColumns } from "./chain-repository.ts"
 
 /** A link as stored, with its entry when that is where the link says. */
 export interface LinkedRow {
@@ -45,6 +45,8 @@ export class ProofRepository extends Context.Service<
     readonly waitingSeconds: Effect.Effect<number>
     /** The links behind a sequence, up to another, in order, with their entries; as many as the caller can hold. */
     links(behind: number, upTo: number): Effect.Effect<ReadonlyArray<LinkedRow>>
+    /** The oldest sequence behind one; undefined when there is none. */
+    next(behind: number): Effect.Effect<number | undefined>
     /** The time of the entry that a link names, as PostgreSQL writes it. */
     timeOf(sequence: number): Effect.Effect<Option.Option<string>>
     /** An entry by its id, at whatever time. */
@@ -59,8 +61,8 @@ export class ProofRepository extends Context.Service<
       linked: string,
       limit: number
     ): Effect.Effect<{ readonly last: Option.Option<EntryPlace>; readonly stranger: AuditEntryId | null }>
-    /** How many entries there are of the transactions that `linked` sees, and of none. */
-    countOf(linked: string): Effect.Effect<number>
+    /** How many entries a head should have linked. */
+    countAt(head: { readonly sequence: number; readonly linked: string }): Effect.Effect<number>
     readonly retirements: Effect.Effect<ReadonlyArray<Retirement>>
   }
 >()("app/audit/ProofRepository") {
@@ -74,7 +76,8 @@ export class ProofRepository extends Context.Service<
         Request: Schema.Void,
         Result: Head,
         execute: () => sql`
-          SELECT sequence::double precision AS sequence, encode(hash, 'hex') AS hash, linked::text AS linked,
+          SELECT sequence::double precision AS sequence, encode(hash, 'hex') AS hash,
+            CASE WHEN ${isOfHere(sql)} THEN linked::text ELSE ${nothing} END AS linked,
             coalesce((SELECT max(l.sequence) FROM audit_links l), 0)::double precision AS newest
           FROM audit_chain`
       })
@@ -85,9 +88,17 @@ export class ProofRepository extends Context.Service<
           SELECT coalesce((
             SELECT extract(epoch FROM clock_timestamp() - e.occurred_at)::double precision FROM audit_entries e
             WHERE e.transaction_id >= pg_snapshot_xmax(c.linked)
+              AND e.transaction_id < pg_snapshot_xmax(pg_current_snapshot())
               AND (c.passed_entry IS NULL OR (e.transaction_id, e.id) > (c.passed_transaction, c.passed_entry))
+              AND NOT EXISTS (SELECT FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at)
             ORDER BY e.transaction_id, e.id LIMIT 1), 0) AS seconds
           FROM audit_chain c`
+      })
+      const next = SqlSchema.findOne({
+        Request: Schema.Int,
+        Result: Schema.Struct({ sequence: Schema.NullOr(Schema.Int) }),
+        execute: (behind) => sql`
+          SELECT min(sequence)::double precision AS sequence FROM audit_links WHERE audit_links.sequence > ${behind}::bigint`
       })
       const timeOf = SqlSchema.findOneOption({
         Request: Schema.Int,
@@ -113,15 +124,17 @@ export class ProofRepository extends Context.Service<
           ), last AS (SELECT occurred_at, id FROM looked ORDER BY occurred_at DESC, id DESC LIMIT 1)
           SELECT (SELECT occurred_at::text FROM last) AS last_at, (SELECT id FROM last) AS last_id,
             (SELECT e.id FROM looked e
-              WHERE (e.transaction_id IS NULL OR pg_visible_in_snapshot(e.transaction_id, ${linked}::pg_snapshot))
+              WHERE (e.transaction_id IS NULL OR pg_visible_in_snapshot(e.transaction_id, ${linked}::pg_snapshot)
+                  OR (e.transaction_id >= pg_snapshot_xmax(pg_current_snapshot()) AND ${linked} <> ${nothing}))
                 AND (SELECT l.sequence FROM audit_links l
                   WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at LIMIT 1) IS NULL
               LIMIT 1) AS stranger`
       })
       const count = SqlSchema.findOne({
-        Request: Schema.String,
+        Request: Schema.Struct({ linked: Schema.String, sequence: Schema.Int }),
         Result: Schema.Struct({ entries: Schema.Int }),
-        execute: (linked) => sql`SELECT audit_count_entries(${linked}::pg_snapshot)::double precision AS entries`
+        execute: ({ linked, sequence }) => sql`
+          SELECT audit_count_entries(${linked}::pg_snapshot, ${sequence}::bigint)::double precision AS entries`
       })
       const retirements = SqlSchema.findAll({
         Request: Schema.Void,
@@ -145,6 +158,12 @@ export class ProofRepository extends Context.Service<
             ) e ON true
             WHERE l.sequence > ${behind}::bigint AND l.sequence <= ${upTo}::bigint ORDER BY l.sequence`.values.pipe(
             Effect.map((rows) => rows.map(linkedRow)),
+            Effect.orDie
+          )
+        ),
+        next: Effect.fn("ProofRepository.next")((behind) =>
+          next(behind).pipe(
+            Effect.map(({ sequence }) => sequence ?? undefined),
             Effect.orDie
           )
         ),
@@ -172,9 +191,9 @@ export class ProofRepository extends Context.Service<
             Effect.orDie
           )
         ),
-        countOf: Effect.fn("ProofRepository.countOf")((linked) =>
+        countAt: Effect.fn("ProofRepository.countAt")(({ linked, sequence }) =>
           // It grows with the log, but runs over one index alone.
-          Effect.andThen(sql`SET LOCAL statement_timeout = '10min'`, count(linked)).pipe(
+          Effect.andThen(sql`SET LOCAL statement_timeout = '10min'`, count({ linked, sequence })).pipe(
             Effect.map(({ entries }) => entries),
             Effect.orDie
           )

@@ -74,11 +74,15 @@ export class AuditRepository extends Context.Service<
           )
         }),
         find: Effect.fn("AuditRepository.find")((id) => Effect.orDie(selectOne(id))),
+        // Whoever writes entries waits behind this, so it gives up rather than keep them waiting.
         makePartitions: Effect.fn("AuditRepository.makePartitions")((months) =>
-          Effect.orDie(
-            Effect.asVoid(
+          sql`SET LOCAL lock_timeout = '1s'`.pipe(
+            Effect.andThen(
               sql`SELECT audit_make_partitions(now(), ${months}), audit_make_link_partitions(now(), ${months})`
-            )
+            ),
+            sql.withTransaction,
+            Effect.asVoid,
+            Effect.orDie
           )
         )
       })

@@ -15,8 +15,13 @@ export interface StoredRetirement {
 export class RetentionRepository extends Context.Service<
   RetentionRepository,
   {
-    /** The months (`2026-01`) that have partitions of their own and end before a moment, the oldest first. */
-    monthsBefore(moment: DateTime.Utc): Effect.Effect<ReadonlyArray<string>>
+    /**
+     * The months (`2026-01`) that have partitions of their own and ended so many days before a moment, and before now by
+     * the clock of the database, the oldest first.
+     */
+    monthsOver(days: number, moment: DateTime.Utc): Effect.Effect<ReadonlyArray<string>>
+    /** Keeps every other replica from the same until the transaction ends; false when the month is gone by then. */
+    claim(month: string): Effect.Effect<boolean, never, Change>
     /** The runs of sequences that a month's links make, in order, with the hashes around them. */
     runsOf(month: string): Effect.Effect<ReadonlyArray<RetiredRun>>
     insert(retirement: StoredRetirement): Effect.Effect<void, never, Change>
@@ -28,15 +33,16 @@ export class RetentionRepository extends Context.Service<
     RetentionRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const monthsBefore = SqlSchema.findAll({
-        Request: Schema.Date,
+      const monthsOver = SqlSchema.findAll({
+        Request: Schema.Struct({ days: Schema.Int, moment: Schema.Date }),
         Result: Schema.Struct({ month: Schema.String }),
-        execute: (moment) => sql`
+        execute: ({ days, moment }) => sql`
           SELECT month FROM (
             SELECT replace(right(inhrelid::regclass::text, 7), '_', '-') AS month FROM pg_inherits
             WHERE inhparent = 'audit_entries'::regclass
           ) m WHERE CASE WHEN month ~ '^[0-9]{4}-[0-9]{2}$'
-            THEN (to_date(month, 'YYYY-MM') + interval '1 month') AT TIME ZONE 'UTC' <= ${moment} END
+            THEN (to_date(month, 'YYYY-MM') + interval '1 month') AT TIME ZONE 'UTC'
+              <= least(${moment}::timestamptz, now()) - ${days}::integer * interval '24 hours' END
           ORDER BY month`
       })
       const runsOf = SqlSchema.findAll({
@@ -58,9 +64,16 @@ export class RetentionRepository extends Context.Service<
           FROM islands ORDER BY islands.first`
       })
 
+      const present = SqlSchema.findOne({
+        Request: Schema.String,
+        Result: Schema.Struct({ isThere: Schema.Boolean }),
+        execute: (month) => sql`
+          SELECT to_regclass('public.audit_entries_' || replace(${month}, '-', '_')) IS NOT NULL AS is_there`
+      })
+
       return RetentionRepository.of({
-        monthsBefore: Effect.fn("RetentionRepository.monthsBefore")((moment) =>
-          monthsBefore(DateTime.toDateUtc(moment)).pipe(
+        monthsOver: Effect.fn("RetentionRepository.monthsOver")((days, moment) =>
+          monthsOver({ days, moment: DateTime.toDateUtc(moment) }).pipe(
             Effect.map((rows) => rows.map(({ month }) => month)),
             Effect.orDie
           )
@@ -68,6 +81,15 @@ export class RetentionRepository extends Context.Service<
         runsOf: Effect.fn("RetentionRepository.runsOf")((month) =>
           Effect.orDie(Effect.andThen(sql`SET LOCAL statement_timeout = '10min'`, runsOf(month)))
         ),
+        claim: (month) =>
+          Change.use(() =>
+            sql`SET LOCAL statement_timeout = '10min'`.pipe(
+              Effect.andThen(sql`SELECT pg_advisory_xact_lock(hashtext('audit-retention'))`),
+              Effect.andThen(present(month)),
+              Effect.map(({ isThere }) => isThere),
+              Effect.orDie
+            )
+          ),
         insert: ({ jws, keyId, lastSequence, month, retiredAt }) =>
           Change.use(() =>
             sql`

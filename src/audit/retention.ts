@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Exit, Layer, Schema } from "effect"
 import { AttestationKeys } from "../attestation/service.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
 import { Database } from "../platform/database.ts"
@@ -27,47 +27,44 @@ export class AuditRetention extends Context.Service<
       const { retentionDays } = (yield* Settings).audit
 
       const retireMonth = Effect.fn("AuditRetention.retireMonth")(function* (month: string) {
-        const runs = yield* database.transaction("all", repository.runsOf(month))
-        const last = runs.at(-1)
         const { keyId, sign } = yield* keys.signer("sign-statements")
-        const retiredAt = yield* DateTime.now
-        const jws = yield* sign(retirementType, statement({ month, runs, retiredAt }))
-        yield* Effect.gen(function* () {
+        return yield* Effect.gen(function* () {
+          if (!(yield* repository.claim(month))) return { value: false, entries: [] }
+          const runs = yield* database.transaction("all", repository.runsOf(month))
+          const last = runs.at(-1)
+          const retiredAt = yield* DateTime.now
+          const jws = yield* sign(retirementType, statement({ month, runs, retiredAt }))
           if (last !== undefined) yield* repository.insert({ month, lastSequence: last.last, retiredAt, keyId, jws })
           yield* repository.drop(month)
           const after = { month, lastSequence: last?.last ?? null, keyId, jws }
           return {
-            value: undefined,
+            value: true,
             entries: [{ action: retirementActions.AuditMonthRetired, entityId: month, after }]
           }
         }).pipe(audit.change, asSystem)
       })
 
-      const retire = Effect.gen(function* () {
-        if (retentionDays === 0) return []
-        const oldest = DateTime.subtract(yield* DateTime.now, { days: retentionDays })
-        const months = yield* database.transaction("all", repository.monthsBefore(oldest))
+      /** Later months stay where one does, so that what is left has no hole but at its beginning. */
+      const pass = Effect.gen(function* () {
+        if (retentionDays === 0) return { retired: [], end: Exit.void }
+        const now = yield* DateTime.now
+        const months = yield* database.transaction("all", repository.monthsOver(retentionDays, now))
         const retired: Array<string> = []
         for (const month of months) {
-          const done = yield* retireMonth(month).pipe(
-            Effect.as(true),
-            Effect.catchCause((cause) =>
-              Effect.as(
-                Effect.logWarning(`The audit entries of ${month} stay: they could not be retired`, cause),
-                false
-              )
-            )
-          )
-          // Later months stay as well, so that what is left has no hole but at its beginning.
-          if (!done) break
-          retired.push(month)
+          const done = yield* Effect.exit(retireMonth(month))
+          if (Exit.isFailure(done)) return { retired, end: done }
+          if (done.value) retired.push(month)
         }
-        return retired
+        return { retired, end: Exit.void }
       }).pipe(Effect.withSpan("AuditRetention.retire"))
 
-      yield* repeatJob("retire old months of the audit log", "1 hour", retire)
+      yield* repeatJob(
+        "retire old months of the audit log",
+        "1 hour",
+        Effect.flatMap(pass, ({ end }) => end)
+      )
 
-      return AuditRetention.of({ retire })
+      return AuditRetention.of({ retire: Effect.map(pass, ({ retired }) => retired) })
     })
   )
 

@@ -101,8 +101,10 @@ export class Audit extends Context.Service<
         return yield* Effect.fromOption(found).pipe(Effect.mapError(() => new AuditEntryNotFound({})))
       })
 
-      // Months are made ahead of their entries, by any replica and as often as it likes.
-      yield* repeatJob("make the months of the audit log", "12 hours", repository.makePartitions(4))
+      // Months are made ahead of their entries, by any replica and as often as it likes; after a long rest, before the first.
+      const makeMonths = repository.makePartitions(4)
+      yield* Effect.ignoreCause(makeMonths)
+      yield* repeatJob("make the months of the audit log", "1 hour", makeMonths)
 
       return Audit.of({ change, refused, list, get })
     })

@@ -2,13 +2,14 @@ import { Context, Effect, Layer, Option, Stream } from "effect"
 import { type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { CurrentRequest } from "../platform/request.ts"
+import { makeChainReader } from "./chain-reader.ts"
 import { ChainWalk } from "./chain-walk.ts"
 import { type AuditCheckpoint, type Verification } from "./domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
-import { type EntryPlace, ProofRepository } from "./proof-repository.ts"
+import { type EntryPlace, ProofRepository, type Retirement } from "./proof-repository.ts"
 import { makeSignatures } from "./signatures.ts"
 
-const windowSize = 5000
+const windowSize = 2500
 const strangersAtOnce = 20_000
 
 /** The links to verify, both ends included; all that are left where an end is not given. */
@@ -38,15 +39,9 @@ export class AuditVerification extends Context.Service<
       const database = yield* Database
       const checkpoints = yield* CheckpointRepository
       const proof = yield* ProofRepository
+      const readChain = yield* makeChainReader
       const signatures = yield* makeSignatures
       const everywhere = <A>(read: Effect.Effect<A>) => database.transaction("all", read)
-
-      /** Links behind a sequence up to another, window by window; others are read while one is checked. */
-      const windowsOf = (behind: number, upTo: number) =>
-        Stream.fromIterable(windows(behind, upTo)).pipe(
-          Stream.rechunk(1),
-          Stream.mapEffect(([after, last]) => everywhere(proof.links(after, last)), { concurrency: 2 })
-        )
 
       const strangerBetween = Effect.fnUntraced(function* (since: string, until: string, linked: string) {
         let place = Option.some<EntryPlace>({ occurredAt: since, id: "00000000-0000-0000-0000-000000000000" })
@@ -61,17 +56,17 @@ export class AuditVerification extends Context.Service<
       /** The first entry that no link names: looked for when there are more entries than links, or in the time of a range. */
       const strangerIn = Effect.fnUntraced(function* (
         { from, to }: VerificationRange,
-        linked: string,
+        head: { readonly sequence: number; readonly linked: string },
         walk: ChainWalk
       ) {
         const isWhole = from === undefined && to === undefined
-        if (isWhole && (yield* everywhere(proof.countOf(linked))) === walk.found) return undefined
+        if (isWhole && (yield* everywhere(proof.countAt(head))) === walk.found) return undefined
         const since = from === undefined ? Option.none() : yield* proof.timeOf(from)
         const until = to === undefined ? Option.none() : yield* proof.timeOf(to)
         return yield* strangerBetween(
           Option.getOrElse(since, () => "-infinity"),
           Option.getOrElse(until, () => "infinity"),
-          linked
+          head.linked
         )
       })
 
@@ -83,8 +78,7 @@ export class AuditVerification extends Context.Service<
         }
       })
 
-      const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
-        ;(yield* CurrentRequest)?.untimed()
+      const verifyAt = Effect.fnUntraced(function* (range: VerificationRange, retirements: ReadonlyArray<Retirement>) {
         // A checkpoint is signed with its head, so one that is read before the head is never ahead of it.
         const signedUpTo = Option.match(yield* checkpoints.latest, {
           onNone: () => 0,
@@ -93,13 +87,13 @@ export class AuditVerification extends Context.Service<
         const head = yield* proof.head
         const from = range.from ?? 1
         const to = Math.min(range.to ?? head.sequence, head.sequence)
-        const retired = yield* signatures.retiredRuns(yield* proof.retirements)
+        const retired = yield* signatures.retiredRuns(retirements)
         const [before] = from === 1 ? [] : yield* everywhere(proof.links(from - 2, from - 1))
         const walk = new ChainWalk(from, before?.hash ?? null, retired.runs)
         retired.faults.forEach((fault) => walk.add(fault))
 
         const { compare, newest } = signatures.comparison(from)
-        yield* windowsOf(from - 1, to).pipe(
+        yield* readChain(walk.sequence, to, windowSize).pipe(
           Stream.runForEach((rows) => {
             for (const row of rows) walk.next(row)
             return Effect.map(compare(rows), (faults) => faults.forEach((fault) => walk.add(fault)))
@@ -108,7 +102,7 @@ export class AuditVerification extends Context.Service<
         walk.end(to)
         if (range.to === undefined) walk.closes(head, signedUpTo)
 
-        const stranger = yield* strangerIn(range, head.linked, walk)
+        const stranger = yield* strangerIn(range, head, walk)
         if (stranger !== undefined) {
           const detail = "The entry has no link: it did not come through the service"
           walk.add({ sequence: null, entryId: stranger, problem: "inserted", detail })
@@ -122,6 +116,19 @@ export class AuditVerification extends Context.Service<
           firstBad,
           head: { sequence: head.sequence, hash: head.hash },
           checkpoint: checkpoint === undefined ? null : withoutSignature(checkpoint)
+        }
+      })
+
+      const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
+        ;(yield* CurrentRequest)?.untimed()
+        let retirements = yield* proof.retirements
+        while (true) {
+          const found = yield* verifyAt(range, retirements)
+          if (found.ok) return found
+          // A month that was retired meanwhile seems gone, so it is looked at again.
+          const later = yield* proof.retirements
+          if (later.length === retirements.length) return found
+          retirements = later
         }
       })
 
@@ -143,10 +150,6 @@ export class AuditVerification extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(Layer.merge(ProofRepository.layer, CheckpointRepository.layer))
   )
-}
-
-function* windows(behind: number, upTo: number): Generator<readonly [after: number, last: number]> {
-  for (let after = behind; after < upTo; after += windowSize) yield [after, Math.min(after + windowSize, upTo)]
 }
 
 const withoutSignature = ({ hash, keyId, sequence, signedAt }: AuditCheckpoint) => ({ sequence, hash, signedAt, keyId })

@@ -48,19 +48,21 @@ export const canonicalJson = (text: string): string => canonicalOf(parseExact(te
 /** Like {@link canonicalJson}, of what was read before. */
 export const canonicalOf = (value: ExactJson): string => {
   if (typeof value === "string") return canonicalText(value)
-  if (typeof value !== "object" || value === null) return JSON.stringify(value)
+  if (typeof value !== "object" || value === null) return String(value)
   if (value instanceof ExactNumber) return value.text
   if (Array.isArray(value)) return `[${value.map(canonicalOf).join(",")}]`
-  return canonicalObject(value as ExactObject, [])
+  return canonicalObject(value as ExactObject)
 }
 
 /** Like {@link canonicalOf}, of an object without some of its members. */
-export const canonicalObject = (members: ExactObject, without: ReadonlyArray<string>): string => {
+export const canonicalObject = (members: ExactObject, without?: ReadonlySet<string>): string => {
   let text = "{"
+  let comma = ""
   for (const name of Object.keys(members).toSorted()) {
     const member = members[name]
-    if (member === undefined || without.includes(name)) continue
-    text += `${text === "{" ? "" : ","}${canonicalText(name)}:${canonicalOf(member)}`
+    if (member === undefined || without?.has(name) === true) continue
+    text += `${comma}${canonicalText(name)}:${canonicalOf(member)}`
+    comma = ","
   }
   return `${text}}`
 }

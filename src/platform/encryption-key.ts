@@ -18,17 +18,21 @@ export class EncryptionKeyUnusable extends Data.TaggedError("EncryptionKeyUnusab
   }
 }
 
-/** The 32 bytes that secrets at rest are sealed under. */
-export class EncryptionKey extends Context.Service<EncryptionKey, Redacted.Redacted<Uint8Array>>()(
-  "app/platform/EncryptionKey"
-) {
+/** The 32 bytes that secrets at rest are sealed under, and where they are from: `environment Security__EncryptionKey`, a file. */
+export class EncryptionKey extends Context.Service<
+  EncryptionKey,
+  { readonly bytes: Redacted.Redacted<Uint8Array>; readonly source: string }
+>()("app/platform/EncryptionKey") {
   /** `Security:EncryptionKey`, or one that is made and kept in a file beside the embedded database. */
   static readonly layer = Layer.effect(
     EncryptionKey,
     Effect.gen(function* () {
-      const { database, environment, security } = yield* Settings
+      const { database, environment, security, sources } = yield* Settings
       const { embeddedIn } = yield* DatabaseConnection
-      if (Option.isSome(security.encryptionKey)) return EncryptionKey.of(security.encryptionKey.value)
+      if (Option.isSome(security.encryptionKey)) {
+        const source = sources.get("Security:EncryptionKey") ?? "default"
+        return EncryptionKey.of({ bytes: security.encryptionKey.value, source })
+      }
       if (Option.isNone(embeddedIn) && environment === "Production") {
         return yield* new SettingsError({
           faults: [
@@ -41,7 +45,8 @@ export class EncryptionKey extends Context.Service<EncryptionKey, Redacted.Redac
         })
       }
       const directory = Option.getOrElse(embeddedIn, () => path.resolve(database.directory))
-      return EncryptionKey.of(yield* keyIn(path.join(directory, fileName)))
+      const source = path.join(directory, fileName)
+      return EncryptionKey.of({ bytes: yield* keyIn(source), source })
     })
   )
 }

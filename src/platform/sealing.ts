@@ -2,6 +2,7 @@ import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { Context, Data, Effect, Layer, Redacted } from "effect"
 import { Aead, Digest, SecureRandom } from "effect/crypto"
 import { EncryptionKey } from "./encryption-key.ts"
+import { SettingsError } from "./settings-reader.ts"
 
 /** Why something sealed stays closed: another key sealed it, or its bytes or what it belongs to were changed. */
 export class SealBroken extends Data.TaggedError("SealBroken")<{ readonly reason: "other-key" | "damaged" }> {
@@ -26,6 +27,8 @@ export class Sealing extends Context.Service<
   {
     seal(secret: Redacted.Redacted<Uint8Array>, belongsTo: string): Effect.Effect<Uint8Array>
     open(sealed: Uint8Array, belongsTo: string): Effect.Effect<Redacted.Redacted<Uint8Array>, SealBroken>
+    /** Stops a start: the database has secrets that this service cannot open. */
+    readonly wrongKey: SettingsError
   }
 >()("app/platform/Sealing") {
   static readonly layerNoDeps = Layer.effect(
@@ -34,7 +37,8 @@ export class Sealing extends Context.Service<
       const aead = yield* Aead.Aead
       const digest = yield* Digest.Digest
       const random = yield* SecureRandom.SecureRandom
-      const bytes = Redacted.value(yield* EncryptionKey)
+      const encryptionKey = yield* EncryptionKey
+      const bytes = Redacted.value(encryptionKey.bytes)
       const key = yield* Effect.orDie(Aead.key(Aead.aes256Gcm, bytes))
       const text = new TextEncoder()
       const tagged = Buffer.concat([text.encode("application-manager/encryption-key/v1\n"), bytes])
@@ -43,6 +47,16 @@ export class Sealing extends Context.Service<
       const associated = (belongsTo: string) => Buffer.concat([opening, text.encode(belongsTo)])
 
       return Sealing.of({
+        wrongKey: new SettingsError({
+          faults: [
+            {
+              name: "Security:EncryptionKey",
+              source: encryptionKey.source,
+              reason:
+                "the secrets in this database were sealed under another key, or are damaged; if there is no way back, Security:AcceptLostKey=true gives them up"
+            }
+          ]
+        }),
         seal: Effect.fn("Sealing.seal")(function* (secret, belongsTo) {
           const nonce = yield* random.randomBytes(nonceLength)
           const closed = yield* aead.encrypt(key, Redacted.value(secret), { nonce, aad: associated(belongsTo) })

@@ -51,7 +51,11 @@ const settings = {
   "Database:MaxConnections": setting(integer(2, 1000), "10", "Size of the connection pool"),
   "Database:StatementTimeoutSeconds": setting(integer(1, day), "30", "Seconds that a statement may take"),
   "Redis:Url": optional(urlSecret("redis", "rediss"), "Redis that replicas share rate limits and breakers in"),
-  "Security:EncryptionKey": optional(keySecret, "Seals private keys and secrets at rest"),
+  "Security:EncryptionKey": optional(
+    keySecret,
+    "Seals private keys and secrets at rest; made and kept beside the embedded database when absent, required in Production with another"
+  ),
+  "Security:AcceptLostKey": setting(flag, "false", "Start although sealed secrets cannot be opened: they are given up"),
   "Auth:SessionLifetimeSeconds": setting(integer(1, year), "43200", "Seconds after which a sign-in ends"),
   "Auth:SessionIdleSeconds": setting(integer(1, year), "1800", "Seconds without a request after which a sign-in ends"),
   "Agents:StrictAudience": setting(flag, "false", "Take assertions for the issuer only, not for an endpoint's URL"),
@@ -59,7 +63,11 @@ const settings = {
   "Agents:RequireKeyProof": setting(flag, "false", "Register no agent's key without a proof of its private half"),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
-  "Audit:RetentionDays": setting(integer(0, 36_500), "0", "Days that audit entries are kept; 0 keeps them for ever"),
+  "Audit:RetentionDays": setting(
+    integer(0, 36_500),
+    "0",
+    "Days that audit entries are kept: a month that is over for so long is dropped, signed for; 0 keeps them for ever"
+  ),
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),
   "Telemetry:Otlp:Headers": optional(headerListSecret, "Headers for the collector"),

@@ -1,11 +1,13 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Exit, Scope } from "effect"
+import { Context, Effect, Exit, Fiber, Scope, Stream } from "effect"
+import { AuditFeed } from "../../src/audit/feed.ts"
+import { CurrentPrincipal, serviceAccount } from "../../src/auth/domain.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { untilAllLinked, writeEntries } from "../support/chain.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
 import { listenTo } from "../support/event-source.ts"
 import { faultPaths } from "../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
+import { serviceLayer, startServer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
@@ -117,15 +119,42 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     })
   )
 
-  it.effect("ends cleanly when the key is revoked", () =>
+  it.effect("200: lasts no longer than the right to it", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { id, key } = yield* makeKey(service, ["audit-logs:read"])
-      const revoked = yield* follow(service, { key })
-      const kept = yield* follow(service)
-      assert.strictEqual((yield* service.call("DELETE", `/api/api-keys/${id}`)).status, 204)
-      yield* until(revoked.ended, (end) => end === "cleanly")
-      assert.isUndefined(kept.ended())
+      const revoked = yield* makeKey(service, ["audit-logs:read"])
+      const narrowed = yield* makeKey(service, ["audit-logs:read"])
+      const kept = yield* makeKey(service, ["audit-logs:read"])
+      const clients = [
+        yield* follow(service, { key: revoked.key }),
+        yield* follow(service, { key: narrowed.key }),
+        yield* follow(service, { key: kept.key })
+      ]
+      yield* service.call("DELETE", `/api/api-keys/${revoked.id}`)
+      yield* service.call("PATCH", `/api/api-keys/${narrowed.id}`, { body: { scopes: ["roles:read"] } })
+      yield* until(
+        () => clients.map(({ ended }) => ended()),
+        (ends) => ends[0] !== undefined && ends[1] !== undefined
+      )
+      assert.deepStrictEqual(
+        clients.map(({ ended }) => ended()),
+        ["cleanly", "cleanly", undefined]
+      )
+    })
+  )
+
+  it.effect("503: more than a thousand follow; who leaves makes room", () =>
+    Effect.gen(function* () {
+      const { context } = yield* startServer(yield* makeDatabase)
+      const feed = Context.get(context, AuditFeed)
+      const one = Effect.provideService(feed.follow({}, undefined), CurrentPrincipal, serviceAccount)
+      const fibers = yield* Effect.forEach(Array.from({ length: 1000 }), () =>
+        Effect.forkChild(Effect.flatMap(one, Stream.runDrain), { startImmediately: true })
+      )
+      yield* eventually(Effect.exit(one), Exit.isFailure)
+      assert.strictEqual((yield* Effect.flip(one))._tag, "Overloaded")
+      yield* Fiber.interruptAll(fibers)
+      assert.isDefined(yield* one)
     })
   )
 

@@ -1,41 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
-import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
+import { linkHash } from "../../src/audit/link.ts"
+import { canonicalJson } from "../../src/kernel/canonical-json.ts"
+import { auditVerify, verifyExport } from "../support/audit-verify.ts"
 import { untilAllLinked, writeEntries } from "../support/chain.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
-
-const project = path.resolve(import.meta.dirname, "../..")
-
-/** Runs the command on a file of its own; `keys` is the content of the second file. */
-const run = (text: string, keys?: string, ...words: ReadonlyArray<string>) =>
-  Effect.gen(function* () {
-    const directory = yield* Effect.acquireRelease(
-      Effect.promise(() => fs.mkdtemp(path.join(os.tmpdir(), "audit-verify-"))),
-      (directory) => Effect.promise(() => fs.rm(directory, { recursive: true, force: true }))
-    )
-    const [file, keysFile] = [path.join(directory, "log.jsonl"), path.join(directory, "keys.json")]
-    yield* Effect.promise(() => fs.writeFile(file, text))
-    if (keys !== undefined) yield* Effect.promise(() => fs.writeFile(keysFile, keys))
-    const given = [file, ...(keys === undefined ? [] : ["--keys", keysFile]), ...words]
-    return yield* command(given)
-  }).pipe(Effect.scoped)
-
-const command = (words: ReadonlyArray<string>) =>
-  Effect.callback<{ readonly code: number | null; readonly output: string }>((resume) => {
-    const child = spawn(process.execPath, [path.join(project, "src/audit-verify.ts"), ...words], {
-      stdio: ["ignore", "pipe", "pipe"]
-    })
-    let output = ""
-    const read = (chunk: Buffer) => void (output += chunk.toString())
-    child.stdout.on("data", read)
-    child.stderr.on("data", read)
-    child.once("close", (code) => resume(Effect.succeed({ code, output })))
-  })
 
 /** An export with a signed checkpoint in it, as text and as lines, and the keys. */
 const exported = Effect.gen(function* () {
@@ -54,12 +27,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
   it.effect("0: an export as it was made, with and without the keys", () =>
     Effect.gen(function* () {
       const { keys, lines, text } = yield* exported
-      const whole = yield* run(text, keys)
+      const whole = yield* verifyExport(text, keys)
       assert.strictEqual(whole.code, 0, whole.output)
       assert.include(whole.output, `${lines.length} entries, sequences 1 to ${lines.length}`)
-      assert.match(whole.output, /checkpoints: [1-9]\d*, the last signed at \d+/)
+      assert.match(whole.output, /checkpoints: [1-9]\d* in the file, the last signed at \d+/)
       assert.include(whole.output, "Nothing was changed, and nothing is missing")
-      const without = yield* run(text)
+      const without = yield* verifyExport(text)
       assert.strictEqual(without.code, 0, without.output)
       assert.include(without.output, "without --keys")
     })
@@ -72,7 +45,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
         const members = Object.entries(JSON.parse(line)).toReversed()
         return JSON.stringify(Object.fromEntries(members), null, " ").replaceAll("\n", "")
       })
-      const { code, output } = yield* run(anew.join("\r\n"), keys)
+      const { code, output } = yield* verifyExport(anew.join("\r\n"), keys)
       assert.strictEqual(code, 0, output)
     })
   )
@@ -95,7 +68,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
         const at = lines.findLastIndex((line) => line.includes('"number":'))
         const changed = lines.with(at, change(lines[at] ?? ""))
         assert.notDeepEqual(changed, lines)
-        const { code, output } = yield* run(joined(changed), keys)
+        const { code, output } = yield* verifyExport(joined(changed), keys)
         assert.strictEqual(code, 1, output)
         assert.include(output, `line ${at + 1}`)
         assert.include(output, "NOT what the service wrote")
@@ -106,10 +79,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
   it.effect("3: a line that is gone is a gap; 0 when the export is said to be filtered", () =>
     Effect.gen(function* () {
       const { keys, lines } = yield* exported
-      const { code, output } = yield* run(joined(lines.toSpliced(4, 2)), keys)
+      const { code, output } = yield* verifyExport(joined(lines.toSpliced(4, 2)), keys)
       assert.strictEqual(code, 3, output)
       assert.include(output, "not in the file: 2 (5 to 6)")
-      assert.strictEqual((yield* run(joined(lines.toSpliced(4, 2)), keys, "--filtered")).code, 0)
+      assert.strictEqual((yield* verifyExport(joined(lines.toSpliced(4, 2)), keys, ["--filtered"])).code, 0)
     })
   )
 
@@ -117,18 +90,64 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
     Effect.gen(function* () {
       const { lines } = yield* exported
       const some = lines.filter((_, index) => index % 3 === 0).toReversed()
-      const { code, output } = yield* run(joined(some))
+      const { code, output } = yield* verifyExport(joined(some))
       assert.strictEqual(code, 3, output)
       assert.notInclude(output, "NOT")
-      const all = yield* run(joined(lines.toReversed()))
+      const all = yield* verifyExport(joined(lines.toReversed()))
       assert.strictEqual(all.code, 0, all.output)
+    })
+  )
+
+  it.effect("3: lines that are gone from the beginning", () =>
+    Effect.gen(function* () {
+      const { keys, lines } = yield* exported
+      const { code, output } = yield* verifyExport(joined(lines.slice(3)), keys)
+      assert.strictEqual(code, 3, output)
+      assert.include(output, "not in the file: 3 (1 to 3)")
+    })
+  )
+
+  it.effect("3: lines that are gone from the end, when a checkpoint was kept; 0 when it is reached", () =>
+    Effect.gen(function* () {
+      const { keys, lines } = yield* exported
+      const { call } = yield* TestService
+      const kept = yield* call("GET", "/api/audit-logs/checkpoints")
+      const last: number = kept.body.items[0].sequence
+      const whole = yield* verifyExport(joined(lines), keys, [], kept.text)
+      assert.strictEqual(whole.code, 0, whole.output)
+      assert.include(whole.output, `kept checkpoints: ${kept.body.items.length} confirmed`)
+      const cut = yield* verifyExport(joined(lines.slice(0, last - 1)), keys, [], kept.text)
+      assert.strictEqual(cut.code, 3, cut.output)
+      assert.include(cut.output, `the log is cut off: ${last} was signed`)
+    })
+  )
+
+  it.effect("1: a chain that was written anew as a whole, when a checkpoint was kept", () =>
+    Effect.gen(function* () {
+      const { lines } = yield* exported
+      const { call } = yield* TestService
+      const kept = yield* call("GET", "/api/audit-logs/checkpoints")
+      let previousHash = "0".repeat(64)
+      const anew = lines.map((line) => {
+        const { hash: _hash, previousHash: _previous, ...entry } = JSON.parse(line)
+        const text = canonicalJson(JSON.stringify({ ...entry, actionType: "UserCreated" }))
+        const hash = linkHash(text, previousHash)
+        const written = `${text.slice(0, -1)},"previousHash":"${previousHash}","hash":"${hash}"}`
+        previousHash = hash
+        return written
+      })
+      const believed = yield* verifyExport(joined(anew))
+      assert.strictEqual(believed.code, 0, believed.output)
+      const { code, output } = yield* verifyExport(joined(anew), undefined, [], kept.text)
+      assert.strictEqual(code, 1, output)
+      assert.include(output, "Its hash is another than the one that was kept of it")
     })
   )
 
   it.effect("1: a line that is there twice", () =>
     Effect.gen(function* () {
       const { lines } = yield* exported
-      const { code, output } = yield* run(joined(lines.toSpliced(4, 0, lines[2] ?? "")))
+      const { code, output } = yield* verifyExport(joined(lines.toSpliced(4, 0, lines[2] ?? "")))
       assert.strictEqual(code, 1, output)
       assert.include(output, "one was inserted")
     })
@@ -149,7 +168,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
           }
         ]
       })
-      const { code, output } = yield* run(text, others)
+      const { code, output } = yield* verifyExport(text, others)
       assert.strictEqual(code, 1, output)
       assert.include(output, "no signature of these keys")
     })
@@ -158,12 +177,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
   it.effect("2: nothing to verify: no file, no line, no keys, no word that is known", () =>
     Effect.gen(function* () {
       const { text } = yield* exported
-      assert.strictEqual((yield* command([])).code, 2)
-      assert.strictEqual((yield* command(["--keys"])).code, 2)
-      assert.strictEqual((yield* command([path.join(os.tmpdir(), "no such file")])).code, 2)
-      assert.strictEqual((yield* run("\n\n")).code, 2)
-      assert.strictEqual((yield* run(text, "no keys")).code, 2)
-      assert.include((yield* command(["--help"])).output, "npm run audit:verify")
+      assert.strictEqual((yield* auditVerify([])).code, 2)
+      assert.strictEqual((yield* auditVerify(["--keys"])).code, 2)
+      assert.strictEqual((yield* auditVerify([path.join(os.tmpdir(), "no such file")])).code, 2)
+      assert.strictEqual((yield* verifyExport("\n\n")).code, 2)
+      assert.strictEqual((yield* verifyExport(text, "no keys")).code, 2)
+      assert.include((yield* auditVerify(["--help"])).output, "npm run audit:verify")
     })
   )
 })

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Effect, Fiber } from "effect"
 import { AuditRetention } from "../../src/audit/retention.ts"
+import { verifyExport } from "../support/audit-verify.ts"
 import { chainOf, tampering, untilAllLinked } from "../support/chain.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
 import { serviceLayer, startServer, startService, type TestService } from "../support/service.ts"
@@ -98,7 +99,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
         [months.first.slice(0, 7)]
       )
       const exported = yield* service.call("GET", "/api/audit-logs/export")
-      assert.strictEqual(exported.status, 200)
+      const keys = yield* service.call("GET", "/.well-known/attestation-keys.json")
+      const offline = yield* verifyExport(exported.text, keys.text)
+      assert.strictEqual(offline.code, 0, offline.output)
+      assert.include(offline.output, "not in the file: none before the last")
+      const withoutStatement = exported.text.replace(/^.*AuditMonthRetired.*\n/mu, "")
+      assert.strictEqual((yield* verifyExport(withoutStatement, keys.text)).code, 3)
     })
   )
 
@@ -118,6 +124,45 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
       assert.isFalse((yield* verify(service)).ok)
       yield* tampering(database, (sql) => sql`DELETE FROM audit_retirements`)
       assert.deepInclude((yield* verify(service)).firstBad, { problem: "missing" })
+    })
+  )
+
+  it.effect("a month that is retired while the log is verified is no fault, and two replicas retire it once", () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const { first } = yield* oldLog(database)
+      const service = yield* startService(database)
+      yield* eventually(service.call("GET", "/api/audit-logs/checkpoints"), ({ body }) => body.items.length > 0)
+      yield* untilAllLinked(database)
+      const verifying = yield* Effect.forkChild(Effect.repeat(verify(service), { until: ({ ok }) => !ok }))
+      const replicas = yield* Effect.all([keepingFor(database, days(4)), keepingFor(database, days(4))])
+      yield* Effect.all(
+        replicas.map(({ retire }) => retire),
+        { concurrency: "unbounded" }
+      )
+      yield* eventually(partitions(database), (names) => !names.includes(partitionsOf(first)[0] ?? ""))
+      assert.isTrue((yield* verify(service)).ok)
+      assert.isUndefined(verifying.pollUnsafe())
+      yield* Fiber.interrupt(verifying)
+      const retired = yield* service.call("GET", "/api/audit-logs?actionType=AuditMonthRetired")
+      assert.lengthOf(retired.body.items, 1)
+    })
+  )
+
+  it.effect("after a rest of months there is a place for the first entry before it is written", () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      const names = partitionsOf(monthsAgo(0))
+      yield* asSuperuser(database, (sql) => Effect.forEach(names, (name) => sql`DROP TABLE ${sql(name)}`))
+      yield* startService(database)
+      yield* untilAllLinked(database)
+      const [stray] = yield* asSuperuser(
+        database,
+        (sql) => sql`SELECT (SELECT count(*)::integer FROM audit_entries_default) AS entries,
+          (SELECT count(*)::integer FROM audit_links_default) AS links`
+      )
+      assert.deepStrictEqual(stray, { entries: 0, links: 0 })
+      for (const name of names) assert.include(yield* partitions(database), name)
     })
   )
 

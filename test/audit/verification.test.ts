@@ -149,6 +149,24 @@ const lies: ReadonlyArray<{
     at: null
   },
   {
+    what: "an entry was put in as one of a transaction to come",
+    tell: (sql) => sql`
+      INSERT INTO audit_entries (occurred_at, action_type, entity_type, user_id, actor_type, outcome, transaction_id)
+      VALUES (now(), 'UserCreated', 'TrialUser', 'system', 'system', 'success', '9000000000000000000')`,
+    problem: "inserted",
+    at: null
+  },
+  {
+    what: "the beginning was cut off",
+    tell: (sql) =>
+      Effect.andThen(
+        sql`DELETE FROM audit_entries WHERE id IN (SELECT entry_id FROM audit_links WHERE sequence < 4)`,
+        sql`DELETE FROM audit_links WHERE sequence < 4`
+      ),
+    problem: "missing",
+    at: 1
+  },
+  {
     what: "a copy of an entry was put in, with all that is kept of it",
     tell: (sql) => sql`
       INSERT INTO audit_entries SELECT (jsonb_populate_record(e, jsonb_build_object('id', new_id()))).*

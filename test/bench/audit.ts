@@ -67,7 +67,7 @@ export const benchAudit = Effect.gen(function* () {
   const service = yield* Layer.build(
     ServerLayer.pipe(
       Layer.provide(poolLayer({ connection: options, maxConnections: 10, statementTimeoutSeconds: 60 })),
-      Layer.provide(Layer.succeed(DatabaseConnection, { options, embeddedIn: Option.none() })),
+      Layer.provide(Layer.succeed(DatabaseConnection, { options, embeddedIn: Option.some(directory) })),
       Layer.provide(Settings.layerMemory({ environment: { Api__Port: "0", Api__ApiKey: serviceKey } })),
       Layer.provide(Logger.layer([]))
     )

@@ -71,7 +71,7 @@ export const benchConfiguration = Effect.gen(function* () {
   const service = yield* Layer.build(
     ServerLayer.pipe(
       Layer.provideMerge(pool),
-      Layer.provide(Layer.succeed(DatabaseConnection, { options, embeddedIn: Option.none() })),
+      Layer.provide(Layer.succeed(DatabaseConnection, { options, embeddedIn: Option.some(directory) })),
       Layer.provide(
         Settings.layerMemory({
           environment: { Api__Port: "0", Api__ApiKey: serviceKey, Api__RateLimit__PerMinute: "1000000" }

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { benchAudit } from "./audit.ts"
+import { benchAuditChain } from "./audit-chain.ts"
 import { benchConfiguration } from "./configuration.ts"
 import { benchHttp } from "./http.ts"
 import { benchStart } from "./start.ts"
@@ -7,4 +8,5 @@ import { benchStart } from "./start.ts"
 await benchHttp()
 await benchStart()
 await Effect.runPromise(benchAudit)
+await Effect.runPromise(benchAuditChain)
 await Effect.runPromise(benchConfiguration)

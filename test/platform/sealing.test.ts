@@ -28,7 +28,10 @@ const sealing = (environment: Record<string, string>, embeddedIn: Option.Option<
 
 const encryptionKey = (environment: Record<string, string>, embeddedIn: Option.Option<string> = Option.none()) =>
   Effect.provide(
-    EncryptionKey,
+    Effect.map(EncryptionKey, ({ bytes, source }) => ({
+      source,
+      text: Buffer.from(Redacted.value(bytes)).toString("base64")
+    })),
     EncryptionKey.layer.pipe(
       Layer.provide(surroundings(environment, embeddedIn)),
       Layer.provide(NodeCrypto.layerSecureRandom)
@@ -77,8 +80,8 @@ describe("sealing", () => {
 describe("the encryption key", () => {
   it.effect("is the one that is set", () =>
     Effect.gen(function* () {
-      const bytes = yield* encryptionKey({ Security__EncryptionKey: key })
-      assert.strictEqual(Buffer.from(Redacted.value(bytes)).toString("base64"), key)
+      const found = yield* encryptionKey({ Security__EncryptionKey: key })
+      assert.deepStrictEqual(found, { text: key, source: "environment Security__EncryptionKey" })
     })
   )
 
@@ -91,12 +94,12 @@ describe("the encryption key", () => {
           Array.from({ length: 4 }, () => make),
           { concurrency: "unbounded" }
         )
-        const texts = made.map((bytes) => Buffer.from(Redacted.value(bytes)).toString("base64"))
+        const texts = made.map(({ text }) => text)
         assert.strictEqual(new Set(texts).size, 1)
         const { mode } = yield* Effect.promise(() => fs.stat(path.join(directory, "encryption.key")))
         assert.strictEqual(mode & 0o777, 0o600)
         assert.deepStrictEqual(yield* Effect.promise(() => fs.readdir(directory)), ["encryption.key"])
-        assert.strictEqual(Buffer.from(Redacted.value(yield* make)).toString("base64"), texts[0])
+        assert.deepStrictEqual(yield* make, { text: texts[0], source: path.join(directory, "encryption.key") })
       })
     )
   }

@@ -9,6 +9,7 @@ import { type Answer, type Call, caller, serviceKey } from "./service.ts"
 /** The service as a process of its own, with a database that is embedded in it. */
 export interface ServiceProcess {
   readonly url: string
+  readonly pid: number
   readonly database: TestDatabase
   readonly call: (method: string, path: string, call?: Call) => Effect.Effect<Answer>
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
@@ -52,6 +53,7 @@ export const startProcess = (
         resume(
           Effect.map(superuserIn(directory), (database) => ({
             url,
+            pid: child.pid ?? 0,
             database,
             call: caller(url),
             signal: (signal) => Effect.sync(() => void child.kill(signal)),
@@ -75,7 +77,8 @@ export const startProcess = (
 export const untilDatabaseGone = (directory: string) =>
   Effect.flatMap(processesWith(directory), Effect.forEach(untilGone))
 
-const superuserIn = (directory: string): Effect.Effect<TestDatabase> =>
+/** How the owner of the database reaches it that is embedded in a service on this directory. */
+export const superuserIn = (directory: string): Effect.Effect<TestDatabase> =>
   Effect.map(
     Effect.promise(() => fs.readFile(path.join(directory, "password"), "utf8")),
     (password) => ({
