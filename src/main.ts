@@ -9,6 +9,7 @@ import { explained } from "./platform/start-failure.ts"
 import * as Telemetry from "./platform/telemetry.ts"
 import { serviceVersion } from "./platform/version.ts"
 import { ServerLayer } from "./server.ts"
+import { Claims } from "./sign-in/claims.ts"
 
 const Observability = Layer.unwrap(
   Effect.map(Settings, ({ environment, logging, telemetry }) =>
@@ -22,7 +23,13 @@ const Observability = Layer.unwrap(
   )
 )
 
-const Banner = Layer.effectDiscard(Effect.flatMap(ServiceAccount, ({ madeKey }) => printBanner(madeKey)))
+const Banner = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { madeKey } = yield* ServiceAccount
+    const { link } = yield* Claims
+    yield* printBanner({ madeKey, claimLink: link })
+  })
+)
 
 // Starting takes three times the memory that serving does; it is given back at once rather than some day.
 const Settle = Layer.effectDiscard(

@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, system, type Principal } from "../auth/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
+import { type TenantId } from "../kernel/identifier.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
 import { Database, type TenantScope } from "../platform/database.ts"
@@ -25,6 +26,8 @@ export interface Refusal {
   readonly action: AuditAction
   readonly target: string
   readonly reason: string
+  /** Whose log it belongs into, where that is not the caller's tenant. */
+  readonly tenantId?: TenantId | null | undefined
 }
 
 export class Audit extends Context.Service<
@@ -74,6 +77,7 @@ export class Audit extends Context.Service<
           action_type: refusal.action.actionType,
           entity_type: refusal.action.entityType,
           entity_id: refusal.target,
+          tenant_id: refusal.tenantId ?? origin.tenant_id,
           application_id: null,
           outcome: "denied",
           reason: refusal.reason,

@@ -1,10 +1,9 @@
 import { Context, Deferred, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { ApiKeyCredentials } from "../api-keys/credentials.ts"
 import { Shutdown } from "../platform/shutdown.ts"
+import { Authentication } from "./authentication.ts"
 import { AuthorityChanges } from "./authority-changes.ts"
 import { CurrentPrincipal, type Principal } from "./domain.ts"
-import { ServiceAccount } from "./service-account.ts"
 
 const checkEvery = "15 seconds"
 
@@ -22,9 +21,8 @@ export class Admissions extends Context.Service<
   static readonly layer = Layer.effect(
     Admissions,
     Effect.gen(function* () {
-      const account = yield* ServiceAccount
       const changes = yield* AuthorityChanges
-      const credentials = yield* ApiKeyCredentials
+      const { identify } = yield* Authentication
       const shutdown = yield* Shutdown
       let change = Deferred.makeUnsafe<void>()
       yield* changes.onChange(
@@ -35,26 +33,25 @@ export class Admissions extends Context.Service<
         })
       )
 
-      const stands = (key: string, principal: Principal) =>
-        Effect.flatMap(account.owns(key), (owned) =>
-          owned
-            ? Effect.succeed(true)
-            : Effect.match(credentials.check(key), {
-                onSuccess: (current) => hasSameRights(current, principal),
-                onFailure: () => false
-              })
+      // Waiting is no use of a session: it ends idle beneath an answer that lasts.
+      const stands = (request: HttpServerRequest.HttpServerRequest, principal: Principal) =>
+        Effect.match(
+          identify(request, () => Effect.fail("rejected"), false),
+          {
+            onSuccess: (current) => hasSameRights(current, principal),
+            onFailure: () => false
+          }
         ).pipe(
-          // A database that is away says nothing of a key.
+          // A database that is away says nothing of a credential.
           Effect.catchCause(() => Effect.succeed(true))
         )
 
       const lapse = (request: HttpServerRequest.HttpServerRequest) =>
         Effect.map(CurrentPrincipal, (principal) =>
           Effect.gen(function* () {
-            const key = request.headers["x-api-key"] ?? ""
             for (;;) {
               const next = Deferred.await(change)
-              if (!(yield* stands(key, principal))) return
+              if (!(yield* stands(request, principal))) return
               yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
             }
           }).pipe(Effect.raceFirst(shutdown.begun))

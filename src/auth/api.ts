@@ -5,7 +5,12 @@ import { Forbidden, RateLimited, Unauthenticated } from "./domain.ts"
 
 /** What an endpoint asks of its caller. An endpoint that declares nothing lets nobody in. */
 export interface Requirement {
-  readonly capability: Capability
+  /** null: whoever is let in at all may, since it is about the caller itself. */
+  readonly capability: Capability | null
+  /** Another one that is enough. */
+  readonly or?: Capability | undefined
+  /** Whether nobody but an account that signed in may. */
+  readonly accountsOnly: boolean
   /** Things of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
   readonly systemOnly: boolean
 }
@@ -14,17 +19,38 @@ export class RequiredCapability extends Context.Service<RequiredCapability, Requ
   "app/auth/RequiredCapability"
 ) {}
 
+const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
+
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
-export const requires = (capability: Capability, options?: { readonly systemOnly?: boolean }) => {
+export const requires = (
+  capability: Capability,
+  options?: { readonly systemOnly?: boolean; readonly or?: Capability }
+) => {
   const systemOnly = options?.systemOnly ?? false
-  return Context.make(RequiredCapability, { capability, systemOnly }).pipe(
+  const or = options?.or
+  return Context.make(RequiredCapability, { capability, or, systemOnly, accountsOnly: false }).pipe(
     Context.merge(
       OpenApi.annotations({
         override: {
-          security: [{ apiKey: [] }],
+          security: anyCredential,
           "x-required-capability": capability,
+          ...(or === undefined ? {} : { "x-or-capability": or }),
           ...(systemOnly ? { "x-system-only": true } : {})
         }
+      })
+    )
+  )
+}
+
+/** Annotations of an endpoint about the caller itself: it needs a credential, and no capability. */
+export const requiresCredential = (options?: { readonly accountsOnly?: boolean }) => {
+  const accountsOnly = options?.accountsOnly ?? false
+  return Context.make(RequiredCapability, { capability: null, systemOnly: false, accountsOnly }).pipe(
+    Context.merge(
+      OpenApi.annotations({
+        override: accountsOnly
+          ? { security: [{ bearer: [] }, { session: [] }], "x-accounts-only": true }
+          : { security: anyCredential }
       })
     )
   )

@@ -11,6 +11,8 @@ export interface Principal {
   readonly capabilities: ReadonlyArray<Capability>
   readonly tenantId: TenantId | undefined
   readonly applicationId: number | undefined
+  /** The sign-in that an account came with. */
+  readonly sessionId?: string
 }
 
 export const anonymous: Principal = {

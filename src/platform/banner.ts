@@ -3,8 +3,14 @@ import { HttpServer } from "effect/http"
 import { DatabaseConnection } from "./connection.ts"
 import { Settings } from "./settings.ts"
 
-/** What whoever started the service wants to know, once, on standard output; a key that this start made is among it. */
-export const printBanner = (madeKey: Option.Option<Redacted.Redacted>) =>
+/** Secrets that this start made, which are shown this once. */
+export interface MadeSecrets {
+  readonly madeKey: Option.Option<Redacted.Redacted>
+  readonly claimLink: Option.Option<Redacted.Redacted>
+}
+
+/** What whoever started the service wants to know, once, on standard output; what this start made is among it. */
+export const printBanner = ({ claimLink, madeKey }: MadeSecrets) =>
   Effect.gen(function* () {
     const settings = yield* Settings
     const { embeddedIn } = yield* DatabaseConnection
@@ -21,9 +27,16 @@ export const printBanner = (madeKey: Option.Option<Redacted.Redacted>) =>
           `  API key      ${Redacted.value(key)}`,
           "               The service-account key, made for this Development database and shown this once."
         ]
+      }),
+      ...Option.match(claimLink, {
+        onNone: () => [],
+        onSome: (link) => [
+          `  Claim        ${Redacted.value(link)}`,
+          "               Makes the first account, an Administrator; works once, for 30 minutes."
+        ]
       })
     ]
-    // The one place where a key is printed, and never through the log: it is shown once, to whoever runs the process.
+    // The one place where secrets are printed, and never through the log: they are shown once, to whoever runs the process.
     yield* Effect.sync(() => process.stdout.write(`${lines.join("\n")}\n`))
     if (settings.environment === "Production") {
       if (Option.isNone(settings.api.apiKey)) {

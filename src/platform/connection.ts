@@ -1,10 +1,10 @@
 import { type PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Schedule } from "effect"
 import { SqlError } from "effect/sql"
-import { connection as embeddedConnection, start } from "./embedded-postgres.ts"
+import { connection as embeddedConnection, join, start } from "./embedded-postgres.ts"
 import { poolLayer } from "./database.ts"
 import { migrate } from "./migrations.ts"
-import { Settings } from "./settings.ts"
+import { Settings, type SettingsValues } from "./settings.ts"
 
 /** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
 export class DatabaseConnection extends Context.Service<
@@ -17,16 +17,23 @@ export class DatabaseConnection extends Context.Service<
 >()("app/platform/DatabaseConnection") {
   static readonly layer = Layer.effect(
     DatabaseConnection,
-    Effect.gen(function* () {
-      const { database } = yield* Settings
-      if (Option.isSome(database.url)) {
-        return DatabaseConnection.of({ options: { url: database.url.value }, embeddedIn: Option.none() })
-      }
-      const server = yield* start({ directory: database.directory })
-      return DatabaseConnection.of({ options: embeddedConnection(server), embeddedIn: Option.some(server.directory) })
-    })
+    Effect.flatMap(Settings, ({ database }) => connectionTo(database, start))
+  )
+
+  /** For commands: the embedded database of a service that is running is used as it is. */
+  static readonly layerJoining = Layer.effect(
+    DatabaseConnection,
+    Effect.flatMap(Settings, ({ database }) => connectionTo(database, join))
   )
 }
+
+const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["database"], embedded: typeof start) {
+  if (Option.isSome(database.url)) {
+    return DatabaseConnection.of({ options: { url: database.url.value }, embeddedIn: Option.none() })
+  }
+  const server = yield* embedded({ directory: database.directory })
+  return DatabaseConnection.of({ options: embeddedConnection(server), embeddedIn: Option.some(server.directory) })
+})
 
 const isUnreachable = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "ConnectionError"
 
@@ -49,8 +56,7 @@ export const migrateLayer = Layer.effectDiscard(
   })
 )
 
-/** The pool on a migrated database. */
-export const DatabaseLayer = Layer.unwrap(
+const PoolLayer = Layer.unwrap(
   Effect.gen(function* () {
     const { database } = yield* Settings
     const { options } = yield* DatabaseConnection
@@ -60,4 +66,10 @@ export const DatabaseLayer = Layer.unwrap(
       statementTimeoutSeconds: database.statementTimeoutSeconds
     })
   })
-).pipe(Layer.provide(migrateLayer), Layer.provideMerge(DatabaseConnection.layer))
+).pipe(Layer.provide(migrateLayer))
+
+/** The pool on a migrated database. */
+export const DatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layer))
+
+/** The same for a command beside the service. */
+export const JoiningDatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layerJoining))

@@ -13,6 +13,9 @@ type Response = HttpServerResponse.HttpServerResponse
 const problemJson = "application/problem+json"
 const nanosPerSecond = 1e9
 
+/** What lets callers in (RFC 9110 §11.6.1); a browser asks nobody for either. */
+const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager"`
+
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
   const { detail, status, title, type, ...extensions } = problem
   return HttpServerResponse.text(
@@ -22,7 +25,7 @@ const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<strin
       contentType: problemJson,
       headers: {
         ...headers,
-        ...(status === 401 ? { "www-authenticate": `ApiKey realm="application-manager", Bearer` } : {}),
+        ...(status === 401 ? { "www-authenticate": challenge } : {}),
         ...(status === 429 || status === 503 ? { "retry-after": String(problem.retryAfterSeconds ?? 2) } : {}),
         "content-type": problemJson
       }

@@ -8,6 +8,7 @@ import { EmbeddedPostgresError } from "./embedded-postgres/error.ts"
 import { type Home, openHome } from "./embedded-postgres/home.ts"
 import { openServerLog } from "./embedded-postgres/log.ts"
 import { own } from "./embedded-postgres/owner.ts"
+import { findRunning } from "./embedded-postgres/running.ts"
 import { endPredecessor } from "./embedded-postgres/predecessor.ts"
 import { launch, type Running } from "./embedded-postgres/server.ts"
 
@@ -68,6 +69,30 @@ export const start = Effect.fn("EmbeddedPostgres.start")(function* (options: {
     operatingSystemUser: home.user?.name,
     initialised
   }
+})
+
+/**
+ * Like {@link start}, but where another process of this service already runs the server of the directory, it is that
+ * server, which goes on when the scope closes.
+ */
+export const join: typeof start = Effect.fn("EmbeddedPostgres.join")(function* (options) {
+  return yield* Effect.catchIf(
+    start(options),
+    ({ reason }) => reason === "directory-in-use",
+    (inUse) =>
+      Effect.gen(function* () {
+        const home = yield* openHome(path.resolve(options.directory))
+        const found = yield* findRunning(home)
+        if (found === undefined) return yield* inUse
+        return {
+          ...found,
+          username,
+          directory: home.directory,
+          operatingSystemUser: home.user?.name,
+          initialised: false
+        }
+      })
+  )
 })
 
 type LaunchAt = (endpoint: Endpoint) => Effect.Effect<Running, EmbeddedPostgresError, Scope.Scope>

@@ -45,7 +45,7 @@ export const responseHeaders = {
   "WWW-Authenticate": {
     description: "The ways to authenticate (RFC 9110 §11.6.1)",
     required: true,
-    schema: { type: "string", examples: ['ApiKey realm="application-manager", Bearer'] }
+    schema: { type: "string", examples: ['ApiKey realm="application-manager", Bearer realm="application-manager"'] }
   },
   "Idempotency-Replayed": {
     description:

@@ -53,8 +53,23 @@ export const openApiDocument = (serverUrl: string): Json => {
       ...document.components,
       schemas: sorted(document.components.schemas),
       headers: responseHeaders,
-      securitySchemes: { apiKey: { type: "apiKey", in: "header", name: "X-Api-Key" } }
+      securitySchemes
     }
+  }
+}
+
+const securitySchemes = {
+  apiKey: { type: "apiKey", in: "header", name: "X-Api-Key" },
+  bearer: {
+    type: "http",
+    scheme: "bearer",
+    description: "An agent's access token, or the session token of an account that signed in"
+  },
+  session: {
+    type: "apiKey",
+    in: "cookie",
+    name: "am_session",
+    description: "The session token as a browser keeps it; over https the cookie is __Host-am_session"
   }
 }
 

@@ -71,7 +71,11 @@ const faultsBehind = Effect.fnUntraced(function* (
   return faults
 })
 
-const toProblem = Effect.fnUntraced(function* (error: HttpApiError.HttpApiSchemaError, endpoint: HttpApiEndpoint.Top) {
+/** What is wrong with a request that could not be read as its endpoint declares it. */
+export const toProblem = Effect.fnUntraced(function* (
+  error: HttpApiError.HttpApiSchemaError,
+  endpoint: HttpApiEndpoint.Top
+) {
   if (error.kind === "Body" || error.kind === "ResponseHeaders") {
     yield* ErrorReporter.report(Cause.fail(error))
     return yield* new InternalError({})

@@ -6,7 +6,7 @@ import { Idempotency } from "../idempotency/api.ts"
 import { Created, LinkedArray } from "../kernel/location.ts"
 import { ArrayLimit, cursor } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
-import { Role, RoleBuiltIn, RoleId, RoleNameTaken, RoleNotFound, RolePatch } from "./domain.ts"
+import { Role, RoleBuiltIn, RoleId, RoleInUse, RoleNameTaken, RoleNotFound, RolePatch } from "./domain.ts"
 
 const read = requires("roles:read", { systemOnly: true })
 const write = requires("roles:write", { systemOnly: true })
@@ -67,7 +67,7 @@ export class RolesApi extends HttpApiGroup.make("roles")
     HttpApiEndpoint.delete("delete", "/:id", {
       params: { id: integerParameter(RoleId) },
       success: HttpApiSchema.NoContent,
-      error: [RoleNotFound, RoleBuiltIn]
+      error: [RoleNotFound, RoleBuiltIn, RoleInUse]
     })
       .annotateMerge(write)
       .annotateMerge(

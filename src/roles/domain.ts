@@ -84,3 +84,9 @@ export class RoleBuiltIn extends Problem<RoleBuiltIn>()("RoleBuiltIn", {
   status: 409,
   meaning: "A built-in role is neither changed nor deleted."
 }) {}
+
+export class RoleInUse extends Problem<RoleInUse>()("RoleInUse", {
+  slug: "role-in-use",
+  status: 409,
+  meaning: "An account has the role; take it from every account first."
+}) {}

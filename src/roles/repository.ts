@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Option, Predicate, Schema } from "effect"
 import { SqlClient, type SqlError, SqlModel, SqlSchema } from "effect/sql"
 import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
 import { Change } from "../audit/domain.ts"
-import { Role, RoleId, RoleNameTaken, RoleNotFound } from "./domain.ts"
+import { Role, RoleId, RoleInUse, RoleNameTaken, RoleNotFound } from "./domain.ts"
 
 export class RolesRepository extends Context.Service<
   RolesRepository,
@@ -19,7 +19,10 @@ export class RolesRepository extends Context.Service<
     /** Inserts unless the application has a role of this name, whoever else inserts at the same time; none then. */
     insertIfMissing(role: typeof Role.insert.Type): Effect.Effect<Option.Option<Role>, never, Change>
     update(role: typeof Role.update.Type): Effect.Effect<Role, RoleNameTaken, Change>
-    delete(id: RoleId): Effect.Effect<void, never, Change>
+    delete(id: RoleId): Effect.Effect<void, RoleInUse, Change>
+    /** Those of `ids` that the application has, locked FOR SHARE until the transaction ends. */
+    hold(applicationId: ApplicationId, ids: ReadonlyArray<RoleId>): Effect.Effect<ReadonlyArray<Role>, never, Change>
+    findNamed(applicationId: ApplicationId, name: string): Effect.Effect<Option.Option<Role>>
   }
 >()("app/roles/RolesRepository") {
   static readonly layer = Layer.effect(
@@ -48,6 +51,13 @@ export class RolesRepository extends Context.Service<
           SELECT * FROM roles
           WHERE id > ${after} ${applicationId === undefined ? sql`` : sql`AND application_id = ${applicationId}`}
           ORDER BY id LIMIT ${limit}`
+      })
+      const selectHeld = SqlSchema.findAll({
+        Request: Schema.Struct({ applicationId: ApplicationId, ids: Schema.Array(RoleId) }),
+        Result: Role,
+        execute: ({ applicationId, ids }) => sql`
+          SELECT * FROM roles WHERE application_id = ${applicationId} AND id = ANY(${ids}::integer[])
+          ORDER BY id FOR SHARE`
       })
       const selectNamed = SqlSchema.findOneOption({
         Request: Schema.Struct({ applicationId: ApplicationId, name: Schema.String }),
@@ -107,7 +117,21 @@ export class RolesRepository extends Context.Service<
                 Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
               )
           ),
-        delete: (id) => Change.use(() => Effect.orDie(model.delete(id)))
+        delete: (id) =>
+          Change.use(() =>
+            model
+              .delete(id)
+              .pipe(
+                Effect.catchReason("SqlError", "ConstraintError", inUse),
+                Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+              )
+          ),
+        hold: Effect.fn("RolesRepository.hold")((applicationId, ids) =>
+          Change.use(() => Effect.orDie(selectHeld({ applicationId, ids })))
+        ),
+        findNamed: Effect.fn("RolesRepository.findNamed")((applicationId, name) =>
+          Effect.orDie(selectNamed({ applicationId, name }))
+        )
       })
     })
   )
@@ -119,4 +143,9 @@ const nameTaken = (reason: SqlError.UniqueViolation) =>
 const applicationGone = (reason: SqlError.ConstraintError) =>
   Predicate.hasProperty(reason.cause, "constraint") && reason.cause.constraint === "roles_application"
     ? new ApplicationNotFound({})
+    : Effect.die(reason)
+
+const inUse = (reason: SqlError.ConstraintError) =>
+  Predicate.hasProperty(reason.cause, "constraint") && reason.cause.constraint === "account_roles_role"
+    ? new RoleInUse({})
     : Effect.die(reason)

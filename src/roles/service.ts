@@ -2,8 +2,10 @@ import { Array, Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { applicationManagerSlug, type ApplicationId, type ApplicationNotFound } from "../applications/domain.ts"
 import { Applications } from "../applications/service.ts"
+import { type Change } from "../audit/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
 import { requireAuthority } from "../auth/authority.ts"
+import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type Forbidden } from "../auth/domain.ts"
 import { type Capability, distinct, isOwn } from "../kernel/capability.ts"
 import { type Slice, slice } from "../kernel/page.ts"
@@ -15,8 +17,9 @@ import {
   roleActions,
   RoleBuiltIn,
   type RoleId,
+  type RoleInUse,
   type RoleNameTaken,
-  type RoleNotFound,
+  RoleNotFound,
   type RolePatch
 } from "./domain.ts"
 import { RolesRepository } from "./repository.ts"
@@ -37,7 +40,11 @@ export class Roles extends Context.Service<
       id: RoleId,
       patch: RolePatch
     ): Effect.Effect<Role, RoleNotFound | RoleNameTaken | RoleBuiltIn | ValidationFailed | Forbidden>
-    delete(id: RoleId): Effect.Effect<void, RoleNotFound | RoleBuiltIn | Forbidden>
+    delete(id: RoleId): Effect.Effect<void, RoleNotFound | RoleBuiltIn | RoleInUse | Forbidden>
+    /** Those of `ids` that are roles of `application-manager`, as they stay until the transaction of the change ends. */
+    holdOwn(ids: ReadonlyArray<RoleId>): Effect.Effect<ReadonlyArray<Role>, never, Change>
+    /** The role of `application-manager` with this name. */
+    getOwn(name: string): Effect.Effect<Role, RoleNotFound>
   }
 >()("app/roles/Roles") {
   /** Makes the built-in roles where they are missing, before anybody can ask for them. */
@@ -46,6 +53,7 @@ export class Roles extends Context.Service<
     Effect.gen(function* () {
       const applications = yield* Applications
       const audit = yield* Audit
+      const authority = yield* AuthorityChanges
       const repository = yield* RolesRepository
       const manager = yield* Effect.orDie(applications.getBySlug(applicationManagerSlug))
 
@@ -94,6 +102,7 @@ export class Roles extends Context.Service<
         const wanted = { ...before, ...changes, capabilities: distinct(capabilities) }
         if (changeable.every((key) => Equal.equals(before[key], wanted[key]))) return { value: before, entries: [] }
         const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
+        if (before.applicationId === manager.id) yield* authority.announce
         return {
           value: after,
           entries: [
@@ -135,7 +144,20 @@ export class Roles extends Context.Service<
         Effect.withSpan("Roles.makeBuiltIn")
       )
 
-      return Roles.of({ list, create, update, delete: remove, get: Effect.fn("Roles.get")(repository.get) })
+      const getOwn = Effect.fn("Roles.getOwn")(function* (name: string) {
+        const role = yield* repository.findNamed(manager.id, name)
+        return yield* Effect.fromOption(role).pipe(Effect.mapError(() => new RoleNotFound({})))
+      })
+
+      return Roles.of({
+        list,
+        create,
+        update,
+        delete: remove,
+        get: Effect.fn("Roles.get")(repository.get),
+        holdOwn: Effect.fn("Roles.holdOwn")((ids) => repository.hold(manager.id, ids)),
+        getOwn
+      })
     })
   )
 

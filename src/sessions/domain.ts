@@ -31,7 +31,9 @@ export class Session extends Model.Class<Session>("Session")({
   ipAddress: IpAddress,
   startedAt: Moment,
   lastActivityAt: Moment,
-  isActive: Schema.Boolean.pipe(Model.FieldExcept(["jsonCreate"]))
+  isActive: Schema.Boolean.pipe(Model.FieldExcept(["jsonCreate"])),
+  /** Whether it is the sign-in of an account, which ends with it. */
+  isSignIn: Model.Field({ select: Schema.Boolean, insert: Schema.Boolean })
 }) {}
 
 export const NewSession = Schema.Struct({ trialUserId: TrialUserId, ipAddress: IpAddress }).annotate({

@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { type AuditDraft, type Change } from "../audit/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
+import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
 import { Settings } from "../platform/settings.ts"
@@ -22,17 +23,21 @@ export class SessionEndings extends Context.Service<
     SessionEndings,
     Effect.gen(function* () {
       const audit = yield* Audit
+      const authority = yield* AuthorityChanges
       const repository = yield* SessionsRepository
       const { sessions: settings } = yield* Settings
 
       const endAllOf = Effect.fn("SessionEndings.endAllOf")(function* (userId: TrialUserId) {
-        return (yield* repository.endAllOf(userId)).map(ended(sessionActions.SessionEnded))
+        const sessions = yield* repository.endAllOf(userId)
+        if (sessions.some(({ isSignIn }) => isSignIn)) yield* authority.announce
+        return sessions.map(ended(sessionActions.SessionEnded))
       })
 
       const endBatch = Effect.gen(function* () {
         const now = yield* DateTime.now
         const idleSince = DateTime.subtract(now, { seconds: settings.idleTimeoutSeconds })
         const sessions = yield* repository.endIdle(DateTime.toDateUtc(idleSince), 500)
+        if (sessions.some(({ isSignIn }) => isSignIn)) yield* authority.announce
         return { value: sessions.length, entries: sessions.map(ended(sessionActions.SessionExpired)) }
       }).pipe(audit.change, asSystem)
 

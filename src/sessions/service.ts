@@ -1,5 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../audit/service.ts"
+import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
@@ -25,6 +26,8 @@ export class Sessions extends Context.Service<
     ): Effect.Effect<Slice<Session, SessionId>>
     get(id: SessionId): Effect.Effect<Session, SessionNotFound>
     create(input: NewSession): Effect.Effect<Session, TrialUserNotFound | TrialUserInactive>
+    /** Like `create`, for an account that signs in: when the session ends, it is signed out. */
+    openSignIn(input: NewSession): Effect.Effect<Session, TrialUserNotFound | TrialUserInactive>
     touch(id: SessionId): Effect.Effect<void, SessionNotFound | SessionInactive>
     end(id: SessionId): Effect.Effect<void, SessionNotFound>
   }
@@ -33,6 +36,7 @@ export class Sessions extends Context.Service<
     Sessions,
     Effect.gen(function* () {
       const audit = yield* Audit
+      const authority = yield* AuthorityChanges
       const repository = yield* SessionsRepository
       const trialUsers = yield* TrialUsers
 
@@ -44,12 +48,12 @@ export class Sessions extends Context.Service<
         return slice(yield* repository.list(filter, after, limit + 1), limit, (session) => session.id)
       })
 
-      const create = Effect.fn("Sessions.create")(function* (input: NewSession) {
+      const open = Effect.fnUntraced(function* (input: NewSession, isSignIn: boolean) {
         const user = yield* trialUsers.hold(input.trialUserId)
         const now = yield* DateTime.now
         if (!user.isOpen(now)) return yield* new TrialUserInactive({})
         const session = yield* repository.insert(
-          Session.insert.make({ ...input, startedAt: now, lastActivityAt: now, isActive: true })
+          Session.insert.make({ ...input, startedAt: now, lastActivityAt: now, isActive: true, isSignIn })
         )
         return {
           value: session,
@@ -67,13 +71,17 @@ export class Sessions extends Context.Service<
       const end = Effect.fn("Sessions.end")(function* (id: SessionId) {
         const session = yield* repository.end(id)
         if (Option.isNone(session)) yield* repository.get(id)
+        else if (session.value.isSignIn) yield* authority.announce
         return {
           value: undefined,
           entries: Option.toArray(Option.map(session, ended(sessionActions.SessionEnded)))
         }
       }, audit.change)
 
-      return Sessions.of({ list, create, touch, end, get: Effect.fn("Sessions.get")(repository.get) })
+      const create = Effect.fn("Sessions.create")((input: NewSession) => open(input, false))
+      const openSignIn = Effect.fn("Sessions.openSignIn")((input: NewSession) => open(input, true))
+
+      return Sessions.of({ list, create, openSignIn, touch, end, get: Effect.fn("Sessions.get")(repository.get) })
     })
   )
 

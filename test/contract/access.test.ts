@@ -7,14 +7,26 @@ import { ApiKeyCredentials } from "../../src/api-keys/credentials.ts"
 import { Audit } from "../../src/audit/service.ts"
 import { Access, RequiredCapability } from "../../src/auth/api.ts"
 import { AccessLayer } from "../../src/auth/access.ts"
+import { AgentTokens } from "../../src/auth/agent-tokens.ts"
+import { Authentication } from "../../src/auth/authentication.ts"
 import { RateLimits } from "../../src/auth/rate-limits.ts"
 import { ServiceAccount } from "../../src/auth/service-account.ts"
+import { SessionTokens } from "../../src/auth/session-tokens.ts"
+import { Settings } from "../../src/platform/settings.ts"
 import { capabilitiesOf, Capability, covers, isOwn, missing, resources, Scope } from "../../src/kernel/capability.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 import { attempts, authorityCapabilities, beyond, held, lacking, watched } from "./authorities.ts"
-import { anonymousOperations, dereferenced, mutating, type Operation, operations, pathOf } from "./document.ts"
+import {
+  anonymousOperations,
+  dereferenced,
+  mutating,
+  type Operation,
+  operations,
+  ownOperations,
+  pathOf
+} from "./document.ts"
 
 type Service = TestService["Service"]
 
@@ -124,6 +136,7 @@ describe("every endpoint", () => {
         const anonymous = anonymousOperations.includes(name)
         assert.strictEqual(checked, !anonymous, `${name} and the middleware Access`)
         assert.strictEqual(required !== undefined, !anonymous, `${name} and its capability`)
+        if (!anonymous) assert.strictEqual(required?.capability === null, ownOperations.includes(name), name)
       }
     })
   })
@@ -148,6 +161,9 @@ describe("every endpoint", () => {
     Layer.mock(ServiceAccount, { owns: () => Effect.succeed(true), madeKey: Option.none() }),
     Layer.mock(Audit, { refused: () => Effect.void }),
     Layer.mock(ApiKeyCredentials, {}),
+    Layer.mock(AgentTokens, {}),
+    Layer.mock(SessionTokens, {}),
+    Settings.layerMemory(),
     Layer.mock(RateLimits, { principal: () => Effect.void })
   )
 
@@ -156,6 +172,7 @@ describe("every endpoint", () => {
       HttpApiBuilder.layer(ClosedApi).pipe(
         Layer.provide(handlers),
         Layer.provide(AccessLayer),
+        Layer.provide(Authentication.layer),
         Layer.provide(mocks),
         Layer.provide(HttpServer.layerServices)
       ),
@@ -185,24 +202,24 @@ const exampleCall = (operation: Operation, key: string | null) => {
   return body === undefined ? { key } : { key, body }
 }
 
-/** What must stay as it is, but for when keys were last used. */
+/** What must stay as it is, but for when keys were last used and agents last seen. */
 const snapshot = Effect.fnUntraced(function* (service: Service) {
   const answers = yield* Effect.forEach(watched, (path) => service.call("GET", path))
-  return answers.map(({ text }) => text.replaceAll(/"lastUsedAt":(?:null|"[^"]*")/g, ""))
+  return answers.map(({ text }) => text.replaceAll(/"last(?:Used|Seen)At":(?:null|"[^"]*")/g, ""))
 })
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("access", (it) => {
   for (const operation of operations) {
     if (anonymousOperations.includes(operation.operationId)) continue
     const systemOnly = operation["x-system-only"] === true
-    const outcome = systemOnly ? "is closed" : "is open"
+    const outcome = systemOnly || operation["x-accounts-only"] === true ? "is closed" : "is open"
 
     it.effect(`${operation.operationId} ${outcome} to a tenant's key with every scope`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
         const { key } = yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })
         const answer = yield* service.call(operation.method, examplePath(operation), exampleCall(operation, key))
-        if (systemOnly) {
+        if (systemOnly || operation["x-accounts-only"] === true) {
           assertProblem(answer, 403, "forbidden")
           assert.deepStrictEqual(answer.body.missing, [])
         } else assert.notInclude([401, 500], answer.status, answer.text)
@@ -213,6 +230,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("acc
   it("has an attempt at giving more than one has for every operation that makes or changes an authority", () => {
     for (const operation of operations.filter(mutating)) {
       if (!authorityCapabilities.includes(operation["x-required-capability"] ?? "")) continue
+      // Ending a credential is never refused, and gives nobody anything.
+      if (operation.operationId === "agentCredentials.revoke") continue
       assert.isTrue(
         attempts.some(({ operationId }) => operationId === operation.operationId),
         `${operation.operationId} is missing in authorities.ts`

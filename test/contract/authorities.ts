@@ -1,11 +1,22 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { type TestService } from "../support/service.ts"
+import { agentAttempts } from "./agent-authorities.ts"
 
 type Service = TestService["Service"]
 
 /** What the caller of an attempt may do itself: enough to call the operations, not enough to give `beyond`. */
-export const held = ["api-keys:read", "api-keys:write", "roles:read", "roles:write", "dashboard:read"] as const
+export const held: ReadonlyArray<string> = [
+  "accounts:read",
+  "accounts:write",
+  "agents:read",
+  "agents:write",
+  "api-keys:read",
+  "api-keys:write",
+  "roles:read",
+  "roles:write",
+  "dashboard:read"
+] as const
 
 /** An authority that nobody with `held` alone can give. */
 export const beyond = ["dashboard:read", "trial-users:write", "sessions:*"] as const
@@ -33,7 +44,7 @@ export const authorityCapabilities = [
 ]
 
 /** Where to see that nothing changed. */
-export const watched = ["/api/api-keys?limit=200", "/api/roles"]
+export const watched = ["/api/api-keys?limit=200", "/api/roles", "/api/accounts?limit=200", "/api/agents?limit=200"]
 
 const makeKey = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
   const answer = yield* service.call("POST", "/api/api-keys", { body: { name: "an authority", scopes } })
@@ -59,10 +70,26 @@ const makeRole = Effect.fnUntraced(function* (service: Service, capabilities: Re
   return { id: answer.body.id as number }
 })
 
+const passphrase = "seven grey herons at dawn"
+const accountBody = (roleIds: ReadonlyArray<number>) => ({
+  email: `account${(made += 1)}@example.org`,
+  name: "An authority",
+  password: passphrase,
+  roleIds
+})
+
+const makeAccount = Effect.fnUntraced(function* (service: Service, capabilities: ReadonlyArray<string>) {
+  const { id } = yield* makeRole(service, capabilities)
+  const answer = yield* service.call("POST", "/api/accounts", { body: accountBody([id]) })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return { id: answer.body.id as string }
+})
+
 const on = (parameters: { readonly id: string | number }, body?: unknown) =>
   body === undefined ? { parameters } : { parameters, body }
 
 export const attempts: ReadonlyArray<Attempt> = [
+  ...agentAttempts,
   {
     operationId: "apiKeys.create",
     about: "a key with more",
@@ -107,5 +134,34 @@ export const attempts: ReadonlyArray<Attempt> = [
     operationId: "roles.delete",
     about: "a role with more",
     prepare: (service) => Effect.map(makeRole(service, beyond), (role) => on(role))
+  },
+  {
+    operationId: "accounts.create",
+    about: "an account with more",
+    prepare: (service) => Effect.map(makeRole(service, beyond), ({ id }) => ({ body: accountBody([id]) }))
+  },
+  {
+    operationId: "accounts.update",
+    about: "an account that had more",
+    prepare: (service) => Effect.map(makeAccount(service, beyond), (account) => on(account, { roleIds: [] }))
+  },
+  {
+    operationId: "accounts.update",
+    about: "an account that would get more",
+    prepare: Effect.fnUntraced(function* (service) {
+      const account = yield* makeAccount(service, [])
+      return on(account, { roleIds: [(yield* makeRole(service, beyond)).id] })
+    })
+  },
+  {
+    operationId: "accounts.update",
+    about: "the password of an account with more",
+    prepare: (service) =>
+      Effect.map(makeAccount(service, beyond), (account) => on(account, { password: "nine brown otters at dusk" }))
+  },
+  {
+    operationId: "accounts.delete",
+    about: "an account with more",
+    prepare: (service) => Effect.map(makeAccount(service, beyond), (account) => on(account))
   }
 ]

@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { type Answer, type TestService } from "../support/service.ts"
+import { agentChanges } from "./agent-changes.ts"
 
 type Service = TestService["Service"]
 
@@ -10,13 +11,17 @@ export interface ExpectedEntry {
   readonly entityType: string
   readonly entityId: string
   /** Which sides of the thing the entry keeps. */
-  readonly kept: "before" | "after" | "both"
+  readonly kept: "before" | "after" | "both" | "nothing"
 }
 
 /** A request that changes something for sure, and what the audit log must say of it. */
 export interface Change {
   readonly parameters?: Readonly<Record<string, string | number>>
   readonly body?: unknown
+  /** The session token that it is asked with, in the place of the service account's key. */
+  readonly token?: string | undefined
+  /** Whom the entries name as the actor; the service account when absent. */
+  readonly by?: string
   entries(answer: Answer): ReadonlyArray<ExpectedEntry>
 }
 
@@ -66,6 +71,27 @@ const entry = (
   kept: ExpectedEntry["kept"]
 ): ExpectedEntry => ({ actionType, entityType, entityId: String(id), kept })
 
+const passphrase = "seven grey herons at dawn"
+const newAccount = () => ({ email: `ada${unique()}@example.org`, name: "Ada", password: passphrase, roleIds: [] })
+const makeAccount = (service: Service) => make(service, "/api/accounts", newAccount())
+
+/** An account that signed in, and its sign-in. */
+const makeSignIn = Effect.fnUntraced(function* (service: Service) {
+  const body = newAccount()
+  const { id } = yield* make(service, "/api/accounts", body)
+  const credentials = { email: body.email, password: body.password }
+  const signIn = Effect.map(
+    service.call("POST", "/api/auth/login", { key: null, body: credentials }),
+    (answer) => answer.body.token as string
+  )
+  const token = yield* signIn
+  const headers = { authorization: `Bearer ${token}` }
+  const sessions = yield* service.call("GET", "/api/auth/sessions", { key: null, headers })
+  return { id, by: `account:${id}`, credentials, token, sessionId: sessions.body.items[0].id as string, signIn }
+})
+
+const sessionEntry = (actionType: string, id: string): ExpectedEntry => entry("SignIn", actionType, id, "nothing")
+
 /** Makes a thing by `body`, which one entry records with the new id. */
 const creates = (entityType: string, actionType: string, body: unknown): Change => ({
   body,
@@ -87,6 +113,7 @@ const changes = (
 
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
+  ...agentChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
   "trialUsers.update": (service) =>
     Effect.map(makeTrialUser(service), ({ id }) =>
@@ -164,6 +191,41 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
     Effect.map(makeTenant(service), ({ id }) =>
       changes("Tenant", "TenantUpdated", id, "both", { status: "suspended" })
     ),
+  "accounts.create": () => Effect.succeed(creates("Account", "AccountCreated", newAccount())),
+  "accounts.update": (service) =>
+    Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountUpdated", id, "both", { name: "Augusta" })),
+  "accounts.delete": (service) =>
+    Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountDeleted", id, "before")),
+  "auth.changePassword": (service) =>
+    Effect.map(makeSignIn(service), ({ by, credentials, id, token }) => ({
+      by,
+      token,
+      body: { currentPassword: credentials.password, newPassword: "nine brown otters at dusk" },
+      entries: () => [entry("Account", "AccountPasswordChanged", id, "nothing")]
+    })),
+  "auth.endSession": (service) =>
+    Effect.map(makeSignIn(service), ({ by, sessionId, token }) => ({
+      by,
+      token,
+      parameters: { id: sessionId },
+      entries: () => [sessionEntry("SignedOut", sessionId)]
+    })),
+  "auth.endOtherSessions": Effect.fnUntraced(function* (service) {
+    const { by, sessionId, signIn } = yield* makeSignIn(service)
+    return { by, token: yield* signIn, entries: () => [sessionEntry("SignedOut", sessionId)] }
+  }),
+  "auth.refresh": (service) =>
+    Effect.map(makeSignIn(service), ({ by, sessionId, token }) => ({
+      by,
+      token,
+      entries: () => [sessionEntry("SignInRefreshed", sessionId)]
+    })),
+  "auth.logout": (service) =>
+    Effect.map(makeSignIn(service), ({ by, sessionId, token }) => ({
+      by,
+      token,
+      entries: () => [sessionEntry("SignedOut", sessionId)]
+    })),
   "apiKeys.create": () => Effect.succeed(creates("ApiKey", "ApiKeyCreated", newApiKey())),
   "apiKeys.update": (service) =>
     Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyUpdated", id, "both", { name: "renamed" })),
@@ -187,5 +249,15 @@ export const withoutEntry: Readonly<
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))
+  },
+  "agentCredentials.introspect": {
+    reason: "it changes nothing",
+    request: () => Effect.succeed({ body: { token: "no token" } })
   }
+}
+
+/** What changes something and cannot be called in a walk; each with the test that looks at its entries. */
+export const testedElsewhere: Readonly<Record<string, string>> = {
+  "auth.login": "test/sign-in/login.test.ts: its entry names the new session, which its answer does not",
+  "auth.claim": "test/sign-in/claims.test.ts: it needs the link of a start, and no account"
 }

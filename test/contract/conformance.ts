@@ -24,7 +24,9 @@ const headerFaults = (declared: Readonly<Record<string, Json>>, answer: WireAnsw
     const { required, schema } = headerOf(name, reference)
     const given = answer.headers[name.toLowerCase()]
     if (given === undefined) return required === true ? [`the header ${name} is missing`] : []
-    const value = (schema as Json).type === "integer" ? Number(given) : given
+    // Node keeps Set-Cookie apart, since its values cannot be joined.
+    const text = Array.isArray(given) ? given.join() : given
+    const value = (schema as Json).type === "integer" ? Number(text) : text
     return faultsOf(schema as Json, value).map((fault) => `the header ${name}: ${fault}`)
   })
 

@@ -37,7 +37,9 @@ export interface Operation {
   readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, MediaType>> }
   readonly responses: Readonly<Record<string, Response>>
   readonly "x-required-capability"?: string
+  readonly "x-or-capability"?: string
   readonly "x-system-only"?: boolean
+  readonly "x-accounts-only"?: boolean
 }
 
 interface OpenApiDocument extends Json {
@@ -58,7 +60,31 @@ export const operations: ReadonlyArray<Operation> = Object.entries(document.path
 )
 
 /** The operations that need no credential. */
-export const anonymousOperations: ReadonlyArray<string> = ["health.get", "health.ready", "attestation.publicKeys"]
+export const anonymousOperations: ReadonlyArray<string> = [
+  "health.get",
+  "health.ready",
+  "attestation.publicKeys",
+  "auth.login",
+  "auth.refresh",
+  "auth.logout",
+  "auth.claim",
+  "agentTokens.token",
+  "agentTokens.exchange",
+  "tokenMetadata.keys",
+  "tokenMetadata.authorizationServer"
+]
+
+/** The operations that say nothing about whether what they name is there. */
+export const silentOperations: ReadonlyArray<string> = ["agentCredentials.revoke"]
+
+/** The operations about the caller itself, which need a credential and no capability. */
+export const ownOperations: ReadonlyArray<string> = [
+  "auth.me",
+  "auth.changePassword",
+  "auth.listSessions",
+  "auth.endSession",
+  "auth.endOtherSessions"
+]
 
 export const mutating = (operation: Operation): boolean => ["POST", "PUT", "PATCH", "DELETE"].includes(operation.method)
 

@@ -81,6 +81,11 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
 
 const succeeded = new Set<string>()
 
+/** What the service account cannot do for want of a session of its own, of the link of a start, or of an agent's key. */
+const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean =>
+  operation["x-accounts-only"] === true ||
+  ["auth.refresh", "auth.claim", "agentTokens.token", "agentTokens.exchange"].includes(operationId)
+
 const drive = Effect.fnUntraced(function* (
   operation: Operation,
   name: string,
@@ -131,7 +136,9 @@ layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
 
     it.effect("and succeeds at least once", () =>
       Effect.sync(() => {
-        const silent = operations.filter(({ operationId }) => !succeeded.has(operationId))
+        const silent = operations.filter(
+          (operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)
+        )
         assert.deepStrictEqual(
           silent.map(({ operationId }) => operationId),
           [],

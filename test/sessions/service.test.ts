@@ -9,6 +9,7 @@ import { Sessions } from "../../src/sessions/service.ts"
 import { Email } from "../../src/trial-users/domain.ts"
 import { TrialUsers } from "../../src/trial-users/service.ts"
 import { OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
+import { quietAuthority } from "../support/quiet-authority.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 // The job that ends idle sessions stays on the real clock, before every moment named here: the tests call it themselves.
@@ -17,6 +18,7 @@ const servicesLayer = (environment: Record<string, string> = {}) =>
     Layer.provideMerge(TrialUsers.layer),
     Layer.provideMerge(SessionEndings.layer.pipe(Layer.provide(realClock))),
     Layer.provide(Audit.layer.pipe(Layer.provide(realClock))),
+    Layer.provide(quietAuthority),
     Layer.provideMerge(poolOnOwnDatabase),
     Layer.provide(Settings.layerMemory({ environment }))
   )

@@ -7,11 +7,13 @@ import { SessionEndings } from "../../src/sessions/endings.ts"
 import { Email, TrialUser } from "../../src/trial-users/domain.ts"
 import { TrialUsers } from "../../src/trial-users/service.ts"
 import { OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
+import { quietAuthority } from "../support/quiet-authority.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 const servicesLayer = (environment: Record<string, string> = {}) =>
   TrialUsers.layer.pipe(
     Layer.provide(Layer.provideMerge(SessionEndings.layer, Audit.layer).pipe(Layer.provide(realClock))),
+    Layer.provide(quietAuthority),
     Layer.provideMerge(poolOnOwnDatabase),
     Layer.provide(Settings.layerMemory({ environment }))
   )

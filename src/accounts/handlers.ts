@@ -1,0 +1,21 @@
+import { Effect } from "effect"
+import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
+import { created } from "../kernel/location.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { Accounts } from "./service.ts"
+
+export const AccountsHandlers = groupHandlers(
+  Api,
+  "accounts",
+  Effect.fn(function* (handlers) {
+    const accounts = yield* Accounts
+    return handlers.handleAll({
+      list: ({ query }) => accounts.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => accounts.get(params.id),
+      create: ({ payload }) => Effect.map(accounts.create(payload), created("/api/accounts")),
+      update: ({ params, payload }) => accounts.update(params.id, payload),
+      delete: ({ params }) => accounts.delete(params.id)
+    })
+  })
+)
