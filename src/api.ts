@@ -36,7 +36,9 @@ export class Api extends HttpApi.make("application-manager")
   .annotateMerge(
     Context.make(HttpApi.ParamsParseOptions, strict).pipe(
       Context.add(HttpApi.QueryParseOptions, strict),
-      Context.add(HttpApi.PayloadParseOptions, strict)
+      Context.add(HttpApi.PayloadParseOptions, strict),
+      // Answers are made of what was checked on its way in.
+      Context.add(HttpApi.SuccessParseOptions, { disableChecks: true })
     )
   )
   .annotateMerge(

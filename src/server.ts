@@ -44,7 +44,7 @@ import { DigestLayer } from "./platform/digest.ts"
 import { edgeLayer } from "./platform/edge.ts"
 import { InFlight } from "./platform/in-flight.ts"
 import { makeServer } from "./platform/listener.ts"
-import { lean, LeanServerLayer } from "./platform/lean-context.ts"
+import { LeanServerLayer } from "./platform/lean-context.ts"
 import { Notifications } from "./platform/notifications.ts"
 import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
@@ -64,21 +64,19 @@ import { Tenants } from "./tenants/service.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
-const Handlers = lean(
-  Layer.mergeAll(
-    HealthHandlers,
-    ApplicationsHandlers,
-    ConfigurationHandlers,
-    ConfigurationTreesHandlers,
-    TrialUsersHandlers,
-    SessionsHandlers,
-    RolesHandlers,
-    TenantsHandlers,
-    ApiKeysHandlers,
-    AuditHandlers,
-    AttestationHandlers,
-    DashboardHandlers
-  )
+const Handlers = Layer.mergeAll(
+  HealthHandlers,
+  ApplicationsHandlers,
+  ConfigurationHandlers,
+  ConfigurationTreesHandlers,
+  TrialUsersHandlers,
+  SessionsHandlers,
+  RolesHandlers,
+  TenantsHandlers,
+  ApiKeysHandlers,
+  AuditHandlers,
+  AttestationHandlers,
+  DashboardHandlers
 )
 
 const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { created } from "../kernel/location.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { Applications } from "./service.ts"
 
-export const ApplicationsHandlers = HttpApiBuilder.group(
+export const ApplicationsHandlers = groupHandlers(
   Api,
   "applications",
   Effect.fn(function* (handlers) {

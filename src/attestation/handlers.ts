@@ -1,9 +1,9 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { AttestationKeys } from "./service.ts"
 
-export const AttestationHandlers = HttpApiBuilder.group(
+export const AttestationHandlers = groupHandlers(
   Api,
   "attestation",
   Effect.fn(function* (handlers) {

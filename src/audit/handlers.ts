@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { declaredActions } from "../kernel/audit-action.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { AuditExport, type Exported } from "./export.ts"
@@ -9,7 +9,7 @@ import { entryStream } from "./feed.ts"
 import { Audit } from "./service.ts"
 import { AuditVerification } from "./verification.ts"
 
-export const AuditHandlers = HttpApiBuilder.group(
+export const AuditHandlers = groupHandlers(
   Api,
   "auditLogs",
   Effect.fn(function* (handlers) {

@@ -42,8 +42,19 @@ export class RateLimits extends Context.Service<
           )
         )
 
+      // What consumes for a principal is the same for each of its requests, so it is made once for many.
+      const ofPrincipals = new Map<string, Effect.Effect<void, RateLimited>>()
+      const ofPrincipal = (name: string) => {
+        let consumed = ofPrincipals.get(name)
+        if (consumed === undefined) {
+          if (ofPrincipals.size === 10_000) ofPrincipals.clear()
+          ofPrincipals.set(name, (consumed = consume(`principal:${name}`, rateLimit.perMinute)))
+        }
+        return consumed
+      }
+
       return RateLimits.of({
-        principal: (name) => consume(`principal:${name}`, rateLimit.perMinute),
+        principal: ofPrincipal,
         anonymous: (address) => consume(`address:${address}`, rateLimit.anonymousPerMinute)
       })
     })

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { linkedPage } from "../kernel/location.ts"
 import { createdFile, diffFor, tagged } from "./answers.ts"
 import { ConfigurationFiles } from "./files.ts"
@@ -9,7 +9,7 @@ import { versionStream } from "./version-stream.ts"
 
 const versionsLimitDefault = 100
 
-export const ConfigurationHandlers = HttpApiBuilder.group(
+export const ConfigurationHandlers = groupHandlers(
   Api,
   "configuration",
   Effect.fn(function* (handlers) {

@@ -1,13 +1,13 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { exportFormatFor } from "./answers.ts"
 import { ConfigurationArchives } from "./archives.ts"
 import { Configuration } from "./service.ts"
 import { ConfigurationTrees } from "./trees.ts"
 
-export const ConfigurationTreesHandlers = HttpApiBuilder.group(
+export const ConfigurationTreesHandlers = groupHandlers(
   Api,
   "configurationTrees",
   Effect.fn(function* (handlers) {

@@ -1,10 +1,10 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { DetailedHealth } from "./detailed-health.ts"
 import { Dashboard } from "./service.ts"
 
-export const DashboardHandlers = HttpApiBuilder.group(
+export const DashboardHandlers = groupHandlers(
   Api,
   "dashboard",
   Effect.fn(function* (handlers) {

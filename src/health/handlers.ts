@@ -1,11 +1,11 @@
 import { DateTime, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { type Health } from "./domain.ts"
 import { HealthChecks } from "./service.ts"
 
-export const HealthHandlers = HttpApiBuilder.group(
+export const HealthHandlers = groupHandlers(
   Api,
   "health",
   Effect.fn(function* (handlers) {

@@ -1,23 +1,10 @@
 import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
 
-// HttpApi merges two contexts into every request's: the one its handlers were built in and the one it is served in. That
-// costs in proportion to their size; for the whole process' twice, as much as all the rest of a short request.
+// What serves at the start, or reaches handlers while they are built, and no request by itself.
+const servesNoRequest = /^app\/|\/sql|^effect\/(?:FileSystem|Layer|Path|Terminal|crypto|process)\b|Stdio$/
 
-const only = <R>(context: Context.Context<R>, keep: (key: string) => boolean): Context.Context<R> =>
-  Context.makeUnsafe<R>(new Map([...context.mapUnsafe].filter(([key]) => keep(key))))
-
-const isOurs = (key: string) => key.startsWith("app/")
-
-/** Builds handlers in a context of this application's services alone, without drivers, loggers and the like. */
-export const lean = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
-  Layer.fromBuild((memoMap, scope) =>
-    Effect.updateContext(Layer.buildWithMemoMap(layer, memoMap, scope), (context: Context.Context<R>) =>
-      only(context, isOurs)
-    )
-  )
-
-/** Serves in a context without this application's services, which handlers bring along, and without database drivers. */
+/** Serves in a context of what requests need: HttpApi copies that for each of them, which costs in proportion to its size. */
 export const LeanServerLayer = Layer.effect(
   HttpServer.HttpServer,
   Effect.map(HttpServer.HttpServer, (server) =>
@@ -30,7 +17,10 @@ export const LeanServerLayer = Layer.effect(
             never,
             Scope.Scope
           >,
-          (context: Context.Context<Scope.Scope>) => only(context, (key) => !isOurs(key) && !key.includes("/sql"))
+          (context: Context.Context<Scope.Scope>) =>
+            Context.makeUnsafe<Scope.Scope>(
+              new Map([...context.mapUnsafe].filter(([key]) => !servesNoRequest.test(key)))
+            )
         )
     })
   )

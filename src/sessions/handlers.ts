@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { created, linkedPage } from "../kernel/location.ts"
 import { arrayLimitDefault } from "../kernel/page.ts"
 import { Sessions } from "./service.ts"
 
-export const SessionsHandlers = HttpApiBuilder.group(
+export const SessionsHandlers = groupHandlers(
   Api,
   "sessions",
   Effect.fn(function* (handlers) {

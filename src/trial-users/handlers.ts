@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { created, linkedPage } from "../kernel/location.ts"
 import { arrayLimitDefault } from "../kernel/page.ts"
 import { TrialUsers } from "./service.ts"
 
-export const TrialUsersHandlers = HttpApiBuilder.group(
+export const TrialUsersHandlers = groupHandlers(
   Api,
   "trialUsers",
   Effect.fn(function* (handlers) {
