@@ -1,5 +1,8 @@
 import { Context } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
+import { AgentKeysApi } from "./agent-keys/api.ts"
+import { AgentsApi } from "./agents/api.ts"
+import { AgentTemplatesApi } from "./agents/template-api.ts"
 import { AccountsApi } from "./accounts/api.ts"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
@@ -8,12 +11,15 @@ import { AuditApi } from "./audit/api.ts"
 import { ConfigurationApi } from "./configuration/api.ts"
 import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
 import { DashboardApi } from "./dashboard/api.ts"
+import { DelegationsApi } from "./delegations/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
 import { TenantsApi } from "./tenants/api.ts"
+import { AgentTokensApi, TokenMetadataApi } from "./tokens/api.ts"
+import { AgentCredentialsApi } from "./tokens/credential-api.ts"
 import { TrialUsersApi } from "./trial-users/api.ts"
 
 const strict = { errors: "all", onExcessProperty: "error" } as const
@@ -30,6 +36,13 @@ export class Api extends HttpApi.make("application-manager")
     RolesApi,
     TenantsApi,
     ApiKeysApi,
+    AgentsApi,
+    AgentTemplatesApi,
+    AgentKeysApi,
+    DelegationsApi,
+    AgentCredentialsApi,
+    AgentTokensApi,
+    TokenMetadataApi,
     AccountsApi,
     SignInApi,
     AuditApi,

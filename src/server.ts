@@ -5,6 +5,12 @@ import { HttpIncomingMessage, HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { RateLimiter } from "effect/persistence"
 import { Api } from "./api.ts"
+import { AgentKeysHandlers } from "./agent-keys/handlers.ts"
+import { AgentKeys } from "./agent-keys/service.ts"
+import { AgentsHandlers } from "./agents/handlers.ts"
+import { Agents } from "./agents/service.ts"
+import { AgentTemplatesHandlers } from "./agents/template-handlers.ts"
+import { AgentTemplates } from "./agents/templates.ts"
 import { AccountCredentials } from "./accounts/credentials.ts"
 import { AccountsHandlers } from "./accounts/handlers.ts"
 import { Passwords } from "./accounts/passwords.ts"
@@ -25,7 +31,6 @@ import { AuditVerification } from "./audit/verification.ts"
 import { Audit } from "./audit/service.ts"
 import { AccessLayer } from "./auth/access.ts"
 import { Admissions } from "./auth/admissions.ts"
-import { AgentTokens } from "./auth/agent-tokens.ts"
 import { Authentication } from "./auth/authentication.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { RateLimits } from "./auth/rate-limits.ts"
@@ -41,6 +46,8 @@ import { ConfigurationWatch } from "./configuration/watch.ts"
 import { DetailedHealth } from "./dashboard/detailed-health.ts"
 import { DashboardHandlers } from "./dashboard/handlers.ts"
 import { Dashboard } from "./dashboard/service.ts"
+import { DelegationsHandlers } from "./delegations/handlers.ts"
+import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
@@ -76,6 +83,17 @@ import { OwnAccount } from "./sign-in/own-account.ts"
 import { SignIn } from "./sign-in/service.ts"
 import { TenantsHandlers } from "./tenants/handlers.ts"
 import { Tenants } from "./tenants/service.ts"
+import { AccessTokens } from "./tokens/access-tokens.ts"
+import { AgentClients } from "./tokens/clients.ts"
+import { AgentCredentials } from "./tokens/credentials.ts"
+import { Exchanges } from "./tokens/exchange.ts"
+import { AgentCredentialsHandlers, AgentTokensHandlers, TokenMetadataHandlers } from "./tokens/handlers.ts"
+import { TokenIntrospection } from "./tokens/introspection.ts"
+import { TokenMetadata } from "./tokens/metadata.ts"
+import { CredentialMint } from "./tokens/mint.ts"
+import { OAuthRequestsLayer } from "./tokens/oauth-requests.ts"
+import { AgentGrants } from "./tokens/service.ts"
+import { OAuthWireLayer } from "./tokens/wire.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
 
@@ -89,6 +107,13 @@ const Handlers = Layer.mergeAll(
   RolesHandlers,
   TenantsHandlers,
   ApiKeysHandlers,
+  AgentsHandlers,
+  AgentTemplatesHandlers,
+  AgentKeysHandlers,
+  DelegationsHandlers,
+  AgentCredentialsHandlers,
+  AgentTokensHandlers,
+  TokenMetadataHandlers,
   AccountsHandlers,
   SignInHandlers,
   AuditHandlers,
@@ -96,7 +121,7 @@ const Handlers = Layer.mergeAll(
   DashboardHandlers
 )
 
-const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer)
+const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer, OAuthRequestsLayer)
 
 // Redis' client is loaded by those who use it only.
 const RateLimitStore = Layer.unwrap(
@@ -124,6 +149,19 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
+// Each needs those below it.
+const AgentServices = Layer.mergeAll(
+  AgentTemplates.layer,
+  AgentKeys.layer,
+  AgentGrants.layer,
+  TokenIntrospection.layer
+).pipe(
+  Layer.provideMerge(Layer.mergeAll(Exchanges.layer, AgentCredentials.layer, TokenMetadata.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccessTokens.layerAgentTokens, CredentialMint.layer, AgentClients.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccessTokens.layer, Delegations.layer)),
+  Layer.provideMerge(Agents.layer)
+)
+
 /** Accounts and how they come in, above the roles that they have and the interface sessions that they open. */
 const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.layer, SessionTokensLayer).pipe(
   Layer.provideMerge(Layer.mergeAll(Issuing.layer, SessionCredentials.layer, SignInDelays.layer)),
@@ -140,7 +178,8 @@ const Services = Layer.mergeAll(
   ConfigurationServices
 ).pipe(
   Layer.provideMerge(Authentication.layer),
-  Layer.provideMerge(Layer.mergeAll(SignInServices, AgentTokens.layerRefusing)),
+  Layer.provideMerge(AgentServices),
+  Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
   Layer.provideMerge(AttestationKeys.layer),
@@ -161,6 +200,7 @@ const Routes = Layer.mergeAll(
   ProblemPagesLayer,
   ClaimPageLayer,
   PrometheusLayer,
+  OAuthWireLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

@@ -30,6 +30,8 @@ export class AttestationKeys extends Context.Service<
      */
     verify(type: string, jws: string): Effect.Effect<Signed>
     readonly published: Effect.Effect<PublicKeys>
+    /** Those of one purpose. */
+    publishedFor(purpose: KeyPurpose): Effect.Effect<PublicKeys>
   }
 >()("app/attestation/AttestationKeys") {
   static readonly layerNoDeps = Layer.effect(
@@ -157,16 +159,21 @@ export class AttestationKeys extends Context.Service<
         )
       })
 
-      const published = Effect.map(repository.published, (keys): PublicKeys => ({
-        keys: keys.map(({ algorithm: alg, keyId, publicKey }) => ({ ...publicKey, kid: keyId, alg, use: "sig" }))
-      })).pipe(Effect.withSpan("AttestationKeys.published"))
+      const published = Effect.withSpan(Effect.map(repository.published, setOf), "AttestationKeys.published")
+      const publishedFor = Effect.fn("AttestationKeys.publishedFor")((purpose: KeyPurpose) =>
+        Effect.map(repository.published, (keys) => setOf(keys.filter((key) => key.purpose === purpose)))
+      )
 
-      return AttestationKeys.of({ signer, verify, published })
+      return AttestationKeys.of({ signer, verify, published, publishedFor })
     })
   )
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AttestationKeysRepository.layer))
 }
+
+const setOf = (keys: ReadonlyArray<AttestationKey>): PublicKeys => ({
+  keys: keys.map(({ algorithm: alg, keyId, publicKey }) => ({ ...publicKey, kid: keyId, alg, use: "sig" }))
+})
 
 /** What the private half of a key is sealed for. */
 const placeOf = (keyId: string): string => `attestation-key:${keyId}`

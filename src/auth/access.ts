@@ -68,8 +68,9 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
   if (requirement.accountsOnly && principal.kind !== "account") {
     return { detail: "Only an account that signed in has this.", missing: [] }
   }
-  const { capability } = requirement
-  return capability === null || principal.capabilities.some((held) => covers(held, capability))
+  const { capability, or } = requirement
+  return capability === null ||
+    principal.capabilities.some((held) => covers(held, capability) || (or !== undefined && covers(held, or)))
     ? undefined
     : { detail: `The caller lacks ${capability}.`, missing: [capability] }
 }

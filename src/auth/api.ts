@@ -7,6 +7,8 @@ import { Forbidden, RateLimited, Unauthenticated } from "./domain.ts"
 export interface Requirement {
   /** null: whoever is let in at all may, since it is about the caller itself. */
   readonly capability: Capability | null
+  /** Another one that is enough. */
+  readonly or?: Capability | undefined
   /** Whether nobody but an account that signed in may. */
   readonly accountsOnly: boolean
   /** Things of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
@@ -20,14 +22,19 @@ export class RequiredCapability extends Context.Service<RequiredCapability, Requ
 const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
 
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
-export const requires = (capability: Capability, options?: { readonly systemOnly?: boolean }) => {
+export const requires = (
+  capability: Capability,
+  options?: { readonly systemOnly?: boolean; readonly or?: Capability }
+) => {
   const systemOnly = options?.systemOnly ?? false
-  return Context.make(RequiredCapability, { capability, systemOnly, accountsOnly: false }).pipe(
+  const or = options?.or
+  return Context.make(RequiredCapability, { capability, or, systemOnly, accountsOnly: false }).pipe(
     Context.merge(
       OpenApi.annotations({
         override: {
           security: anyCredential,
           "x-required-capability": capability,
+          ...(or === undefined ? {} : { "x-or-capability": or }),
           ...(systemOnly ? { "x-system-only": true } : {})
         }
       })

@@ -101,3 +101,26 @@ export const missing = (
 export const distinct = (capabilities: ReadonlyArray<Capability>): ReadonlyArray<Capability> => [
   ...new Set(capabilities)
 ]
+
+const meet = (one: string, other: string): string | undefined =>
+  one === other || other === "*" ? one : one === "*" ? other : undefined
+
+/** What both lists allow, part by part (`*:read` and `llm:*` have `llm:read` in common), without what another one covers. */
+export const intersection = (
+  one: ReadonlyArray<Capability>,
+  other: ReadonlyArray<Capability>
+): ReadonlyArray<Capability> => {
+  const common = new Set<Capability>()
+  for (const a of one) {
+    const [resourceOfOne, actionOfOne] = parts(a)
+    for (const b of other) {
+      const [resourceOfOther, actionOfOther] = parts(b)
+      const resource = meet(resourceOfOne, resourceOfOther)
+      const action = meet(actionOfOne, actionOfOther)
+      if (resource !== undefined && action !== undefined) common.add(`${resource}:${action}`)
+    }
+  }
+  return [...common].filter(
+    (capability) => isOwn(capability) && ![...common].some((wider) => wider !== capability && covers(wider, capability))
+  )
+}

@@ -15,10 +15,13 @@ const pages = [
   "/claim"
 ]
 
+const forms = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
+
 /** 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6). */
 export const AllowedMethodsLayer = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const served = new Map<string, Set<string>>(pages.map((path) => [path, new Set(["GET"])]))
+    for (const path of forms) served.set(path, new Set(["POST"]))
     HttpApi.reflect(Api, {
       onGroup: () => {},
       onEndpoint: ({ endpoint }) => {

@@ -58,6 +58,9 @@ const settings = {
   "Security:AcceptLostKey": setting(flag, "false", "Start although sealed secrets cannot be opened: they are given up"),
   "Auth:SessionLifetimeSeconds": setting(integer(1, year), "43200", "Seconds after which a sign-in ends"),
   "Auth:SessionIdleSeconds": setting(integer(1, year), "1800", "Seconds without a request after which a sign-in ends"),
+  "Agents:StrictAudience": setting(flag, "false", "Take assertions for the issuer only, not for an endpoint's URL"),
+  "Agents:MaxDelegationDepth": setting(integer(1, 32), "5", "Agents that may act one on behalf of another in a chain"),
+  "Agents:RequireKeyProof": setting(flag, "false", "Register no agent's key without a proof of its private half"),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
   "Audit:RetentionDays": setting(

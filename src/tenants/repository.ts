@@ -9,6 +9,7 @@ export class TenantsRepository extends Context.Service<
   TenantsRepository,
   {
     get(id: TenantId): Effect.Effect<Tenant, TenantNotFound>
+    readonly defaultId: Effect.Effect<TenantId>
     /** The row locked FOR UPDATE until the transaction ends. */
     lock(id: TenantId): Effect.Effect<Tenant, TenantNotFound, Change>
     list(
@@ -54,6 +55,11 @@ export class TenantsRepository extends Context.Service<
             ...(after === undefined ? [] : [sql`id > ${after}`])
           ])}
           ORDER BY id LIMIT ${limit}`
+      })
+      const selectDefault = SqlSchema.findOne({
+        Request: Schema.Void,
+        Result: Schema.Struct({ id: TenantId }),
+        execute: () => sql`SELECT id FROM tenants WHERE slug = 'default'`
       })
       const selectFree = SqlSchema.findOneOption({
         Request: Schema.Array(Schema.String),
@@ -114,6 +120,7 @@ export class TenantsRepository extends Context.Service<
         list: Effect.fn("TenantsRepository.list")((status, after, limit) =>
           Effect.orDie(selectPage({ status, after, limit }))
         ),
+        defaultId: Effect.orDie(Effect.map(selectDefault(undefined), ({ id }) => id)),
         insert: (tenant) => slugTaken(model.insert(tenant)),
         insertUnderFree,
         update: (tenant) => slugTaken(model.update(tenant))

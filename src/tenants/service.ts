@@ -26,6 +26,8 @@ export class Tenants extends Context.Service<
       limit: number
     ): Effect.Effect<Slice<Tenant, TenantId>>
     get(id: TenantId): Effect.Effect<Tenant, TenantNotFound>
+    /** The tenant of what a system principal makes without naming one. */
+    readonly defaultId: Effect.Effect<TenantId>
     create(input: typeof Tenant.jsonCreate.Type): Effect.Effect<Tenant, TenantSlugTaken>
     update(id: TenantId, patch: TenantPatch): Effect.Effect<Tenant, TenantNotFound | TenantSlugTaken | TenantIsDefault>
   }
@@ -78,7 +80,13 @@ export class Tenants extends Context.Service<
         Effect.tap(authority.clear)
       )
 
-      return Tenants.of({ list, create, update, get: Effect.fn("Tenants.get")(repository.get) })
+      return Tenants.of({
+        list,
+        create,
+        update,
+        get: Effect.fn("Tenants.get")(repository.get),
+        defaultId: repository.defaultId
+      })
     })
   )
 

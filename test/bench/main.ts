@@ -3,6 +3,7 @@ import { benchAudit } from "./audit.ts"
 import { benchAuditChain } from "./audit-chain.ts"
 import { benchConfiguration } from "./configuration.ts"
 import { benchHttp } from "./http.ts"
+import { benchIdentity } from "./identity.ts"
 import { benchSignIn } from "./sign-in.ts"
 import { benchStart } from "./start.ts"
 
@@ -12,3 +13,4 @@ await benchStart()
 await Effect.runPromise(benchAudit)
 await Effect.runPromise(benchAuditChain)
 await Effect.runPromise(benchConfiguration)
+await Effect.runPromise(benchIdentity)

@@ -1,13 +1,16 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { type TestService } from "../support/service.ts"
+import { agentAttempts } from "./agent-authorities.ts"
 
 type Service = TestService["Service"]
 
 /** What the caller of an attempt may do itself: enough to call the operations, not enough to give `beyond`. */
-export const held = [
+export const held: ReadonlyArray<string> = [
   "accounts:read",
   "accounts:write",
+  "agents:read",
+  "agents:write",
   "api-keys:read",
   "api-keys:write",
   "roles:read",
@@ -41,7 +44,7 @@ export const authorityCapabilities = [
 ]
 
 /** Where to see that nothing changed. */
-export const watched = ["/api/api-keys?limit=200", "/api/roles", "/api/accounts?limit=200"]
+export const watched = ["/api/api-keys?limit=200", "/api/roles", "/api/accounts?limit=200", "/api/agents?limit=200"]
 
 const makeKey = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
   const answer = yield* service.call("POST", "/api/api-keys", { body: { name: "an authority", scopes } })
@@ -86,6 +89,7 @@ const on = (parameters: { readonly id: string | number }, body?: unknown) =>
   body === undefined ? { parameters } : { parameters, body }
 
 export const attempts: ReadonlyArray<Attempt> = [
+  ...agentAttempts,
   {
     operationId: "apiKeys.create",
     about: "a key with more",

@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { type Answer, type TestService } from "../support/service.ts"
+import { agentChanges } from "./agent-changes.ts"
 
 type Service = TestService["Service"]
 
@@ -112,6 +113,7 @@ const changes = (
 
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
+  ...agentChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
   "trialUsers.update": (service) =>
     Effect.map(makeTrialUser(service), ({ id }) =>
@@ -247,6 +249,10 @@ export const withoutEntry: Readonly<
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))
+  },
+  "agentCredentials.introspect": {
+    reason: "it changes nothing",
+    request: () => Effect.succeed({ body: { token: "no token" } })
   }
 }
 

@@ -37,6 +37,7 @@ export interface Operation {
   readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, MediaType>> }
   readonly responses: Readonly<Record<string, Response>>
   readonly "x-required-capability"?: string
+  readonly "x-or-capability"?: string
   readonly "x-system-only"?: boolean
   readonly "x-accounts-only"?: boolean
 }
@@ -66,8 +67,15 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "auth.login",
   "auth.refresh",
   "auth.logout",
-  "auth.claim"
+  "auth.claim",
+  "agentTokens.token",
+  "agentTokens.exchange",
+  "tokenMetadata.keys",
+  "tokenMetadata.authorizationServer"
 ]
+
+/** The operations that say nothing about whether what they name is there. */
+export const silentOperations: ReadonlyArray<string> = ["agentCredentials.revoke"]
 
 /** The operations about the caller itself, which need a credential and no capability. */
 export const ownOperations: ReadonlyArray<string> = [

@@ -7,6 +7,7 @@ import { applicationRole } from "../../src/platform/migrations.ts"
 import { insertEntries } from "../support/audit.ts"
 import { makeTenant } from "../support/authority.ts"
 import { OwnDatabase, poolOnOwnDatabase } from "../support/clock.ts"
+import { type TestDatabase } from "../support/database.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 let made = 0
@@ -45,11 +46,47 @@ const twoTenants = Effect.gen(function* () {
         SELECT sha256(session.id::text::bytea), session.id, ${tenantId}, now() FROM session`
     )
     yield* insertEntries(database, [{ tenant_id: tenantId }])
+    if (tenantId !== null) yield* insertAgent(database, tenantId)
   }
   return { one, other }
 })
 
-const tables = ["api_keys", "audit_entries", "accounts", "account_roles", "account_sessions", "account_session_tokens"]
+/** An agent with all that agents have, of one tenant. */
+const insertAgent = (database: TestDatabase, tenantId: TenantId) =>
+  asSuperuser(
+    database,
+    (sql) => sql`
+      WITH template AS (
+        INSERT INTO agent_templates (tenant_id, name, description, scope_ceiling, max_credential_ttl_seconds,
+          allowed_task_types, created_at, created_by, updated_at)
+        VALUES (${tenantId}, 'a template', '', '{}', 60, '{}', now(), 'test', now())),
+      agent AS (
+        INSERT INTO agents (tenant_id, name, description, scope_ceiling, max_credential_ttl_seconds, allowed_task_types,
+          status, created_at, created_by, updated_at)
+        VALUES (${tenantId}, 'an agent', '', '{}', 60, '{}', 'active', now(), 'test', now()) RETURNING id),
+      key AS (
+        INSERT INTO agent_keys (tenant_id, agent_id, kid, algorithm, public_key_pem, thumbprint, valid_from, valid_until,
+          created_at, created_by)
+        SELECT ${tenantId}, id, 'k', 'ES256', '', id::text, now(), now() + interval '1 day', now(), 'test' FROM agent),
+      granted AS (
+        INSERT INTO delegation_grants (tenant_id, agent_id, subject, subject_type, scopes, max_depth, created_at,
+          created_by)
+        SELECT ${tenantId}, id, 's', 'user', '{}', 1, now(), 'test' FROM agent)
+      INSERT INTO agent_credentials (id, tenant_id, agent_id, subject, actors, ancestor_ids, max_depth, scopes, issued_at,
+        issued_by, expires_at)
+      SELECT new_id(), ${tenantId}, id, 's', '{}', '{}', 1, '{}', now(), 'test', now() + interval '1 hour' FROM agent`
+  )
+
+const ofAgents = ["agent_templates", "agents", "agent_keys", "delegation_grants", "agent_credentials"]
+const tables = [
+  "api_keys",
+  "audit_entries",
+  "accounts",
+  "account_roles",
+  "account_sessions",
+  "account_session_tokens",
+  ...ofAgents
+]
 
 /** Whose rows a statement that forgot its WHERE finds in a table. */
 const ownersIn = Effect.fnUntraced(function* (table: string) {
@@ -80,7 +117,8 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
       Effect.gen(function* () {
         const database = yield* Database
         const { one, other } = yield* twoTenants
-        assert.includeMembers([...(yield* database.transaction("all", ownersIn(table)))], [one, other, null])
+        const owners = ofAgents.includes(table) ? [one, other] : [one, other, null]
+        assert.includeMembers([...(yield* database.transaction("all", ownersIn(table)))], owners)
       })
     )
 

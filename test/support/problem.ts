@@ -11,9 +11,9 @@ export const assertProblem = (answer: Answer, status: number, slug: string): voi
   assert.match(answer.body.traceId, /^[0-9a-f]{32}$/)
 }
 
-/** The places that a `validation-failed` problem names, each once, with its segments joined by dots. */
+/** The places that a `validation-failed` problem (of OAuth an `invalid-request`) names, each once, with its segments joined by dots. */
 export const faultPaths = (answer: Answer): ReadonlyArray<string> => {
-  assertProblem(answer, 400, "validation-failed")
+  assertProblem(answer, 400, answer.body.error === "invalid_request" ? "invalid-request" : "validation-failed")
   const faults: ReadonlyArray<{ readonly path: ReadonlyArray<string | number> }> = answer.body.errors
   return [...new Set(faults.map((fault) => fault.path.join(".")))]
 }

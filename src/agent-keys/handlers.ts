@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../api.ts"
+import { created } from "../kernel/location.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { AgentKeys } from "./service.ts"
+
+export const AgentKeysHandlers = HttpApiBuilder.group(
+  Api,
+  "agentKeys",
+  Effect.fn(function* (handlers) {
+    const keys = yield* AgentKeys
+    return handlers.handleAll({
+      list: ({ params, query }) => keys.list(params.id, query.cursor, query.limit ?? pageLimitDefault),
+      register: ({ params, payload }) =>
+        Effect.map(keys.register(params.id, payload), created(`/api/agents/${params.id}/keys`)),
+      revoke: ({ params, query }) => keys.revoke(params.id, params.keyId, query.revokeCredentials === "true")
+    })
+  })
+)

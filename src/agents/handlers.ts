@@ -1,0 +1,21 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../api.ts"
+import { created } from "../kernel/location.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { Agents } from "./service.ts"
+
+export const AgentsHandlers = HttpApiBuilder.group(
+  Api,
+  "agents",
+  Effect.fn(function* (handlers) {
+    const agents = yield* Agents
+    return handlers.handleAll({
+      list: ({ query: { cursor, limit, ...filter } }) => agents.list(filter, cursor, limit ?? pageLimitDefault),
+      get: ({ params }) => agents.get(params.id),
+      register: ({ payload }) => Effect.map(agents.register(payload), created("/api/agents")),
+      update: ({ params, payload }) => agents.update(params.id, payload),
+      retire: ({ params }) => agents.retire(params.id)
+    })
+  })
+)

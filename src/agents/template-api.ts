@@ -1,0 +1,79 @@
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { Access, requires } from "../auth/api.ts"
+import { Idempotency } from "../idempotency/api.ts"
+import { TenantId } from "../kernel/identifier.ts"
+import { Created } from "../kernel/location.ts"
+import { cursor, page, PageLimit } from "../kernel/page.ts"
+import { integerParameter } from "../kernel/parameter.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import { AgentLimitsInvalid } from "./domain.ts"
+import {
+  AgentTemplate,
+  AgentTemplateCreation,
+  AgentTemplateId,
+  AgentTemplateInUse,
+  AgentTemplateNameTaken,
+  AgentTemplateNotFound,
+  AgentTemplatePatch
+} from "./template-domain.ts"
+
+const read = requires("agents:read")
+const write = requires("agents:write")
+const position = cursor(AgentTemplateId)
+const params = { id: AgentTemplateId }
+
+export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(position)
+      },
+      success: page(AgentTemplate.json, position)
+    })
+      .annotateMerge(read)
+      .annotateMerge(OpenApi.annotations({ summary: "List agent templates", description: "In the order of making." })),
+    HttpApiEndpoint.get("get", "/:id", { params, success: AgentTemplate.json, error: AgentTemplateNotFound })
+      .annotateMerge(read)
+      .annotateMerge(OpenApi.annotations({ summary: "Get an agent template", description: "One template by id." })),
+    HttpApiEndpoint.post("create", "/", {
+      payload: AgentTemplateCreation,
+      success: Created(AgentTemplate.json),
+      error: [TenantNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Create an agent template",
+          description: "Gives agents their defaults, and bounds ceiling, lifetime and budget of those made from it."
+        })
+      ),
+    HttpApiEndpoint.patch("update", "/:id", {
+      params,
+      payload: AgentTemplatePatch,
+      success: AgentTemplate.json,
+      error: [AgentTemplateNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Change an agent template",
+          description: "Holds for agents that are registered or changed from now on; those that are stay as they are."
+        })
+      ),
+    HttpApiEndpoint.delete("delete", "/:id", {
+      params,
+      success: HttpApiSchema.NoContent,
+      error: [AgentTemplateNotFound, AgentTemplateInUse]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({ summary: "Delete an agent template", description: "Only one that no agent has." })
+      )
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/agents/templates")
+  .annotateMerge(OpenApi.annotations({ title: "Agent templates", description: "What many agents have in common." })) {}

@@ -1,0 +1,21 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../api.ts"
+import { created } from "../kernel/location.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { AgentTemplates } from "./templates.ts"
+
+export const AgentTemplatesHandlers = HttpApiBuilder.group(
+  Api,
+  "agentTemplates",
+  Effect.fn(function* (handlers) {
+    const templates = yield* AgentTemplates
+    return handlers.handleAll({
+      list: ({ query }) => templates.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => templates.get(params.id),
+      create: ({ payload }) => Effect.map(templates.create(payload), created("/api/agents/templates")),
+      update: ({ params, payload }) => templates.update(params.id, payload),
+      delete: ({ params }) => templates.delete(params.id)
+    })
+  })
+)

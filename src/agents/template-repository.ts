@@ -1,0 +1,120 @@
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
+import { Change } from "../audit/domain.ts"
+import { violatedConstraint } from "../kernel/constraint.ts"
+import { TenantId } from "../kernel/identifier.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import {
+  AgentTemplate,
+  AgentTemplateId,
+  AgentTemplateInUse,
+  AgentTemplateNameTaken,
+  AgentTemplateNotFound
+} from "./template-domain.ts"
+
+export class AgentTemplatesRepository extends Context.Service<
+  AgentTemplatesRepository,
+  {
+    list(
+      tenantId: TenantId | undefined,
+      after: AgentTemplateId | undefined,
+      limit: number
+    ): Effect.Effect<ReadonlyArray<AgentTemplate>>
+    get(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound>
+    lock(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound, Change>
+    insert(
+      template: typeof AgentTemplate.insert.Type
+    ): Effect.Effect<AgentTemplate, AgentTemplateNameTaken | TenantNotFound, Change>
+    update(template: typeof AgentTemplate.update.Type): Effect.Effect<AgentTemplate, AgentTemplateNameTaken, Change>
+    delete(id: AgentTemplateId): Effect.Effect<void, AgentTemplateInUse, Change>
+  }
+>()("app/agents/AgentTemplatesRepository") {
+  static readonly layer = Layer.effect(
+    AgentTemplatesRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const model = yield* SqlModel.makeRepository(AgentTemplate, {
+        tableName: "agent_templates",
+        spanPrefix: "AgentTemplatesRepository",
+        idColumn: "id"
+      })
+      const selectLocked = SqlSchema.findOneOption({
+        Request: AgentTemplateId,
+        Result: AgentTemplate,
+        execute: (id) => sql`SELECT * FROM agent_templates WHERE id = ${id} FOR UPDATE`
+      })
+      const selectPage = SqlSchema.findAll({
+        Request: Schema.Struct({
+          tenantId: Schema.UndefinedOr(TenantId),
+          after: Schema.UndefinedOr(AgentTemplateId),
+          limit: Schema.Int
+        }),
+        Result: AgentTemplate,
+        execute: ({ after, limit, tenantId }) => sql`
+          SELECT * FROM agent_templates
+          WHERE ${sql.and([
+            ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
+            ...(after === undefined ? [] : [sql`id > ${after}`])
+          ])}
+          ORDER BY id LIMIT ${limit}`
+      })
+
+      return AgentTemplatesRepository.of({
+        list: Effect.fn("AgentTemplatesRepository.list")((tenantId, after, limit) =>
+          Effect.orDie(selectPage({ tenantId, after, limit }))
+        ),
+        get: (id) =>
+          model.findById(id).pipe(
+            Effect.catchTags({
+              NoSuchElementError: () => new AgentTemplateNotFound({}),
+              SqlError: Effect.die,
+              SchemaError: Effect.die
+            })
+          ),
+        lock: Effect.fn("AgentTemplatesRepository.lock")((id) =>
+          Change.use(() =>
+            Effect.flatMap(
+              Effect.orDie(selectLocked(id)),
+              Option.match({
+                onNone: () => Effect.fail(new AgentTemplateNotFound({})),
+                onSome: (template) => Effect.succeed(template)
+              })
+            )
+          )
+        ),
+        insert: (template) =>
+          Change.use(() =>
+            model
+              .insert(template)
+              .pipe(
+                Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
+                Effect.catchReason("SqlError", "ConstraintError", tenantGone),
+                Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+              )
+          ),
+        update: (template) =>
+          Change.use(() =>
+            model
+              .update(template)
+              .pipe(
+                Effect.catchReason("SqlError", "UniqueViolation", nameTaken),
+                Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+              )
+          ),
+        delete: (id) =>
+          Change.use(() =>
+            model.delete(id).pipe(
+              Effect.catchReason("SqlError", "ConstraintError", () => Effect.fail(new AgentTemplateInUse({}))),
+              Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+            )
+          )
+      })
+    })
+  )
+}
+
+const tenantGone = (reason: { readonly cause: unknown }) =>
+  violatedConstraint(reason) === "agent_templates_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)
+
+const nameTaken = (reason: { readonly constraint: string }) =>
+  reason.constraint === "agent_templates_name" ? Effect.fail(new AgentTemplateNameTaken({})) : Effect.die(reason)

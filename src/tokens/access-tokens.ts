@@ -1,0 +1,108 @@
+import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema } from "effect"
+import { Digest } from "effect/crypto"
+import { Agents } from "../agents/service.ts"
+import { AttestationKeys } from "../attestation/service.ts"
+import { AgentTokens, agentTokenActions } from "../auth/agent-tokens.ts"
+import { AuthorityChanges } from "../auth/authority-changes.ts"
+import { type Capability, intersection } from "../kernel/capability.ts"
+import { accessTokenType, CredentialId } from "./domain.ts"
+import { type CredentialState, TokensRepository } from "./repository.ts"
+
+/** A live credential with what it may do now: its scopes within the ceiling that its agent has now. */
+export interface LiveToken {
+  readonly state: CredentialState
+  readonly scopes: ReadonlyArray<Capability>
+}
+
+export type TokenRefusal = "no-token-of-ours" | "unknown" | "revoked" | "expired"
+
+/** The check of access tokens: the signature, then the stored credential, a second old at most. */
+export class AccessTokens extends Context.Service<
+  AccessTokens,
+  { inspect(token: string): Effect.Effect<LiveToken, TokenRefusal> }
+>()("app/tokens/AccessTokens") {
+  static readonly layerNoDeps = Layer.effect(
+    AccessTokens,
+    Effect.gen(function* () {
+      const changes = yield* AuthorityChanges
+      const digest = yield* Digest.Digest
+      const keys = yield* AttestationKeys
+      const repository = yield* TokensRepository
+      const sample = yield* (yield* keys.signer("sign-tokens")).sign(accessTokenType, { jti: "" })
+
+      // What is no token of ours costs what one does: a signature is checked, and a credential looked up.
+      const stranger = Effect.fnUntraced(function* (token: string) {
+        yield* keys.verify(accessTokenType, sample)
+        const hex = yield* digest.digestHex(Digest.sha256, new TextEncoder().encode(token))
+        return {
+          ours: false,
+          id: CredentialId.make(hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, "$1-$2-$3-$4-$5"))
+        }
+      })
+      const identify = Effect.fnUntraced(function* (token: string) {
+        if (token.length > mostCharacters || !compact.test(token)) return yield* stranger(token)
+        const verified = yield* keys.verify(accessTokenType, token)
+        const jti = Result.isSuccess(verified) ? decodeJti(verified.success) : Option.none()
+        return Option.isSome(jti) ? { ours: true, id: jti.value.jti } : yield* stranger(token)
+      })
+      const identities = yield* Cache.make({ capacity: 10_000, timeToLive: "1 minute", lookup: identify })
+      const states = yield* Cache.makeWith((id: CredentialId) => repository.state(id), {
+        capacity: 20_000,
+        timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0)
+      })
+      yield* changes.onChange(Cache.invalidateAll(states))
+
+      const inspect = Effect.fnUntraced(function* (token: string) {
+        const { id, ours } = yield* Cache.get(identities, token)
+        const state = Option.getOrUndefined(yield* Cache.get(states, id))
+        const now = yield* DateTime.now
+        if (!ours) return yield* refused("no-token-of-ours")
+        if (state === undefined) return yield* refused("unknown")
+        if (DateTime.isLessThanOrEqualTo(state.expiresAt, now)) return yield* refused("expired")
+        if (!state.live) return yield* refused("revoked")
+        return { state, scopes: within(state) }
+      })
+
+      return AccessTokens.of({ inspect })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
+
+  /** The same check as it lets agents in. */
+  static readonly layerAgentTokens = Layer.effect(
+    AgentTokens,
+    Effect.gen(function* () {
+      const agents = yield* Agents
+      const tokens = yield* AccessTokens
+      return AgentTokens.of({
+        check: (token) =>
+          tokens.inspect(token).pipe(
+            Effect.tap(({ state }) => agents.seen(state.agentId)),
+            Effect.map(({ scopes, state }) => ({
+              kind: "agent" as const,
+              name: `agent:${state.agentId}`,
+              capabilities: scopes,
+              tenantId: state.tenantId,
+              applicationId: undefined
+            })),
+            Effect.mapError((reason) => ({
+              action: agentTokenActions.AgentTokenRefused,
+              target: "an access token",
+              reason
+            }))
+          )
+      })
+    })
+  )
+}
+
+const refused = (reason: TokenRefusal) => Effect.fail(reason)
+
+const mostCharacters = 8192
+const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
+const decodeJti = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId }))
+
+/** A ceiling that came down holds for what was granted before; that this leaves nothing does not end the credential. */
+const within = ({ scopeCeiling, scopes }: CredentialState): ReadonlyArray<Capability> =>
+  scopes.every((scope) => scopeCeiling.includes(scope)) ? scopes : intersection(scopes, scopeCeiling)

@@ -1,0 +1,54 @@
+import { Effect } from "effect"
+import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
+import { Api } from "../api.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { AgentCredentials } from "./credentials.ts"
+import { type AgentTokenResponse } from "./domain.ts"
+import { TokenIntrospection } from "./introspection.ts"
+import { keysFreshSeconds } from "./metadata-domain.ts"
+import { TokenMetadata } from "./metadata.ts"
+import { AgentGrants } from "./service.ts"
+
+const issued = (body: AgentTokenResponse) =>
+  HttpApiSchema.withHeaders({ body, headers: { location: `/api/agents/credentials/${body.credentialId}` } })
+
+export const AgentCredentialsHandlers = HttpApiBuilder.group(
+  Api,
+  "agentCredentials",
+  Effect.fn(function* (handlers) {
+    const credentials = yield* AgentCredentials
+    const tokens = yield* TokenIntrospection
+    return handlers.handleAll({
+      list: ({ params, query }) => credentials.list(params.id, query.cursor, query.limit ?? pageLimitDefault),
+      issue: ({ params, payload }) => Effect.map(credentials.issue(params.id, payload), issued),
+      revoke: ({ params }) => credentials.revoke(params.credentialId),
+      introspect: ({ payload }) => tokens.introspect(payload.token)
+    })
+  })
+)
+
+export const AgentTokensHandlers = HttpApiBuilder.group(
+  Api,
+  "agentTokens",
+  Effect.fn(function* (handlers) {
+    const grants = yield* AgentGrants
+    return handlers.handleAll({
+      token: ({ payload }) => grants.token(payload, "/api/agents/token"),
+      exchange: ({ payload }) => grants.exchange(payload, "/api/agents/token/exchange")
+    })
+  })
+)
+
+const cacheable = { "cache-control": `public, max-age=${keysFreshSeconds}` }
+
+export const TokenMetadataHandlers = HttpApiBuilder.group(
+  Api,
+  "tokenMetadata",
+  Effect.fn(function* (handlers) {
+    const metadata = yield* TokenMetadata
+    return handlers.handleAll({
+      keys: () => Effect.map(metadata.keys, (body) => HttpApiSchema.withHeaders({ body, headers: cacheable })),
+      authorizationServer: () => Effect.succeed(metadata.authorizationServer)
+    })
+  })
+)

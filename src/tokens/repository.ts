@@ -1,0 +1,165 @@
+import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { AgentId, AgentStatus } from "../agents/domain.ts"
+import { KeyAlgorithm } from "../agent-keys/domain.ts"
+import { Change } from "../audit/domain.ts"
+import { Capability } from "../kernel/capability.ts"
+import { TenantId, Uuid } from "../kernel/identifier.ts"
+import { InstantFromDate } from "../kernel/instant.ts"
+import { CredentialId } from "./domain.ts"
+
+const Limits = {
+  scopeCeiling: Schema.Array(Capability),
+  perTurnBudget: Schema.NullOr(Schema.BigInt),
+  allowedTaskTypes: Schema.Array(Schema.String),
+  defaultTaskType: Schema.NullOr(Schema.String)
+}
+
+/** An agent as it stands, with one of its keys. */
+export const Client = Schema.Struct({
+  id: AgentId,
+  tenantId: TenantId,
+  tenantStatus: Schema.String,
+  status: AgentStatus,
+  ...Limits,
+  maxCredentialTtlSeconds: Schema.Int,
+  updatedAt: InstantFromDate,
+  keyId: Schema.NullOr(Uuid),
+  algorithm: Schema.NullOr(KeyAlgorithm),
+  publicKeyPem: Schema.NullOr(Schema.String),
+  validFrom: Schema.NullOr(InstantFromDate),
+  validUntil: Schema.NullOr(InstantFromDate),
+  keyRevokedAt: Schema.NullOr(InstantFromDate)
+})
+export type Client = typeof Client.Type
+
+/** A stored credential, and whether everything that it hangs on lives; its expiry is for the reader to look at. */
+export const CredentialState = Schema.Struct({
+  id: CredentialId,
+  tenantId: TenantId,
+  agentId: AgentId,
+  grantId: Schema.NullOr(Uuid),
+  subject: Schema.String,
+  actors: Schema.Array(AgentId),
+  ancestorIds: Schema.Array(CredentialId),
+  maxDepth: Schema.Int,
+  scopes: Schema.Array(Capability),
+  issuedAt: InstantFromDate,
+  expiresAt: InstantFromDate,
+  ...Limits,
+  live: Schema.Boolean
+})
+export type CredentialState = typeof CredentialState.Type
+
+const CredentialRow = Schema.Struct({
+  id: CredentialId,
+  agentId: AgentId,
+  agentKeyId: Schema.NullOr(Uuid),
+  grantId: Schema.NullOr(Uuid),
+  subject: Schema.String,
+  actors: Schema.Array(AgentId),
+  scopes: Schema.Array(Capability),
+  issuedAt: InstantFromDate,
+  issuedBy: Schema.String,
+  expiresAt: InstantFromDate,
+  revokedAt: Schema.NullOr(InstantFromDate),
+  live: Schema.Boolean
+})
+export type CredentialRow = typeof CredentialRow.Type
+
+const Revoked = Schema.Struct({ id: CredentialId, agentId: AgentId, tenantId: TenantId, subject: Schema.String })
+export type Revoked = typeof Revoked.Type
+
+export class TokensRepository extends Context.Service<
+  TokensRepository,
+  {
+    /** The client that an assertion names; read past row-level security, since nobody knows the tenant yet. */
+    client(agentId: AgentId, kid: string): Effect.Effect<Option.Option<Client>>
+    state(id: CredentialId): Effect.Effect<Option.Option<CredentialState>>
+    /** Mints in one statement that writes its own audit entry; answers why not, or null. */
+    mint(request: object): Effect.Effect<string | null>
+    /** Uses up an assertion for something other than minting; false when it was used before. */
+    useAssertion(agentId: AgentId, jti: string, expiresAt: DateTime.Utc): Effect.Effect<boolean>
+    list(agentId: AgentId, after: CredentialId | undefined, limit: number): Effect.Effect<ReadonlyArray<CredentialRow>>
+    /** Ends a credential that the transaction sees and that still lives, of one agent alone when given. */
+    revoke(
+      id: CredentialId,
+      of: AgentId | undefined,
+      at: DateTime.Utc
+    ): Effect.Effect<Option.Option<Revoked>, never, Change>
+    /** Removes what expired before a moment: assertions that nobody can use again, and credentials long over. */
+    purge(assertions: DateTime.Utc, credentials: DateTime.Utc): Effect.Effect<void>
+  }
+>()("app/tokens/TokensRepository") {
+  static readonly layer = Layer.effect(
+    TokensRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const selectClient = SqlSchema.findOneOption({
+        Request: Schema.Struct({ agentId: AgentId, kid: Schema.String }),
+        Result: Client,
+        execute: ({ agentId, kid }) => sql`SELECT * FROM agent_client(${agentId}, ${kid})`
+      })
+      const selectState = SqlSchema.findOneOption({
+        Request: CredentialId,
+        Result: CredentialState,
+        execute: (id) => sql`SELECT * FROM agent_credential_state(${id})`
+      })
+      const callMint = SqlSchema.findOne({
+        Request: Schema.String,
+        Result: Schema.Struct({ refusal: Schema.NullOr(Schema.String) }),
+        execute: (request) => sql`SELECT mint_agent_credential(${request}::text::jsonb) AS refusal`
+      })
+      const callUse = SqlSchema.findOne({
+        Request: Schema.Struct({ agentId: AgentId, jti: Schema.String, expiresAt: Schema.DateTimeUtcFromDate }),
+        Result: Schema.Struct({ first: Schema.Boolean }),
+        execute: ({ agentId, expiresAt, jti }) =>
+          sql`SELECT use_agent_assertion(${agentId}, ${jti}, ${expiresAt}) AS first`
+      })
+      const selectPage = SqlSchema.findAll({
+        Request: Schema.Struct({ agentId: AgentId, after: Schema.UndefinedOr(CredentialId), limit: Schema.Int }),
+        Result: CredentialRow,
+        execute: ({ after, agentId, limit }) => sql`
+          SELECT c.*, (SELECT live FROM agent_credential_state(c.id)) AS live FROM agent_credentials c
+          WHERE agent_id = ${agentId} AND ${after === undefined ? sql`true` : sql`id > ${after}`}
+          ORDER BY id LIMIT ${limit}`
+      })
+      const updateRevoked = SqlSchema.findOneOption({
+        Request: Schema.Struct({
+          id: CredentialId,
+          of: Schema.UndefinedOr(AgentId),
+          at: Schema.DateTimeUtcFromDate
+        }),
+        Result: Revoked,
+        execute: ({ at, id, of }) => sql`
+          UPDATE agent_credentials SET revoked_at = ${at}
+          WHERE id = ${id} AND revoked_at IS NULL AND ${of === undefined ? sql`true` : sql`agent_id = ${of}`}
+          RETURNING id, agent_id, tenant_id, subject`
+      })
+
+      return TokensRepository.of({
+        client: Effect.fn("TokensRepository.client")((agentId, kid) => Effect.orDie(selectClient({ agentId, kid }))),
+        state: Effect.fn("TokensRepository.state")((id) => Effect.orDie(selectState(id))),
+        mint: Effect.fn("TokensRepository.mint")((request) =>
+          Effect.orDie(Effect.map(callMint(JSON.stringify(request)), ({ refusal }) => refusal))
+        ),
+        useAssertion: Effect.fn("TokensRepository.useAssertion")((agentId, jti, expiresAt) =>
+          Effect.orDie(Effect.map(callUse({ agentId, jti, expiresAt }), ({ first }) => first))
+        ),
+        list: Effect.fn("TokensRepository.list")((agentId, after, limit) =>
+          Effect.orDie(selectPage({ agentId, after, limit }))
+        ),
+        revoke: Effect.fn("TokensRepository.revoke")((id, of, at) =>
+          Change.use(() => Effect.orDie(updateRevoked({ id, of, at })))
+        ),
+        purge: Effect.fn("TokensRepository.purge")((assertions, credentials) =>
+          sql`DELETE FROM agent_assertions WHERE expires_at < ${DateTime.toDateUtc(assertions)}`.pipe(
+            Effect.andThen(sql`DELETE FROM agent_credentials WHERE expires_at < ${DateTime.toDateUtc(credentials)}`),
+            Effect.asVoid,
+            Effect.orDie
+          )
+        )
+      })
+    })
+  )
+}

@@ -1,0 +1,90 @@
+import { Effect } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { ApiKeyCredentials } from "../api-keys/credentials.ts"
+import { AgentTokens } from "../auth/agent-tokens.ts"
+import { CurrentPrincipal, type Principal, serviceAccount } from "../auth/domain.ts"
+import { RateLimits } from "../auth/rate-limits.ts"
+import { ServiceAccount } from "../auth/service-account.ts"
+import { type Capability, covers } from "../kernel/capability.ts"
+import { claimedAgent } from "./assertion.ts"
+import { AgentClients } from "./clients.ts"
+import { type Form, required } from "./form.ts"
+import { OAuthError } from "./oauth-error.ts"
+import { TokensRepository } from "./repository.ts"
+
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+/** The assertion of a form, and the agent that it is said to be from (RFC 7521 §4.2). */
+export const clientIn = Effect.fnUntraced(function* (form: Form) {
+  if ((yield* required(form, "client_assertion_type")) !== assertionType) {
+    return yield* new OAuthError({
+      code: "invalid_request",
+      description: `client_assertion_type is not ${assertionType}.`
+    })
+  }
+  const assertion = yield* required(form, "client_assertion")
+  return { assertion, agentId: form.get("client_id") ?? claimedAgent(assertion) ?? "" }
+})
+
+/** Who calls introspection and revocation: a key, a bearer token of an agent, or an agent by its assertion. */
+export const makeWireCallers = Effect.gen(function* () {
+  const account = yield* ServiceAccount
+  const clients = yield* AgentClients
+  const keys = yield* ApiKeyCredentials
+  const limits = yield* RateLimits
+  const repository = yield* TokensRepository
+  const tokens = yield* AgentTokens
+
+  const byKey = (key: string) =>
+    Effect.flatMap(account.owns(key), (owned) =>
+      owned
+        ? Effect.succeed(serviceAccount)
+        : Effect.catch(keys.check(key), (reason) => clients.refuse("api-key", reason))
+    )
+
+  // Good once, as everywhere: else whoever saw an assertion could ask with it again.
+  const byAssertion = Effect.fnUntraced(function* (form: Form, endpoint: string) {
+    const { agentId, assertion } = yield* clientIn(form)
+    const known = yield* clients.authenticate(agentId, assertion, endpoint)
+    const first = yield* repository.useAssertion(known.client.id, known.jti, known.assertionExpiresAt)
+    return first ? known.principal : yield* clients.refuse(agentId, "replayed", known.client)
+  })
+
+  /** The caller; an agent may do this for itself, everybody else needs one of the capabilities. */
+  const caller = Effect.fnUntraced(function* (
+    request: HttpServerRequest.HttpServerRequest,
+    form: Form,
+    endpoint: string,
+    capabilities: ReadonlyArray<Capability>
+  ) {
+    const { authorization, "x-api-key": key } = request.headers
+    const bearer = /^bearer +(\S+)$/i.exec(authorization ?? "")?.[1]
+    const principal: Principal =
+      key !== undefined && key !== ""
+        ? yield* byKey(key)
+        : bearer !== undefined
+          ? yield* Effect.catch(tokens.check(bearer), ({ reason }) => clients.refuse("access-token", reason))
+          : yield* byAssertion(form, endpoint)
+    if (principal.kind !== "agent") yield* limits.principal(principal.name)
+    const able = capabilities.some((needed) => principal.capabilities.some((held) => covers(held, needed)))
+    if (principal.kind === "agent" || able) return principal
+    return yield* new OAuthError({
+      code: "insufficient_scope",
+      description: `The caller lacks ${capabilities.join(" or ")}.`,
+      status: 403
+    })
+  })
+
+  return {
+    as: <A, E>(
+      request: HttpServerRequest.HttpServerRequest,
+      form: Form,
+      endpoint: string,
+      capabilities: ReadonlyArray<Capability>,
+      work: Effect.Effect<A, E>
+    ) =>
+      Effect.flatMap(caller(request, form, endpoint, capabilities), (principal) =>
+        Effect.provideService(work, CurrentPrincipal, principal)
+      )
+  }
+})

@@ -1,0 +1,105 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Schedule } from "effect"
+import { askToken, assertionOf, isActive, make, makeAgent, type TestAgent, tokenOf } from "../support/agents.ts"
+import { serviceLayer, startService, TestService } from "../support/service.ts"
+
+type Service = TestService["Service"]
+
+const publicUrl = "http://127.0.0.1:11402"
+
+/** Asks until the replica calls the token inactive, for as long as a replica may be behind: a second. */
+const inactiveWithinASecond = (service: Service, token: string) =>
+  isActive(service, token).pipe(
+    Effect.repeat({ until: (active) => !active, schedule: Schedule.spaced("10 millis"), times: 100 }),
+    Effect.map((active) => assert.isFalse(active, "the token is still active"))
+  )
+
+layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, timeout: "60 seconds" })(
+  "agents on two replicas",
+  (it) => {
+    const other = Effect.flatMap(TestService, ({ database }) => startService(database, { Api__PublicUrl: publicUrl }))
+
+    it.effect("50 concurrent replays of one assertion yield exactly one credential", () =>
+      Effect.gen(function* () {
+        const here = yield* TestService
+        const there = yield* other
+        const agent = yield* makeAgent(here)
+        for (let round = 0; round < 3; round++) {
+          const assertion = yield* assertionOf(here, agent)
+          const answers = yield* Effect.all(
+            Array.from({ length: 50 }, (_, index) => askToken(index % 2 === 0 ? here : there, agent.id, assertion)),
+            { concurrency: "unbounded" }
+          )
+          const statuses = answers.map(({ status }) => status)
+          assert.deepStrictEqual(
+            statuses.toSorted((a, b) => a - b),
+            [200, ...Array.from({ length: 49 }, () => 401)]
+          )
+        }
+        const { body } = yield* here.call("GET", `/api/agents/${agent.id}/credentials`)
+        assert.strictEqual(body.items.length, 3)
+      })
+    )
+
+    const ends: ReadonlyArray<
+      readonly [string, (service: Service, agent: TestAgent, credentialId: string) => Effect.Effect<unknown>]
+    > = [
+      ["revocation", (service, _, id) => service.call("DELETE", `/api/agents/credentials/${id}`)],
+      [
+        "suspension",
+        (service, { id }) => service.call("PATCH", `/api/agents/${id}`, { body: { status: "suspended" } })
+      ],
+      ["retirement", (service, { id }) => service.call("DELETE", `/api/agents/${id}`)],
+      [
+        "revocation of the key with what it minted",
+        (service, { id, keyId }) => service.call("DELETE", `/api/agents/${id}/keys/${keyId}?revokeCredentials=true`)
+      ]
+    ]
+    for (const [what, end] of ends) {
+      it.effect(`a ${what} holds here before its answer, and within a second on the other replica`, () =>
+        Effect.gen(function* () {
+          const here = yield* TestService
+          const there = yield* other
+          const agent = yield* makeAgent(here)
+          const { accessToken, credentialId } = yield* tokenOf(here, agent)
+          assert.isTrue(yield* isActive(here, accessToken))
+          assert.isTrue(yield* isActive(there, accessToken))
+          yield* end(here, agent, credentialId)
+          assert.isFalse(yield* isActive(here, accessToken))
+          yield* inactiveWithinASecond(there, accessToken)
+        })
+      )
+    }
+
+    it.effect("a mint that races with the revocation of the key leaves nothing that lives", () =>
+      Effect.gen(function* () {
+        const here = yield* TestService
+        const there = yield* other
+        for (let round = 0; round < 5; round++) {
+          const agent = yield* makeAgent(here)
+          const assertions = yield* Effect.forEach(Array.from({ length: 10 }), () => assertionOf(here, agent))
+          const [, ...answers] = yield* Effect.all(
+            [
+              here.call("DELETE", `/api/agents/${agent.id}/keys/${agent.keyId}?revokeCredentials=true`),
+              ...assertions.map((assertion) => askToken(there, agent.id, assertion))
+            ],
+            { concurrency: "unbounded" }
+          )
+          for (const { body, status } of answers) {
+            if (status === 200) assert.isFalse(yield* isActive(here, body.accessToken))
+          }
+        }
+      })
+    )
+
+    it.effect("a credential that one replica issued by hand is known on the other", () =>
+      Effect.gen(function* () {
+        const here = yield* TestService
+        const there = yield* other
+        const { id } = yield* makeAgent(here)
+        const { accessToken } = yield* make(here, `/api/agents/${id}/credentials`, {})
+        assert.isTrue(yield* isActive(there, accessToken))
+      })
+    )
+  }
+)

@@ -1,0 +1,196 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as oauth from "oauth4webapi"
+import * as jose from "jose"
+import { assertionOf, grant, isActive, issuerOf, makeAgent, type TestAgent, tokenOf } from "../support/agents.ts"
+import { makeKey, makeTenant } from "../support/authority.ts"
+import { serviceLayer, TestService } from "../support/service.ts"
+
+type Service = TestService["Service"]
+
+const insecure = { [oauth.allowInsecureRequests]: true }
+
+/** A client of oauth4webapi for an agent, as any program would make it from the metadata. */
+const clientOf = (service: Service, agent: TestAgent) =>
+  Effect.promise(async () => {
+    const issuer = new URL(await issuerOf(service))
+    const found = await fetch(`${service.url}/.well-known/oauth-authorization-server`)
+    const metadata = await oauth.processDiscoveryResponse(issuer, found)
+    // The service listens on a port of the test's own, which its public address does not name.
+    const local = (url: string | undefined) => `${service.url}${new URL(url ?? "").pathname}`
+    const server: oauth.AuthorizationServer = {
+      ...metadata,
+      token_endpoint: local(metadata.token_endpoint),
+      introspection_endpoint: local(metadata.introspection_endpoint),
+      revocation_endpoint: local(metadata.revocation_endpoint)
+    }
+    const pem = agent.key.privateKey.export({ type: "pkcs8", format: "pem" }).toString()
+    const key = await jose.importPKCS8(pem, agent.key.algorithm)
+    const authentication = oauth.PrivateKeyJwt({ key, kid: agent.key.kid })
+    return { server, client: { client_id: agent.id } satisfies oauth.Client, authentication }
+  })
+
+const form = (service: Service, path: string, body: Record<string, string> | string, headers = {}) =>
+  service.call("POST", path, {
+    key: null,
+    body: typeof body === "string" ? body : new URLSearchParams(body).toString(),
+    headers: { "content-type": "application/x-www-form-urlencoded", ...headers }
+  })
+
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the standard wire", (it) => {
+  it.effect("RFC6749 §4.4 oauth4webapi gets a token, introspects and revokes it, unmodified", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service)
+      const { authentication, client, server } = yield* clientOf(service, agent)
+      yield* Effect.promise(async () => {
+        const parameters = new URLSearchParams({ scope: "llm:complete" })
+        const asked = await oauth.clientCredentialsGrantRequest(server, client, authentication, parameters, insecure)
+        const token = await oauth.processClientCredentialsResponse(server, client, asked)
+        assert.strictEqual(token.token_type, "bearer")
+        assert.strictEqual(token.scope, "llm:complete")
+
+        const looked = await oauth.introspectionRequest(server, client, authentication, token.access_token, insecure)
+        const told = await oauth.processIntrospectionResponse(server, client, looked)
+        assert.deepInclude(told, { active: true, client_id: agent.id, scope: "llm:complete" })
+
+        const ended = await oauth.revocationRequest(server, client, authentication, token.access_token, insecure)
+        await oauth.processRevocationResponse(ended)
+        const again = await oauth.introspectionRequest(server, client, authentication, token.access_token, insecure)
+        assert.deepStrictEqual(await oauth.processIntrospectionResponse(server, client, again), { active: false })
+      })
+    })
+  )
+
+  it.effect("RFC8693 §2 oauth4webapi exchanges a token, unmodified", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const subject = yield* makeAgent(service)
+      const agent = yield* makeAgent(service, {}, "EdDSA")
+      yield* grant(service, agent, subject)
+      const { accessToken } = yield* tokenOf(service, subject)
+      const { authentication, client, server } = yield* clientOf(service, agent)
+      yield* Effect.promise(async () => {
+        const asked = await oauth.genericTokenEndpointRequest(
+          server,
+          client,
+          authentication,
+          "urn:ietf:params:oauth:grant-type:token-exchange",
+          { subject_token: accessToken, subject_token_type: "urn:ietf:params:oauth:token-type:access_token" },
+          insecure
+        )
+        const token = await oauth.processGenericTokenEndpointResponse(server, client, asked)
+        assert.strictEqual(token.issued_token_type, "urn:ietf:params:oauth:token-type:access_token")
+        assert.strictEqual(token.scope, "llm:complete")
+      })
+    })
+  )
+
+  const refusals: ReadonlyArray<readonly [must: string, Record<string, string> | string, number, string]> = [
+    ["RFC6749 §5.2 no grant_type", {}, 400, "invalid_request"],
+    ["RFC6749 §5.2 another grant_type", { grant_type: "password" }, 400, "unsupported_grant_type"],
+    ["RFC6749 §3.2 a parameter twice", "grant_type=client_credentials&grant_type=x", 400, "invalid_request"],
+    [
+      "RFC7521 §4.2 no assertion",
+      { grant_type: "client_credentials", client_assertion_type: assertionType },
+      400,
+      "invalid_request"
+    ],
+    [
+      "RFC7521 §4.2 another client_assertion_type",
+      { grant_type: "client_credentials", client_assertion_type: "x", client_assertion: "x" },
+      400,
+      "invalid_request"
+    ],
+    [
+      "RFC6749 §5.2 an assertion that is none",
+      { grant_type: "client_credentials", client_assertion_type: assertionType, client_assertion: "a.b.c" },
+      401,
+      "invalid_client"
+    ]
+  ]
+  for (const [must, body, status, error] of refusals) {
+    it.effect(`${must}: ${status} ${error} in plain JSON`, () =>
+      Effect.gen(function* () {
+        const answer = yield* form(yield* TestService, "/oauth2/token", body)
+        assert.strictEqual(answer.status, status, answer.text)
+        assert.strictEqual(answer.headers.get("content-type"), "application/json")
+        assert.strictEqual(answer.headers.get("cache-control"), "no-store")
+        assert.deepStrictEqual(Object.keys(answer.body), ["error", "error_description"])
+        assert.strictEqual(answer.body.error, error)
+        if (status === 401) assert.isNotNull(answer.headers.get("www-authenticate"))
+      })
+    )
+  }
+
+  it.effect("RFC6749 §3.2 a body that is no form is invalid_request, and one of more than 16 KiB too", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const json = yield* service.call("POST", "/oauth2/token", { key: null, body: {} })
+      assert.deepInclude(json.body, { error: "invalid_request" })
+      const large = yield* form(service, "/oauth2/token", { grant_type: "x".repeat(17_000) })
+      assert.include([400, 413], large.status)
+    })
+  )
+
+  it.effect(
+    "RFC7662 §2.1 introspection needs a credential that may: a key with agents:introspect, or the agent's own",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const agent = yield* makeAgent(service)
+        const { accessToken: token } = yield* tokenOf(service, agent)
+        const ask = (headers: object) => form(service, "/oauth2/introspect", { token }, headers)
+        const able = yield* makeKey(service, ["agents:introspect"])
+        const unable = yield* makeKey(service, ["dashboard:read"])
+        const foreign = yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })
+        const other = yield* tokenOf(service, yield* makeAgent(service))
+        assert.strictEqual((yield* ask({ "x-api-key": able.key })).body.active, true)
+        assert.strictEqual((yield* ask({ authorization: `Bearer ${token}` })).body.active, true)
+        assert.deepStrictEqual((yield* ask({ authorization: `Bearer ${other.accessToken}` })).body, { active: false })
+        assert.deepStrictEqual((yield* ask({ "x-api-key": foreign.key })).body, { active: false })
+        assert.strictEqual((yield* ask({ "x-api-key": unable.key })).status, 403)
+        assert.strictEqual((yield* ask({ "x-api-key": "amk_none" })).status, 401)
+        assert.strictEqual((yield* ask({})).status, 400)
+      })
+  )
+
+  it.effect("RFC7009 §2.2 revocation of what is no token, or another's, is 200 and does nothing", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const one = yield* tokenOf(service, yield* makeAgent(service))
+      const other = yield* tokenOf(service, yield* makeAgent(service))
+      const revoke = (token: string, by: string) =>
+        form(service, "/oauth2/revoke", { token }, { authorization: `Bearer ${by}` })
+      assert.strictEqual((yield* revoke("no token", one.accessToken)).status, 200)
+      assert.strictEqual((yield* revoke(other.accessToken, one.accessToken)).status, 200)
+      assert.isTrue(yield* isActive(service, other.accessToken))
+      assert.strictEqual((yield* revoke(one.accessToken, one.accessToken)).status, 200)
+      assert.isFalse(yield* isActive(service, one.accessToken))
+    })
+  )
+
+  it.effect("an assertion that introspected is used up, for every endpoint", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service)
+      const { accessToken: token } = yield* tokenOf(service, agent)
+      const body = { token, client_assertion_type: assertionType, client_assertion: yield* assertionOf(service, agent) }
+      assert.strictEqual((yield* form(service, "/oauth2/introspect", body)).body.active, true)
+      assert.strictEqual((yield* form(service, "/oauth2/introspect", body)).status, 401)
+      const grantBody = { ...body, grant_type: "client_credentials" }
+      assert.strictEqual((yield* form(service, "/oauth2/token", grantBody)).status, 401)
+    })
+  )
+
+  it.effect("other methods are 405 with Allow", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const answer = yield* service.call("GET", "/oauth2/token")
+      assert.strictEqual(answer.status, 405)
+      assert.include(answer.headers.get("allow") ?? "", "POST")
+    })
+  )
+})
