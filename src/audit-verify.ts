@@ -160,7 +160,8 @@ const report = (found: Findings): string => {
   const shown = `${missing.slice(0, mostShown).map(shownRun).join(", ")}${missing.length > mostShown ? ", …" : ""}`
   const cut = log.cutBefore()
   const verdict = () => {
-    if (log.faultCount > 0) return `NOT what the service wrote: ${count(log.faultCount)} faults`
+    if (log.faultCount > 0)
+      return `NOT what the service wrote: ${count(log.faultCount)} ${log.faultCount === 1 ? "fault" : "faults"}`
     if (cut !== undefined)
       return `Nothing was changed, but the log is cut off: ${cut} was signed, and is not in the file`
     if (total === 0) return "Nothing was changed, and nothing is missing"

@@ -4,7 +4,7 @@ import { Access, requires } from "../auth/api.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { Overloaded } from "../kernel/problems.ts"
-import { AnswersJson } from "../kernel/validation.ts"
+import { AnswersIn } from "../kernel/validation.ts"
 import {
   AuditActionView,
   AuditCheckpoint,
@@ -85,7 +85,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
       success: HttpApiSchema.StreamUint8Array({ contentType: ["application/jsonl", "text/csv"] })
     })
       .annotateMerge(requires("audit-logs:export"))
-      .annotate(AnswersJson, false)
+      .annotate(AnswersIn, ["application/jsonl", "text/csv"])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Export the log",
@@ -100,7 +100,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
       error: Overloaded
     })
       .annotateMerge(read)
-      .annotate(AnswersJson, false)
+      .annotate(AnswersIn, ["text/event-stream"])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Follow the log",

@@ -53,11 +53,26 @@ export class AuditEntry extends Model.Class<AuditEntry>("AuditEntry")({
   changes: Model.Field({ select: Schema.NullOr(Changes) })
 }) {}
 
+/** SHA-256 in hex. */
+export const LinkHash = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{64}$/u))).annotate({
+  description: "SHA-256 in hex",
+  examples: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+})
+
+const Hash = Schema.NullOr(LinkHash).annotate({
+  description: "Of the entry at its place, and with it of all before; null until the entry is linked"
+})
+
 /** One entry with everything that is kept of it. */
 export const AuditEntryDetail = Schema.Struct({
   ...AuditEntry.json.fields,
-  changes: Schema.NullOr(Changes)
+  changes: Schema.NullOr(Changes),
+  hash: Hash
 }).annotate({ identifier: "AuditEntryDetail" })
+export type AuditEntryDetail = typeof AuditEntryDetail.Type
+
+/** The same as the database has it. */
+export const StoredEntryDetail = Schema.Struct({ ...AuditEntry.fields, hash: Hash })
 
 /** An action that entries may record, and the kind of thing that it happens to. */
 export const AuditActionView = Schema.Struct({
@@ -133,12 +148,6 @@ export const checkpointType = "application-manager-audit-checkpoint"
 export const Sequence = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 ).annotate({ description: "Place in the proof of the log", examples: [42] })
-
-/** SHA-256 in hex. */
-export const LinkHash = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{64}$/u))).annotate({
-  description: "SHA-256 in hex",
-  examples: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
-})
 
 /** What the signature of a checkpoint says: at this time the chain had come to this entry, with this hash. */
 export const CheckpointStatement = Schema.Struct({ sequence: Sequence, hash: LinkHash, signedAt: Instant })

@@ -1,6 +1,14 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import { type AuditCursor, AuditEntry, AuditEntryId, type AuditFilter, type AuditOrigin } from "./domain.ts"
+import {
+  type AuditCursor,
+  AuditEntry,
+  type AuditEntryDetail,
+  AuditEntryId,
+  type AuditFilter,
+  type AuditOrigin,
+  StoredEntryDetail
+} from "./domain.ts"
 
 /** A row as it is written: the draft with everything that the request and the principal add to it. */
 export interface AuditRow extends AuditOrigin {
@@ -19,7 +27,7 @@ export class AuditRepository extends Context.Service<
   {
     insert(rows: ReadonlyArray<AuditRow>): Effect.Effect<void>
     list(filter: AuditFilter, after: AuditCursor | undefined, limit: number): Effect.Effect<ReadonlyArray<AuditEntry>>
-    find(id: AuditEntryId): Effect.Effect<Option.Option<AuditEntry>>
+    find(id: AuditEntryId): Effect.Effect<Option.Option<AuditEntryDetail>>
     makePartitions(months: number): Effect.Effect<void>
   }
 >()("app/audit/AuditRepository") {
@@ -28,14 +36,15 @@ export class AuditRepository extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
 
-      const columns = sql.literal(
-        `(SELECT l.sequence::double precision FROM audit_links l
-          WHERE l.entry_id = audit_entries.id AND l.occurred_at = audit_entries.occurred_at) AS sequence, ${entryColumns}`
-      )
+      const ofLink = (column: string) =>
+        `(SELECT ${column} FROM audit_links l
+          WHERE l.entry_id = audit_entries.id AND l.occurred_at = audit_entries.occurred_at)`
+      const columns = sql.literal(`${ofLink("l.sequence::double precision")} AS sequence, ${entryColumns}`)
+      const hash = sql.literal(ofLink("encode(l.hash, 'hex')"))
       const selectOne = SqlSchema.findOneOption({
         Request: AuditEntryId,
-        Result: AuditEntry,
-        execute: (id) => sql`SELECT ${columns}, changes FROM audit_entries WHERE id = ${id}`
+        Result: StoredEntryDetail,
+        execute: (id) => sql`SELECT ${columns}, changes, ${hash} AS hash FROM audit_entries WHERE id = ${id}`
       })
       const decode = Schema.decodeUnknownEffect(Schema.Array(AuditEntry))
 

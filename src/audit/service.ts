@@ -12,6 +12,7 @@ import {
   AuditEntryNotFound,
   Change,
   type AuditEntry,
+  type AuditEntryDetail,
   type AuditEntryId,
   type AuditFilter,
   type AuditOrigin,
@@ -41,7 +42,7 @@ export class Audit extends Context.Service<
       after: AuditCursor | undefined,
       limit: number
     ): Effect.Effect<Slice<AuditEntry, AuditCursor>>
-    get(id: AuditEntryId): Effect.Effect<AuditEntry, AuditEntryNotFound>
+    get(id: AuditEntryId): Effect.Effect<AuditEntryDetail, AuditEntryNotFound>
   }
 >()("app/audit/Audit") {
   static readonly layerNoDeps = Layer.effect(

@@ -8,7 +8,7 @@ import { integerParameter } from "../kernel/parameter.ts"
 import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
 import { LinkedArray } from "../kernel/location.ts"
 import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { AnswersJson, MaxBodyBytes } from "../kernel/validation.ts"
+import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
 import {
   ConfigurationContent,
   ConfigurationDiff,
@@ -231,7 +231,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       error: [ConfigurationNotFound, ConfigurationNoFile, ConfigurationVersionNotFound]
     })
       .annotateMerge(read)
-      .annotate(AnswersJson, false)
+      .annotate(AnswersIn, ["text/x-diff", "application/json"])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Compare two versions of a file",
@@ -272,7 +272,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       error: [ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers]
     })
       .annotateMerge(read)
-      .annotate(AnswersJson, false)
+      .annotate(AnswersIn, ["text/event-stream"])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Watch a file",

@@ -36,15 +36,21 @@ export class ConfigurationArchives extends Context.Service<
         const paths = new Map(nodes.map(({ id, path }) => [id, path]))
         return Stream.fromIterable(inBatchesOf(nodes, ({ size }) => size ?? 0)).pipe(
           Stream.mapEffect((batch) =>
-            Effect.map(
+            Effect.flatMap(
               trees.contents(batch.flatMap(({ id, version }) => (version === null ? [] : [{ id, version }]))),
               (rows) => {
                 const contents = new Map(rows.map(({ content, id }) => [id, content]))
-                return batch.map(({ id, path, schemaId, type }): ArchiveNode => {
-                  if (type === "folder") return { path, type }
-                  const schema = schemaId === null ? undefined : paths.get(schemaId)
-                  return { path, type, content: contents.get(id) ?? "", ...(schema === undefined ? {} : { schema }) }
-                })
+                // The answer has begun, so all that can be done for a tree that is removed meanwhile is to break it off.
+                if (batch.some(({ id, type }) => type === "file" && !contents.has(id))) {
+                  return Effect.die(new Error("A file was removed for good while it was exported"))
+                }
+                return Effect.succeed(
+                  batch.map(({ id, path, schemaId, type }): ArchiveNode => {
+                    if (type === "folder") return { path, type }
+                    const schema = schemaId === null ? undefined : paths.get(schemaId)
+                    return { path, type, content: contents.get(id) ?? "", ...(schema === undefined ? {} : { schema }) }
+                  })
+                )
               }
             )
           ),

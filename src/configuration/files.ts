@@ -1,9 +1,9 @@
-import { Context, Effect, Layer, TextDiff } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { asSystem, Audit, auditOrigin } from "../audit/service.ts"
 import { makeGathering } from "../kernel/gathering.ts"
 import { type Slice } from "../kernel/page.ts"
 import { type IfMatch, type VersionMismatch, versionsIn } from "../kernel/precondition.ts"
-import { type PayloadTooLarge, type ValidationFailed } from "../kernel/problems.ts"
+import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../kernel/problems.ts"
 import { Contents, type Passed, requireChecked } from "./contents.ts"
 import {
   configurationActions,
@@ -13,6 +13,7 @@ import {
   type ConfigurationVersion,
   type ShownVersion
 } from "./domain.ts"
+import { Diffs } from "./diffs.ts"
 import { ConfigurationHolds, stamp } from "./holds.ts"
 import {
   type ConfigurationManaged,
@@ -63,7 +64,10 @@ export class ConfigurationFiles extends Context.Service<
       id: ConfigurationId,
       from: number | undefined,
       to: number | undefined
-    ): Effect.Effect<ConfigurationDiff, ConfigurationNotFound | ConfigurationNoFile | ConfigurationVersionNotFound>
+    ): Effect.Effect<
+      ConfigurationDiff,
+      ConfigurationNotFound | ConfigurationNoFile | ConfigurationVersionNotFound | Overloaded
+    >
   }
 >()("app/configuration/ConfigurationFiles") {
   static readonly layerNoDeps = Layer.effect(
@@ -71,6 +75,7 @@ export class ConfigurationFiles extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const contents = yield* Contents
+      const diffs = yield* Diffs
       const holds = yield* ConfigurationHolds
       const repository = yield* ConfigurationRepository
       const versions = yield* VersionRepository
@@ -95,6 +100,8 @@ export class ConfigurationFiles extends Context.Service<
           }
         },
         audit.change,
+        // It waits for nobody, so it is a lost connection that takes so long: others must not wait for that.
+        Effect.timeoutOrElse({ duration: longestTogether, orElse: () => Effect.interrupt }),
         asSystem
       )
       const quickly = yield* makeGathering({ maximum: mostTogether, run: saveTogether })
@@ -177,7 +184,11 @@ export class ConfigurationFiles extends Context.Service<
         const from = givenFrom ?? Math.max(1, to - 1)
         const before = yield* versions.version(id, from)
         const after = yield* versions.version(id, to)
-        return { from, to, diff: unifiedDiff(file.path, before, after) }
+        return {
+          from,
+          to,
+          diff: yield* diffs.unified({ path: file.path, before: textOf(before), after: textOf(after) })
+        }
       })
 
       return ConfigurationFiles.of({ save, rollback, versions: list, version, diff })
@@ -186,7 +197,13 @@ export class ConfigurationFiles extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(
-      Layer.mergeAll(ConfigurationRepository.layer, VersionRepository.layer, ConfigurationHolds.layer, Contents.layer)
+      Layer.mergeAll(
+        ConfigurationRepository.layer,
+        VersionRepository.layer,
+        ConfigurationHolds.layer,
+        Contents.layer,
+        Diffs.layer
+      )
     )
   )
 }
@@ -194,17 +211,6 @@ export class ConfigurationFiles extends Context.Service<
 /** Contents of up to 64 KiB are saved many at a time: larger ones would make each other wait. */
 const mostTogether = 64
 const mostBytesTogether = 65_536
+const longestTogether = "10 seconds"
 
-/** What the search for a small diff may cost, in compared lines; past it a region is shown as removed and added. */
-const mostComparisons = 20_000_000
-
-const unifiedDiff = (path: string, before: ConfigurationVersion, after: ConfigurationVersion): string => {
-  const lineCount = before.content.split("\n").length + after.content.split("\n").length
-  const edits = TextDiff.lines(before.content, after.content, { maxEdits: Math.ceil(mostComparisons / lineCount) })
-  // A line break in a name would end the header line that it stands in.
-  const name = /[\p{Cc}"\\]/u.test(path) ? JSON.stringify(path) : path
-  return TextDiff.unified(edits, {
-    fromFile: `${name}\tversion ${before.version}`,
-    toFile: `${name}\tversion ${after.version}`
-  })
-}
+const textOf = ({ content, version }: ConfigurationVersion) => ({ content, version })

@@ -68,3 +68,23 @@ export const contentTypeOf = (name: string): string => {
   const ending = /\.([^.]+)$/.exec(name)?.[1]?.toLowerCase() ?? ""
   return Object.hasOwn(contentTypes, ending) ? (contentTypes[ending] ?? "text/plain") : "text/plain"
 }
+
+/** The paths of nodes, by how each tells its parent and its name; empty of a node that is not among them. */
+export const pathsBy = <Id, Node>(
+  nodes: ReadonlyMap<Id, Node>,
+  parentOf: (node: Node) => Id | null,
+  nameOf: (node: Node) => string
+): ((id: Id) => string) => {
+  const known = new Map<Id, string>()
+  const pathOf = (id: Id): string => {
+    const path = known.get(id)
+    if (path !== undefined) return path
+    const node = nodes.get(id)
+    if (node === undefined) return ""
+    const parentId = parentOf(node)
+    const made = `${parentId === null ? "" : pathOf(parentId)}/${nameOf(node)}`
+    known.set(id, made)
+    return made
+  }
+  return pathOf
+}

@@ -22,8 +22,12 @@ export class PlacementRepository extends Context.Service<
       stamp: Stamp
     ): Effect.Effect<ConfigurationId, ConfigurationNameTaken, Change>
     place(id: ConfigurationId, placement: Placement, stamp: Stamp): Effect.Effect<void, ConfigurationNameTaken, Change>
-    /** Marks a node and all below it as deleted; answers all of them. */
-    delete(id: ConfigurationId, stamp: Stamp): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
+    /** Marks nodes as deleted with one of them; answers all. */
+    delete(
+      id: ConfigurationId,
+      ids: ReadonlyArray<ConfigurationId>,
+      stamp: Stamp
+    ): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
     /** Brings back a node and what was deleted with it; answers all of them. */
     restore(
       id: ConfigurationId,
@@ -66,27 +70,24 @@ export class PlacementRepository extends Context.Service<
           )
           SELECT id FROM made`
       })
-      const deleteBelow = SqlSchema.findAll({
-        Request: IdAndStamp,
+      const deleteAll = SqlSchema.findAll({
+        Request: Schema.Struct({ ...IdAndStamp.fields, ids: Schema.Array(ConfigurationId) }),
         Result: WrittenNode,
-        execute: ({ at, by, id }) => sql`
-          WITH RECURSIVE below AS (
-            SELECT id FROM configuration_nodes WHERE id = ${id} AND deleted_at IS NULL
-            UNION ALL
-            SELECT c.id FROM below JOIN configuration_nodes c ON c.parent_id = below.id AND c.deleted_at IS NULL
-          )
+        execute: ({ at, by, id, ids }) =>
+          sql`
           UPDATE configuration_nodes n SET deleted_at = ${at}, deleted_by = ${by}, deleted_with = ${id},
             updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
-          WHERE n.id IN (SELECT id FROM below) RETURNING ${written}`
+          WHERE n.id = ANY(${ids}::integer[]) RETURNING ${written}`.unprepared
       })
       const restoreDeleted = SqlSchema.findAll({
         Request: IdAndStamp,
         Result: WrittenNode,
-        execute: ({ at, by, id }) => sql`
+        execute: ({ at, by, id }) =>
+          sql`
           UPDATE configuration_nodes n SET deleted_at = NULL, deleted_by = NULL, deleted_with = NULL,
             updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
           WHERE n.deleted_at = (SELECT deleted_at FROM configuration_nodes WHERE id = ${id}) AND n.deleted_with = ${id}
-          RETURNING ${written}`
+          RETURNING ${written}`.unprepared
       })
 
       const nameTaken = <A, R>(effect: Effect.Effect<A, Effect.Error<ReturnType<typeof insertNode>>, R>) =>
@@ -118,8 +119,8 @@ export class PlacementRepository extends Context.Service<
               placed_at = ${at}
             WHERE id = ${id}`).pipe(Effect.asVoid)
         ),
-        delete: Effect.fn("PlacementRepository.delete")((id, stamp) =>
-          Change.use(() => Effect.orDie(deleteBelow({ id, ...stamp })))
+        delete: Effect.fn("PlacementRepository.delete")((id, ids, stamp) =>
+          Change.use(() => Effect.orDie(deleteAll({ id, ids, ...stamp })))
         ),
         restore: Effect.fn("PlacementRepository.restore")((id, stamp) => nameTaken(restoreDeleted({ id, ...stamp })))
       })

@@ -5,7 +5,7 @@ import { Change } from "../audit/domain.ts"
 import { ConfigurationId } from "./domain.ts"
 import { maximumDepth } from "./path-domain.ts"
 import { ConfigurationNotFound } from "./problem-domain.ts"
-import { HeldNode, heldColumns, nodeColumns, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"
+import { HeldNode, heldColumns, nodeColumns, NodeDepth, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"
 
 /** How nodes are found and held. */
 export class ConfigurationRepository extends Context.Service<
@@ -29,10 +29,12 @@ export class ConfigurationRepository extends Context.Service<
     lock(id: ConfigurationId): Effect.Effect<HeldNode, ConfigurationNotFound, Change>
     /** The ids from a node up to the root, itself first; empty of null. */
     ancestors(id: ConfigurationId | null): Effect.Effect<ReadonlyArray<ConfigurationId>>
-    /** How many names deep a subtree goes, itself included: its live nodes, or those that were deleted with it. */
-    height(id: ConfigurationId, which: "live" | "deleted"): Effect.Effect<number>
-    /** Whether a live file outside the subtree of `within` is checked against the file, or a file in it. */
-    isSchemaOutside(within: ConfigurationId): Effect.Effect<boolean>
+    /** A node and every live node below it, each with its depth there: 1 for the node itself. */
+    below(id: ConfigurationId): Effect.Effect<ReadonlyArray<NodeDepth>>
+    /** A deleted node and what was deleted with it, likewise. */
+    deletedWith(id: ConfigurationId): Effect.Effect<ReadonlyArray<NodeDepth>>
+    /** Whether a live file other than these is checked against one of them. */
+    isSchemaOutside(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<boolean>
     /** Whether one of the files names a schema that is deleted. */
     lacksSchema(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<boolean>
   }
@@ -122,37 +124,44 @@ export class ConfigurationRepository extends Context.Service<
           )
           SELECT id FROM up ORDER BY step`
       })
-      const below = (id: number, which: "live" | "deleted" = "live") => {
-        const fits = which === "live" ? sql`deleted_at IS NULL` : sql`deleted_with = ${id}`
-        return sql`
-          WITH RECURSIVE below AS (
-            SELECT id, 1 AS depth FROM configuration_nodes WHERE id = ${id} AND ${fits}
-            UNION ALL
-            SELECT c.id, below.depth + 1 FROM below
-            JOIN (SELECT id, parent_id FROM configuration_nodes WHERE ${fits}) AS c ON c.parent_id = below.id
-          )`
-      }
-      const selectHeight = SqlSchema.findOne({
-        Request: Schema.Struct({ id: ConfigurationId, which: Schema.Literals(["live", "deleted"]) }),
-        Result: Schema.Struct({ height: Schema.Int }),
-        execute: ({ id, which }) => sql`${below(id, which)} SELECT coalesce(max(depth), 0) AS height FROM below`
-      })
-      const selectSchemaOutside = SqlSchema.findOne({
+      // The fence keeps the walk going from node to node, however few nodes the planner believes in.
+      const selectBelow = SqlSchema.findAll({
         Request: ConfigurationId,
-        Result: Schema.Struct({ used: Schema.Boolean }),
+        Result: NodeDepth,
+        execute: (id) =>
+          sql`
+          WITH RECURSIVE below AS (
+            SELECT id, 1 AS depth FROM configuration_nodes WHERE id = ${id} AND deleted_at IS NULL
+            UNION ALL
+            SELECT child.id, below.depth + 1 FROM below CROSS JOIN LATERAL (
+              SELECT id FROM configuration_nodes WHERE parent_id = below.id AND deleted_at IS NULL OFFSET 0) AS child
+          )
+          SELECT id, depth FROM below`.unprepared
+      })
+      const selectDeletedWith = SqlSchema.findAll({
+        Request: ConfigurationId,
+        Result: Schema.Struct({ id: ConfigurationId, parentId: Schema.NullOr(ConfigurationId) }),
         execute: (id) => sql`
-          ${below(id)}
-          SELECT EXISTS (
-            SELECT FROM configuration_nodes user_of WHERE user_of.schema_id IN (SELECT id FROM below)
-              AND user_of.deleted_at IS NULL AND user_of.id NOT IN (SELECT id FROM below)) AS used`
+          SELECT id, parent_id FROM configuration_nodes
+          WHERE deleted_at = (SELECT deleted_at FROM configuration_nodes WHERE id = ${id}) AND deleted_with = ${id}`
+      })
+      const selectSchemaUsers = SqlSchema.findAll({
+        Request: Schema.Array(ConfigurationId),
+        Result: Schema.Struct({ id: ConfigurationId }),
+        execute: (ids) =>
+          sql`
+          SELECT id FROM configuration_nodes
+          WHERE schema_id = ANY(${ids}::integer[]) AND deleted_at IS NULL AND NOT id = ANY(${ids}::integer[])
+          LIMIT 1`.unprepared
       })
       const selectLacking = SqlSchema.findOne({
         Request: Schema.Array(ConfigurationId),
         Result: Schema.Struct({ lacking: Schema.Boolean }),
-        execute: (ids) => sql`
+        execute: (ids) =>
+          sql`
           SELECT EXISTS (
             SELECT FROM configuration_nodes f JOIN configuration_nodes s ON s.id = f.schema_id
-            WHERE f.id = ANY(${ids}::integer[]) AND s.deleted_at IS NOT NULL) AS lacking`
+            WHERE f.id = ANY(${ids}::integer[]) AND s.deleted_at IS NOT NULL) AS lacking`.unprepared
       })
 
       return ConfigurationRepository.of({
@@ -179,11 +188,12 @@ export class ConfigurationRepository extends Context.Service<
         ancestors: Effect.fn("ConfigurationRepository.ancestors")((id) =>
           id === null ? Effect.succeed([]) : Effect.orDie(Effect.map(selectAncestors(id), idsOf))
         ),
-        height: Effect.fn("ConfigurationRepository.height")((id, which) =>
-          Effect.orDie(Effect.map(selectHeight({ id, which }), ({ height }) => height))
+        below: Effect.fn("ConfigurationRepository.below")((id) => Effect.orDie(selectBelow(id))),
+        deletedWith: Effect.fn("ConfigurationRepository.deletedWith")((id) =>
+          Effect.orDie(Effect.map(selectDeletedWith(id), (nodes) => depthsOf(id, nodes)))
         ),
-        isSchemaOutside: Effect.fn("ConfigurationRepository.isSchemaOutside")((within) =>
-          Effect.orDie(Effect.map(selectSchemaOutside(within), ({ used }) => used))
+        isSchemaOutside: Effect.fn("ConfigurationRepository.isSchemaOutside")((ids) =>
+          Effect.orDie(Effect.map(selectSchemaUsers(ids), (users) => users.length > 0))
         ),
         lacksSchema: Effect.fn("ConfigurationRepository.lacksSchema")((ids) =>
           Effect.orDie(Effect.map(selectLacking(ids), ({ lacking }) => lacking))
@@ -191,6 +201,18 @@ export class ConfigurationRepository extends Context.Service<
       })
     })
   )
+}
+
+const depthsOf = (
+  root: ConfigurationId,
+  nodes: ReadonlyArray<{ readonly id: ConfigurationId; readonly parentId: ConfigurationId | null }>
+): ReadonlyArray<NodeDepth> => {
+  const parents = new Map(nodes.map(({ id, parentId }) => [id, parentId]))
+  const depthOf = (id: ConfigurationId): number => {
+    const parentId = parents.get(id)
+    return id === root || parentId === null || parentId === undefined ? 1 : depthOf(parentId) + 1
+  }
+  return nodes.map(({ id }) => ({ id, depth: depthOf(id) }))
 }
 
 const idsOf = (rows: ReadonlyArray<{ readonly id: ConfigurationId }>) => rows.map(({ id }) => id)

@@ -1,4 +1,5 @@
 import { type ConfigurationId } from "./domain.ts"
+import { pathsBy } from "./path-domain.ts"
 import { type NodeThenAndNow, type Placing, type VersionOf } from "./row-domain.ts"
 import { type ConfigurationTreeChange, type TreeChangeKind } from "./tree-domain.ts"
 
@@ -64,23 +65,4 @@ export const planRollback = (nodes: ReadonlyArray<NodeThenAndNow>): RollbackPlan
     contents,
     gone: nodes.flatMap((node) => (node.gone && node.thenLive ? [node.thenName] : []))
   }
-}
-
-const pathsBy = (
-  nodes: ReadonlyMap<ConfigurationId, NodeThenAndNow>,
-  parentOf: (node: NodeThenAndNow) => ConfigurationId | null,
-  nameOf: (node: NodeThenAndNow) => string
-) => {
-  const known = new Map<ConfigurationId, string>()
-  const pathOf = (id: ConfigurationId): string => {
-    const path = known.get(id)
-    if (path !== undefined) return path
-    const node = nodes.get(id)
-    if (node === undefined) return ""
-    const parentId = parentOf(node)
-    const made = `${parentId === null ? "" : pathOf(parentId)}/${nameOf(node)}`
-    known.set(id, made)
-    return made
-  }
-  return pathOf
 }

@@ -33,6 +33,10 @@ export type WrittenNode = typeof WrittenNode.Type
 export const NodeWithContent = Schema.Struct({ ...ConfigurationNode.fields, content: Schema.NullOr(Schema.String) })
 export type NodeWithContent = typeof NodeWithContent.Type
 
+/** How deep a node stands below another one, counting both. */
+export const NodeDepth = Schema.Struct({ id: ConfigurationId, depth: Schema.Int })
+export type NodeDepth = typeof NodeDepth.Type
+
 /** A live node as the tree's answer is made of it. */
 export const TreeRow = Schema.Struct({
   id: Schema.Int,
@@ -77,17 +81,23 @@ export interface Placement {
   readonly schemaId: ConfigurationId | null
 }
 
-/** A live node as a whole tree is read: with its path, and what tells how much there is to read of it. */
-export const StandingNode = Schema.Struct({
+/** A live node as a whole tree is read: with what tells how much there is to read of it. */
+export const StandingRow = Schema.Struct({
   id: ConfigurationId,
-  path: Schema.String,
+  parentId: Schema.NullOr(ConfigurationId),
+  name: Schema.String,
   type: NodeType,
   sha256: Schema.NullOr(Schema.String),
   schemaId: Schema.NullOr(ConfigurationId),
   version: Schema.NullOr(Schema.Int),
   size: Schema.NullOr(Schema.Int)
 })
-export type StandingNode = typeof StandingNode.Type
+export type StandingRow = typeof StandingRow.Type
+
+/** A live node of a whole tree, with its path. */
+export interface StandingNode extends Omit<StandingRow, "name" | "parentId"> {
+  readonly path: string
+}
 
 /** A node as it stands now and as it stood at a moment; of what is gone for good only the latter is known. */
 export const NodeThenAndNow = Schema.Struct({

@@ -2,8 +2,8 @@ import { Ajv, type ErrorObject } from "ajv"
 import { Ajv2019 } from "ajv/dist/2019.js"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { default as formats } from "ajv-formats"
-import { parentPort } from "node:worker_threads"
-import { LineCounter, parseDocument } from "yaml"
+import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
+import { answerWith } from "../platform/thread-body.ts"
 import { type CheckReply, type CheckRequest, type SourceFile } from "./schema-check-messages.ts"
 
 type Fault = CheckReply["faults"][number]
@@ -31,14 +31,35 @@ const parseJson = (content: string): unknown => {
   }
 }
 
+// The parser's own search for keys that a map has twice compares each key with every other one.
+const repeatedKeys = (document: Document): ReadonlyArray<{ readonly message: string; readonly offset: number }> => {
+  const repeated: Array<{ readonly message: string; readonly offset: number }> = []
+  visit(document, {
+    Map: (_, { items }) => {
+      const seen = new Set<unknown>()
+      for (const { key } of items) {
+        if (!isScalar(key)) continue
+        if (seen.has(key.value)) repeated.push({ message: "Map keys must be unique", offset: key.range?.[0] ?? 0 })
+        seen.add(key.value)
+      }
+    }
+  })
+  return repeated
+}
+
 const parseYaml = (content: string): unknown => {
   const lineCounter = new LineCounter()
-  const document = parseDocument(content, { lineCounter, prettyErrors: false, stringKeys: true })
-  if (document.errors.length > 0) {
+  const options = { lineCounter, prettyErrors: false, stringKeys: true, uniqueKeys: false } as const
+  const document = parseDocument(content, options)
+  const errors = [
+    ...document.errors.map(({ message, pos }) => ({ message, offset: pos[0] })),
+    ...repeatedKeys(document)
+  ]
+  if (errors.length > 0) {
     throw new Unreadable(
-      document.errors.slice(0, mostFaults).map((error) => {
-        const { col, line } = lineCounter.linePos(error.pos[0])
-        return { path: [], message: `Expected YAML: ${error.message} (line ${line} column ${col})` }
+      errors.slice(0, mostFaults).map(({ message, offset }) => {
+        const { col, line } = lineCounter.linePos(offset)
+        return { path: [], message: `Expected YAML: ${message} (line ${line} column ${col})` }
       })
     )
   }
@@ -64,7 +85,7 @@ const compile = (file: SourceFile): Validate => {
     throw new Unreadable([{ path: [], message: "Expected a JSON Schema: an object, true or false" }])
   }
   const dialect = dialectOf(schema)
-  const options = { allErrors: true, strict: false, logger: false, validateFormats: true } as const
+  const options = { allErrors: true, strict: false, strictNumbers: true, logger: false, validateFormats: true } as const
   try {
     const ajv = dialect.includes("draft-07")
       ? new Ajv(options)
@@ -132,10 +153,4 @@ const answer = ({ content, schema }: CheckRequest): CheckReply => {
   }
 }
 
-const send = (message: CheckReply | "ready") => {
-  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-  parentPort?.postMessage(message)
-}
-
-parentPort?.on("message", (request: CheckRequest) => send(answer(request)))
-send("ready")
+answerWith(answer)

@@ -30,7 +30,7 @@ import {
 import { deletedEntry, entryOf, restoredEntry, shown } from "./records.ts"
 import { PlacementRepository } from "./placement-repository.ts"
 import { ConfigurationRepository } from "./repository.ts"
-import { type NodeWithContent, type StoredContent } from "./row-domain.ts"
+import { type NodeDepth, type NodeWithContent, type StoredContent } from "./row-domain.ts"
 import { treeOf } from "./tree.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
@@ -161,11 +161,8 @@ export class Configuration extends Context.Service<
         if (placed.every((key) => before[key] === wanted[key])) return { value: yield* get(id), entries: [] }
         const isMoved = before.parentId !== wanted.parentId
         if (isMoved) {
-          const ancestors = yield* requireParent(
-            before.applicationId,
-            wanted.parentId,
-            yield* repository.height(id, "live")
-          )
+          const height = heightOf(yield* repository.below(id))
+          const ancestors = yield* requireParent(before.applicationId, wanted.parentId, height)
           if (ancestors.includes(id)) return yield* new ConfigurationCycle({})
         }
         if (before.type === "folder" && wanted.schemaId !== null) return yield* new ConfigurationSchemaUnfit({})
@@ -199,8 +196,9 @@ export class Configuration extends Context.Service<
         const { node: before, stamp } = yield* holds.inTree(id)
         yield* requireLive(before)
         yield* requireMatch(before, ifMatch)
-        if (yield* repository.isSchemaOutside(id)) return yield* new ConfigurationSchemaInUse({})
-        const nodes = yield* placements.delete(id, stamp)
+        const ids = (yield* repository.below(id)).map(({ id }) => id)
+        if (yield* repository.isSchemaOutside(ids)) return yield* new ConfigurationSchemaInUse({})
+        const nodes = yield* placements.delete(id, ids, stamp)
         yield* watch.announce(nodes.map(({ id }) => ({ id, version: null })))
         return { value: undefined, entries: nodes.map(deletedEntry(before.applicationId)) }
       }, audit.change)
@@ -213,7 +211,8 @@ export class Configuration extends Context.Service<
             detail: `It was deleted with the folder ${before.deletedWith}; restore that.`
           })
         }
-        yield* requireParent(before.applicationId, before.parentId, yield* repository.height(id, "deleted"))
+        const height = heightOf(yield* repository.deletedWith(id))
+        yield* requireParent(before.applicationId, before.parentId, height)
         const nodes = yield* placements.restore(id, stamp)
         if (yield* repository.lacksSchema(nodes.map(({ id }) => id))) return yield* new ConfigurationSchemaUnfit({})
         return { value: yield* get(id), entries: nodes.map(restoredEntry(before.applicationId)) }
@@ -229,6 +228,9 @@ export class Configuration extends Context.Service<
     )
   )
 }
+
+const heightOf = (nodes: ReadonlyArray<NodeDepth>): number =>
+  nodes.reduce((most, { depth }) => Math.max(most, depth), 0)
 
 const parentUnfit = () => new ConfigurationParentUnfit({})
 

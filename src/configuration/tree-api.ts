@@ -5,7 +5,7 @@ import { Access, requires } from "../auth/api.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { AnswersJson, MaxBodyBytes } from "../kernel/validation.ts"
+import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
 import { ConfigurationTreeNode } from "./domain.ts"
 import {
   ConfigurationArchiveUnreadable,
@@ -49,7 +49,7 @@ export class ConfigurationTreesApi extends HttpApiGroup.make("configurationTrees
       error: [ApplicationNotFound, ConfigurationNotPortable]
     })
       .annotateMerge(read)
-      .annotate(AnswersJson, false)
+      .annotate(AnswersIn, ["application/json", zip])
       .annotateMerge(
         OpenApi.annotations({
           summary: "Export a tree",

@@ -16,7 +16,10 @@ import {
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")
 
-/** What is written of a whole tree at once. */
+/**
+ * What is written of a whole tree at once. A tree may be a thousand times as large as when a statement was last planned, so
+ * these statements are planned anew each time.
+ */
 export class TreeChangeRepository extends Context.Service<
   TreeChangeRepository,
   {
@@ -56,7 +59,8 @@ export class TreeChangeRepository extends Context.Service<
       const placeAll = SqlSchema.findAll({
         Request: Schema.Struct({ placings: JsonText, ...Stamped }),
         Result: WrittenNode,
-        execute: ({ at, by, placings }) => sql`
+        execute: ({ at, by, placings }) =>
+          sql`
           UPDATE configuration_nodes n SET parent_id = r."parentId", name = r.name, schema_id = r."schemaId",
             deleted_at = CASE WHEN r."deletedWith" IS NULL THEN NULL ELSE ${at}::timestamptz END,
             deleted_by = CASE WHEN r."deletedWith" IS NULL THEN NULL ELSE ${by}::text END,
@@ -64,12 +68,13 @@ export class TreeChangeRepository extends Context.Service<
             updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
           FROM json_to_recordset(${placings}::json) AS r(
             id integer, "parentId" integer, name text, "schemaId" integer, "deletedWith" integer)
-          WHERE n.id = r.id RETURNING ${written}`
+          WHERE n.id = r.id RETURNING ${written}`.unprepared
       })
       const addAll = SqlSchema.findAll({
         Request: Schema.Struct({ contents: JsonText, ...Stamped }),
         Result: WrittenNode,
-        execute: ({ at, by, contents }) => sql`
+        execute: ({ at, by, contents }) =>
+          sql`
           WITH r AS (
             SELECT id, content, size, decode(sha256, 'hex') AS sha256
             FROM json_to_recordset(${contents}::json) AS r(id integer, content text, size integer, sha256 text)
@@ -81,12 +86,13 @@ export class TreeChangeRepository extends Context.Service<
             INSERT INTO configuration_versions (node_id, version, content, size, sha256, created_at, created_by)
             SELECT n.id, n.version, r.content, r.size, r.sha256, n.updated_at, n.updated_by FROM n JOIN r ON r.id = n.id
           )
-          SELECT ${written} FROM n`
+          SELECT ${written} FROM n`.unprepared
       })
       const takeAllBack = SqlSchema.findAll({
         Request: Schema.Struct({ ids: Schema.Array(ConfigurationId), versions: Schema.Array(Schema.Int), ...Stamped }),
         Result: WrittenNode,
-        execute: ({ at, by, ids, versions }) => sql`
+        execute: ({ at, by, ids, versions }) =>
+          sql`
           WITH r AS (
             SELECT v.* FROM unnest(${ids}::integer[], ${versions}::integer[]) AS wanted(id, version)
             JOIN configuration_versions v ON v.node_id = wanted.id AND v.version = wanted.version
@@ -100,7 +106,7 @@ export class TreeChangeRepository extends Context.Service<
             SELECT n.id, n.version, r.content, r.size, r.sha256, r.version, n.updated_at, n.updated_by
             FROM n JOIN r ON r.node_id = n.id
           )
-          SELECT ${written} FROM n`
+          SELECT ${written} FROM n`.unprepared
       })
       const bindAll = SqlSchema.findAll({
         Request: Schema.Struct({
@@ -109,17 +115,19 @@ export class TreeChangeRepository extends Context.Service<
           ...Stamped
         }),
         Result: WrittenNode,
-        execute: ({ at, by, ids, schemaIds }) => sql`
+        execute: ({ at, by, ids, schemaIds }) =>
+          sql`
           UPDATE configuration_nodes n SET schema_id = r.schema_id, updated_at = greatest(n.updated_at, ${at}),
             updated_by = ${by}, placed_at = ${at}
           FROM unnest(${ids}::integer[], ${schemaIds}::integer[]) AS r(id, schema_id)
-          WHERE n.id = r.id RETURNING ${written}`
+          WHERE n.id = r.id RETURNING ${written}`.unprepared
       })
       const insertAll = SqlSchema.findAll({
         Request: Schema.Struct({ applicationId: Schema.Int, nodes: JsonText, ...Stamped }),
         Result: WrittenNode,
         // The name within its parent tells the rows apart, so it also finds the content of each.
-        execute: ({ applicationId, at, by, nodes }) => sql`
+        execute: ({ applicationId, at, by, nodes }) =>
+          sql`
           WITH r AS (
             SELECT "parentId" AS parent_id, name, type, content, size, decode(sha256, 'hex') AS sha256
             FROM json_to_recordset(${nodes}::json) AS r(
@@ -135,7 +143,7 @@ export class TreeChangeRepository extends Context.Service<
             SELECT n.id, 1, r.content, r.size, r.sha256, n.created_at, n.created_by
             FROM n JOIN r ON r.name = n.name AND r.parent_id IS NOT DISTINCT FROM n.parent_id WHERE n.type = 'file'
           )
-          SELECT ${written} FROM n`
+          SELECT ${written} FROM n`.unprepared
       })
 
       return TreeChangeRepository.of({
@@ -146,7 +154,7 @@ export class TreeChangeRepository extends Context.Service<
           yield* Effect.orDie(
             sql`
               UPDATE configuration_nodes SET deleted_at = ${stamp.at}, deleted_with = id, placed_at = ${stamp.at}
-              WHERE id = ANY(${idsOf(placings)}::integer[]) AND deleted_at IS NULL`
+              WHERE id = ANY(${idsOf(placings)}::integer[]) AND deleted_at IS NULL`.unprepared
           )
           return yield* Effect.orDie(placeAll({ placings, ...stamp }))
         }),
@@ -159,7 +167,7 @@ export class TreeChangeRepository extends Context.Service<
                 updated_at = greatest(n.updated_at, ${at}), updated_by = ${by}, placed_at = ${at}
               FROM unnest(${idsOf(nodes)}::integer[], ${nodes.map(({ deletedWith }) => deletedWith)}::integer[])
                 AS r(id, deleted_with)
-              WHERE n.id = r.id`
+              WHERE n.id = r.id`.unprepared
           )
         }),
         takeBack: Effect.fn("TreeChangeRepository.takeBack")((versions, stamp) =>

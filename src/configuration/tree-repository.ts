@@ -2,7 +2,8 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type ApplicationId } from "../applications/domain.ts"
 import { ConfigurationId } from "./domain.ts"
-import { NodeThenAndNow, StandingNode, type VersionOf } from "./row-domain.ts"
+import { pathsBy } from "./path-domain.ts"
+import { NodeThenAndNow, type StandingNode, StandingRow, type VersionOf } from "./row-domain.ts"
 
 /** What is read of a whole tree at once. */
 export class TreeRepository extends Context.Service<
@@ -26,7 +27,8 @@ export class TreeRepository extends Context.Service<
       const selectThenAndNow = SqlSchema.findAll({
         Request: Schema.Struct({ applicationId: Schema.Int, at: Schema.Date }),
         Result: NodeThenAndNow,
-        execute: ({ applicationId, at }) => sql`
+        execute: ({ applicationId, at }) =>
+          sql`
           WITH placed AS (
             SELECT DISTINCT ON (node_id) * FROM configuration_placements
             WHERE application_id = ${applicationId} AND valid_from <= ${at} ORDER BY node_id, id DESC
@@ -42,36 +44,32 @@ export class TreeRepository extends Context.Service<
           LEFT JOIN LATERAL (
             SELECT version, sha256 FROM configuration_versions
             WHERE node_id = now.id AND created_at <= ${at} ORDER BY version DESC LIMIT 1) AS v ON placed.live
-          WHERE placed.live OR (now.id IS NOT NULL AND now.deleted_at IS NULL)`
+          WHERE placed.live OR (now.id IS NOT NULL AND now.deleted_at IS NULL)`.unprepared
       })
       const selectStanding = SqlSchema.findAll({
         Request: Schema.Int,
-        Result: StandingNode,
+        Result: StandingRow,
         execute: (applicationId) => sql`
-          WITH RECURSIVE tree AS (
-            SELECT n.id, '/' || n.name AS path FROM configuration_nodes n
-            WHERE n.application_id = ${applicationId} AND n.parent_id IS NULL AND n.deleted_at IS NULL
-            UNION ALL
-            SELECT n.id, tree.path || '/' || n.name FROM tree JOIN configuration_nodes n
-              ON n.application_id = ${applicationId} AND n.parent_id = tree.id AND n.deleted_at IS NULL
-          )
-          SELECT n.id, tree.path, n.type, encode(n.sha256, 'hex') AS sha256, n.schema_id, n.version, n.size
-          FROM tree JOIN configuration_nodes n ON n.id = tree.id ORDER BY tree.path COLLATE "C"`
+          SELECT id, parent_id, name, type, encode(sha256, 'hex') AS sha256, schema_id, version, size
+          FROM configuration_nodes WHERE application_id = ${applicationId} AND deleted_at IS NULL`
       })
       const selectContents = SqlSchema.findAll({
         Request: Schema.Struct({ ids: Schema.Array(ConfigurationId), versions: Schema.Array(Schema.Int) }),
         Result: Schema.Struct({ id: ConfigurationId, content: Schema.String }),
-        execute: ({ ids, versions }) => sql`
+        execute: ({ ids, versions }) =>
+          sql`
           SELECT v.node_id AS id, v.content
           FROM unnest(${ids}::integer[], ${versions}::integer[]) AS wanted(id, version)
-          JOIN configuration_versions v ON v.node_id = wanted.id AND v.version = wanted.version`
+          JOIN configuration_versions v ON v.node_id = wanted.id AND v.version = wanted.version`.unprepared
       })
 
       return TreeRepository.of({
         thenAndNow: Effect.fn("TreeRepository.thenAndNow")((applicationId, at) =>
           Effect.orDie(selectThenAndNow({ applicationId, at }))
         ),
-        standing: Effect.fn("TreeRepository.standing")((applicationId) => Effect.orDie(selectStanding(applicationId))),
+        standing: Effect.fn("TreeRepository.standing")((applicationId) =>
+          Effect.orDie(Effect.map(selectStanding(applicationId), inOrder))
+        ),
         contents: Effect.fn("TreeRepository.contents")((versions) =>
           Effect.orDie(
             selectContents({ ids: versions.map(({ id }) => id), versions: versions.map(({ version }) => version) })
@@ -80,4 +78,23 @@ export class TreeRepository extends Context.Service<
       })
     })
   )
+}
+
+const inOrder = (rows: ReadonlyArray<StandingRow>): ReadonlyArray<StandingNode> => {
+  const pathOf = pathsBy(
+    new Map(rows.map((row) => [row.id, row])),
+    ({ parentId }) => parentId,
+    ({ name }) => name
+  )
+  return rows
+    .map(({ id, schemaId, sha256, size, type, version }) => ({
+      id,
+      path: pathOf(id),
+      type,
+      sha256,
+      schemaId,
+      version,
+      size
+    }))
+    .toSorted((a, b) => (a.path < b.path ? -1 : 1))
 }

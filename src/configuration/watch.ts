@@ -96,14 +96,14 @@ export class ConfigurationWatch extends Context.Service<
             const watcher = yield* register(id)
             const [current] = yield* versions.current([id])
             if (current === undefined) return Stream.empty
-            let last = 0
             return Stream.fromQueue(watcher).pipe(
               Stream.prepend([current.version]),
-              Stream.filter((version) => version > last),
-              Stream.map((version) => {
-                last = version
-                return { id, version, etag: entityTag(version) }
-              })
+              // What replicas tell of comes in any order; what is older than the last is no news.
+              Stream.mapAccum(
+                () => 0,
+                (last, version): readonly [number, ReadonlyArray<ConfigurationEvent>] =>
+                  version > last ? [version, [{ id, version, etag: entityTag(version) }]] : [last, []]
+              )
             )
           })
         )

@@ -6,6 +6,7 @@ import { Content, maximumContentBytes } from "./domain.ts"
 import { NodePath } from "./path-domain.ts"
 import { ConfigurationArchiveUnreadable } from "./problem-domain.ts"
 import { type ArchiveNode, maximumArchiveNodes } from "./tree-domain.ts"
+import { directoryOf } from "./zip-directory.ts"
 
 /** The entry that says which file is checked against which schema; it is no file of the tree. */
 export const manifestName = ".application-manager.json"
@@ -26,7 +27,7 @@ interface RawEntry {
 
 /** The files and folders of a zip archive: 20,000 at most, 1 MiB each and 64 MiB together when unpacked. */
 export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
-  const entries = yield* entriesOf(bytes)
+  const { entries, links } = yield* entriesOf(bytes)
   const manifest = entries.find(({ name }) => name === manifestName)
   const schemas = manifest === undefined ? {} : yield* schemasOf(manifest)
   const errors: Array<Fault> = []
@@ -35,6 +36,10 @@ export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
     const path = `/${entry.isFolder ? entry.name.replace(/\/$/, "") : entry.name}`
     if (!isPath(path)) {
       errors.push({ path: ["payload", entry.name], message: "Expected a path of names that a file or folder may have" })
+      return []
+    }
+    if (links.has(entry.name)) {
+      errors.push({ path: ["payload", path], message: "Expected a file or folder, no symbolic link" })
       return []
     }
     if (entry.isFolder) return [{ path, type: "folder" }]
@@ -80,16 +85,14 @@ const entriesOf = (archive: Uint8Array) => {
     ),
     Stream.runCollect,
     Effect.catchTag("ZipError", ({ message }) => unreadable(message)),
-    Effect.filterOrFail(
-      (entries) => entries.length > 0 || isEmptyZip(archive),
-      () => unreadable("The body is no zip archive.")
-    )
+    Effect.flatMap((entries) => {
+      const directory = directoryOf(archive)
+      return directory?.count === entries.length
+        ? Effect.succeed({ entries, links: new Set(directory.links) })
+        : Effect.fail(unreadable("The body is no zip archive, or one that is cut off or damaged."))
+    })
   )
 }
-
-/** An archive without entries is its end record alone (`PK` 5 6). */
-const isEmptyZip = (archive: Uint8Array): boolean =>
-  Buffer.from(archive.subarray(0, 4)).toString("latin1") === "PK\u0005\u0006"
 
 const bodyOf = <E>({ body, header }: Zip.Entry<E>, most: number) => {
   let size = 0

@@ -6,7 +6,8 @@ const tag = String.raw`(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"`
 /** The If-Match header of RFC 9110 §13.1.1: `*`, or entity tags with commas between them. */
 export const IfMatch = Schema.String.pipe(
   Schema.check(
-    Schema.isPattern(new RegExp(String.raw`^(?:\*|${tag}(?:[ \t]*,[ \t]*${tag})*)$`, "u"), {
+    // Empty elements of a list are read over (RFC 9110 §5.6.1.2).
+    Schema.isPattern(new RegExp(String.raw`^(?:\*|(?:[ \t]*,)*[ \t]*${tag}(?:[ \t]*,(?:[ \t]*${tag})?)*)$`, "u"), {
       expected: '* or entity tags such as "3"'
     })
   )

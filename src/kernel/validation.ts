@@ -25,8 +25,10 @@ export class Validation extends HttpApiMiddleware.Service<Validation>()("app/ker
   ]
 }) {}
 
-/** Whether an endpoint answers JSON alone, so that an Accept header without it is refused; streams and files say no. */
-export const AnswersJson = Context.Reference<boolean>("app/kernel/AnswersJson", { defaultValue: () => true })
+/** The media types that an endpoint answers in: an Accept header that lets none of them through is refused. */
+export const AnswersIn = Context.Reference<ReadonlyArray<string>>("app/kernel/AnswersIn", {
+  defaultValue: () => ["application/json"]
+})
 
 /** The largest body an endpoint reads, in bytes, where it is not `Api:MaxBodyBytes`. */
 export const MaxBodyBytes = Context.Reference<number | undefined>("app/kernel/MaxBodyBytes", {

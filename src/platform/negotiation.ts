@@ -1,31 +1,30 @@
 import { type HttpServerRequest } from "effect/http"
 
-const weight = (accept: string, wanted: ReadonlyArray<string>): number => {
-  let best = 0
-  for (const range of accept.split(",")) {
-    const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase())
-    if (!wanted.includes(type)) continue
-    const quality = parameters.find((parameter) => parameter.startsWith("q="))
-    best = Math.max(best, quality === undefined ? 1 : Number(quality.slice(2)) || 0)
-  }
-  return best
+/** How much an Accept header wants a media type, from 0 to 1: as its most specific range says (RFC 9110 §12.5.1). */
+const quality = (accept: string, type: string): number => {
+  const ranges = new Map(
+    accept.split(",").map((range) => {
+      const [name = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase())
+      const given = parameters.find((parameter) => parameter.startsWith("q="))
+      return [name, given === undefined ? 1 : Number(given.slice(2)) || 0] as const
+    })
+  )
+  return ranges.get(type) ?? ranges.get(`${type.slice(0, type.indexOf("/"))}/*`) ?? ranges.get("*/*") ?? 0
 }
 
-/** Whether the caller would rather have a page than JSON: it names HTML, with a weight above that of JSON. */
-export const prefersHtml = (request: HttpServerRequest.HttpServerRequest): boolean => {
-  const accept = request.headers.accept
-  if (accept === undefined) return false
-  const html = weight(accept, ["text/html", "application/xhtml+xml"])
-  return html > 0 && html > weight(accept, ["application/json", "application/problem+json"])
-}
+/** Whether an Accept header lets one of the media types through. */
+export const accepts = (accept: string, types: ReadonlyArray<string>): boolean =>
+  accept === "*/*" || types.some((type) => quality(accept, type) > 0)
 
-/** Whether the caller would rather have one media type than the other: it names the one, with a higher weight. */
+/** Whether the caller would rather have one media type than the other. */
 export const prefers = (request: HttpServerRequest.HttpServerRequest, type: string, otherType: string): boolean => {
   const accept = request.headers.accept
-  if (accept === undefined) return false
-  const wanted = weight(accept, [type])
-  return wanted > 0 && wanted > weight(accept, [otherType])
+  return accept !== undefined && quality(accept, type) > quality(accept, otherType)
 }
+
+/** Whether the caller would rather have a page than JSON. */
+export const prefersHtml = (request: HttpServerRequest.HttpServerRequest): boolean =>
+  prefers(request, "text/html", "application/json") && prefers(request, "text/html", "application/problem+json")
 
 /** A page's policy: nothing from elsewhere, and no script but the ones named by their hash. */
 export const contentSecurityPolicy = (scriptHashes: ReadonlyArray<string> = []): string =>

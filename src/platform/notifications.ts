@@ -41,17 +41,20 @@ export class Notifications extends Context.Service<
       const subscribers = new Map<string, Set<Subscriber>>()
       const outgoing = yield* Queue.sliding<string>(mostWaiting)
 
+      // What one subscriber does wrong is nothing to the others, nor to the connection.
+      const each = (some: Iterable<Subscriber>, tell: (one: Subscriber) => Effect.Effect<void>) =>
+        Effect.forEach(
+          some,
+          (one) => Effect.catchCause(tell(one), (cause) => Effect.logWarning("A notification was not handled", cause)),
+          { discard: true }
+        )
       const deliver = (message: string) => {
         const space = message.indexOf(" ")
         const payload = message.slice(space + 1)
-        return Effect.forEach(subscribers.get(message.slice(0, space)) ?? [], (one) => one.onMessage(payload), {
-          discard: true
-        })
+        return each(subscribers.get(message.slice(0, space)) ?? [], (one) => one.onMessage(payload))
       }
       const announceGap = Effect.suspend(() =>
-        Effect.forEach(subscribers.values(), (some) => Effect.forEach(some, (one) => one.onGap, { discard: true }), {
-          discard: true
-        })
+        Effect.forEach(subscribers.values(), (some) => each(some, (one) => one.onGap), { discard: true })
       )
 
       // A lost connection may have swallowed messages, so every connection begins with a gap.

@@ -3,7 +3,8 @@ import { HttpIncomingMessage, HttpMethod, HttpServerRequest } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { type Fault } from "../kernel/problem.ts"
 import { InternalError, MalformedJson, NotAcceptable, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { AnswersJson, MaxBodyBytes, Validation } from "../kernel/validation.ts"
+import { AnswersIn, MaxBodyBytes, Validation } from "../kernel/validation.ts"
+import { accepts } from "./negotiation.ts"
 import { declaresMoreThan, inUtf8 } from "./request-body.ts"
 import { CurrentRequest } from "./request.ts"
 
@@ -70,6 +71,7 @@ const faultsBehind = Effect.fnUntraced(function* (
   return faults
 })
 
+<<<<<<< HEAD
 /** Whether an Accept header lets JSON through (RFC 9110 §12.5.1). */
 const acceptsJson = (accept: string): boolean =>
   accept === "*/*" ||
@@ -86,6 +88,9 @@ export const toProblem = Effect.fnUntraced(function* (
   error: HttpApiError.HttpApiSchemaError,
   endpoint: HttpApiEndpoint.Top
 ) {
+=======
+const toProblem = Effect.fnUntraced(function* (error: HttpApiError.HttpApiSchemaError, endpoint: HttpApiEndpoint.Top) {
+>>>>>>> 2ac76726bd6e44327b4b98df0abe783cd95f46f6
   if (error.kind === "Body" || error.kind === "ResponseHeaders") {
     yield* ErrorReporter.report(Cause.fail(error))
     return yield* new InternalError({})
@@ -108,7 +113,9 @@ const isSchemaError = (error: unknown): error is HttpApiError.HttpApiSchemaError
 export const ValidationLayer = Layer.succeed(
   Validation,
   Validation.of((httpEffect, { endpoint }) => {
-    const onlyJson = Context.get(endpoint.annotations, AnswersJson)
+    const answersIn = Context.get(endpoint.annotations, AnswersIn)
+    // A client of problems alone is one of JSON.
+    const types = answersIn.includes("application/json") ? [...answersIn, "application/problem+json"] : answersIn
     const maxBodyBytes = Context.get(endpoint.annotations, MaxBodyBytes)
     const sized =
       maxBodyBytes === undefined
@@ -126,8 +133,7 @@ export const ValidationLayer = Layer.succeed(
       const info = Context.get(fiber.context, CurrentRequest)
       if (info !== undefined) info.route = endpoint.path
       const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-      if (onlyJson && headers.accept !== undefined && !acceptsJson(headers.accept))
-        return Effect.fail(new NotAcceptable({}))
+      if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
       const most = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
       return readsBody && declaresMoreThan(headers, most) ? Effect.fail(new PayloadTooLarge({})) : admitted
     })

@@ -1,6 +1,10 @@
-import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Scope, Stream } from "effect"
+import { assert, it, layer } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { AuditFeed } from "../../src/audit/feed.ts"
+import { FeedRepository } from "../../src/audit/feed-repository.ts"
+import { ProofRepository } from "../../src/audit/proof-repository.ts"
+import { Database } from "../../src/platform/database.ts"
 import { CurrentPrincipal, serviceAccount } from "../../src/auth/domain.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { untilAllLinked, writeEntries } from "../support/chain.ts"
@@ -31,6 +35,33 @@ const write = (database: TestDatabase, count: number, prefix?: string) =>
   asSuperuser(database, (sql) => writeEntries(sql, count, prefix))
 
 const until = <A>(ask: () => A, isReached: (value: A) => boolean) => eventually(Effect.sync(ask), isReached)
+
+it.effect("nobody asks for the head of the log while nobody follows it", () =>
+  Effect.gen(function* () {
+    let asked = 0
+    const repositories = Layer.mergeAll(
+      Layer.mock(Database)({}),
+      Layer.mock(ProofRepository)({}),
+      Layer.mock(FeedRepository)({
+        head: Effect.as(
+          Effect.sync(() => void asked++),
+          0
+        )
+      })
+    )
+    const context = yield* Layer.build(AuditFeed.layerNoDeps.pipe(Layer.provide(repositories)))
+    const { follow } = Context.get(context, AuditFeed)
+    const listen = Effect.flatMap(follow({}, 0), Stream.runDrain)
+    const fibers = [yield* Effect.forkChild(listen), yield* Effect.forkChild(listen)]
+    yield* TestClock.adjust("10 seconds")
+    assert.isAtLeast(asked, 90)
+    assert.isAtMost(asked, 110)
+    yield* Fiber.interruptAll(fibers)
+    const before = asked
+    yield* TestClock.adjust("1 hour")
+    assert.strictEqual(asked, before)
+  })
+)
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the feed of the audit log", (it) => {
   refusesStrangers(it, [{ name: "stream", method: "GET", path, capability: "audit-logs:read", systemOnly: false }])

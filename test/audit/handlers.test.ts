@@ -5,6 +5,7 @@ import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { serviceKey, serviceLayer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
 import { walkCursors } from "../support/walk.ts"
 
 const path = "/api/audit-logs"
@@ -288,9 +289,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       })
       yield* service.call("DELETE", `/api/trial-users/${created.id}`)
       const query = `entityType=TrialUser&entityId=${created.id}`
+      yield* eventually(list(`${query}&actionType=UserCreated`), ([entry]) => entry?.sequence !== null)
       const made = yield* detailOf(`${query}&actionType=UserCreated`)
-      assert.deepStrictEqual(made.detail, { ...made.entry, changes: { before: null, after: created } })
-      assert.hasAllKeys(made.detail, [...members, "changes"])
+      const { hash, ...rest } = made.detail
+      assert.deepStrictEqual(rest, { ...made.entry, changes: { before: null, after: created } })
+      assert.hasAllKeys(rest, [...members, "changes"])
+      const exported = yield* service.call("GET", `/api/audit-logs/export?${query}&actionType=UserCreated`)
+      assert.deepInclude(JSON.parse(exported.text), { hash, sequence: rest.sequence })
       const changed = yield* detailOf(`${query}&actionType=UserUpdated`)
       assert.deepStrictEqual(changed.detail.changes, { before: created, after: updated })
       const removed = yield* detailOf(`${query}&actionType=UserDeleted`)

@@ -5,6 +5,7 @@ import { makeApplication, makeFile, makeFolder, save, treePaths } from "../suppo
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { untilBlocked } from "../support/waiting.ts"
+import { nextLink } from "../support/walk.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
   it.effect("a hundred saves of one file, over two replicas, are versions without a hole", () =>
@@ -21,6 +22,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
         versions.toSorted((a, b) => a - b),
         Array.range(2, 101)
       )
+      const page = yield* service.call("GET", `/api/configuration/${id}/versions`)
+      assert.lengthOf(page.body, 100)
+      assert.isDefined(nextLink(page))
       const { body } = yield* service.call("GET", `/api/configuration/${id}/versions?limit=1000`)
       const listed: ReadonlyArray<{ content: string; createdAt: string; version: number }> = body
       assert.deepStrictEqual(

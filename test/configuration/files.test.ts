@@ -137,7 +137,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
       }
       assert.strictEqual((yield* put('"1" , W/"9","2"')).body.version, 3)
       assert.strictEqual((yield* put("*")).body.version, 4)
-      for (const malformed of ["4", "'4'", '"4', '"4""5"', '"4 "']) {
+      assert.strictEqual((yield* put(',, "4" ,')).body.version, 5)
+      for (const malformed of ["5", "'5'", '"5', '"5""6"', '"5" "6"', '"5 "', ",", '*, "5"']) {
         assert.deepStrictEqual(faultPaths(yield* put(malformed)), ["headers.if-match"], malformed)
       }
       const headers = { "if-match": '"1"' }
@@ -303,6 +304,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
         assert.deepInclude((yield* diff("", "application/json")).body, { from: 2, to: 3 })
         assert.strictEqual((yield* diff("?from=2&to=2")).text, "")
         assertProblem(yield* diff("?from=1&to=4"), 404, "configuration-version-not-found")
+        assert.deepInclude((yield* diff("", "application/*")).body, { from: 2, to: 3 })
+        for (const accept of ["text/*", "text/html, text/x-diff;q=0.1"]) {
+          assert.strictEqual((yield* diff("", accept)).headers.get("content-type"), "text/x-diff; charset=utf-8")
+        }
+        for (const accept of ["text/html", "text/x-diff;q=0, application/json;q=0.0"]) {
+          assertProblem(yield* diff("", accept), 406, "not-acceptable")
+        }
       })
     )
 

@@ -1,5 +1,5 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Exit } from "effect"
 import { actionsOf, makeApplication, makeFile, makeFolder, save, treePaths } from "../support/configuration.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -197,6 +197,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a w
         assert.strictEqual(yield* accepted("application/zip"), "application/zip")
         assert.strictEqual(yield* accepted("*/*"), "application/json")
         assert.strictEqual(yield* accepted("application/zip;q=0.5, application/json"), "application/json")
+        assert.strictEqual(yield* accepted("text/html"), "application/problem+json")
       })
     )
 
@@ -343,13 +344,55 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a w
           assertProblem(yield* run(Buffer.from(bytes)), 400, "configuration-archive-unreadable")
         }
         const { bytes } = yield* download(service, `?applicationId=${applicationId}&format=zip`)
-        assertProblem(yield* run(bytes.subarray(0, 200)), 400, "configuration-archive-unreadable")
+        for (const cut of [200, bytes.length - 100, bytes.length - 1]) {
+          assertProblem(yield* run(bytes.subarray(0, cut)), 400, "configuration-archive-unreadable")
+        }
         const text = Buffer.from(bytes).toString("latin1").replaceAll("etc/", "../x".slice(0, 4))
         const refused = yield* run(Buffer.from(text, "latin1"))
         assert.isTrue(
           faultPaths(refused).every((path) => path.startsWith("payload.../x")),
           refused.text
         )
+      })
+    )
+
+    it.effect("an export of what is removed meanwhile breaks off", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeTree(service)
+        yield* asSuperuser(
+          service.database,
+          (sql) => sql`
+            DELETE FROM configuration_versions WHERE node_id = (
+              SELECT id FROM configuration_nodes WHERE application_id = ${applicationId} AND name = 'a.json')`
+        )
+        for (const format of ["json", "zip"]) {
+          const ended = yield* Effect.exit(
+            Effect.tryPromise(async () => {
+              const query = `applicationId=${applicationId}&format=${format}`
+              const headers = { "x-api-key": service.serviceKey }
+              const response = await fetch(`${service.url}/api/configuration/export?${query}`, { headers })
+              assert.strictEqual(response.status, 200)
+              return response.bytes()
+            })
+          )
+          assert.isTrue(Exit.isFailure(ended), format)
+        }
+      })
+    )
+
+    it.effect("400: a zip archive with a symbolic link", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        yield* makeFile(service, applicationId, "a.txt", "/etc/passwd")
+        const { bytes } = yield* download(service, `?applicationId=${applicationId}&format=zip`)
+        const linked = Buffer.from(bytes)
+        const entry = linked.indexOf("PK\u0001\u0002", "latin1")
+        assert.strictEqual(linked.readUInt8(entry + 5), 3, "made on Unix")
+        linked.writeUInt32LE(0o120777 * 65_536, entry + 38)
+        const refused = yield* upload(service, `?applicationId=${applicationId}`, "application/zip", linked)
+        assert.deepStrictEqual(faultPaths(refused), ["payload./a.txt"])
       })
     )
 

@@ -41,6 +41,25 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("wat
     }).pipe(Effect.scoped)
   )
 
+  it.effect("tells of no version older than the last, in whatever order it hears of them", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "1")
+      const source = yield* listenTo(service, `/api/configuration/${id}/watch`)
+      yield* source.until(1)
+      const messages = [3, 2, 4, 4, 3, 5].map((version) => `configuration_version ${id} ${version}`).join("\n")
+      const notify = asSuperuser(service.database, (sql) => sql`SELECT pg_notify('application_manager', ${messages})`)
+      yield* eventually(
+        Effect.map(notify, () => source.events.length),
+        (count) => count >= 4
+      )
+      assert.deepStrictEqual(
+        source.events.map(({ data }) => data.version),
+        [1, 3, 4, 5]
+      )
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("hears of an import and of a rollback of the tree", () =>
     Effect.gen(function* () {
       const service = yield* TestService

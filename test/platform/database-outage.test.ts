@@ -5,6 +5,7 @@ import { sendSignal } from "../../src/platform/embedded-postgres/program.ts"
 import * as EmbeddedPostgres from "../../src/platform/embedded-postgres.ts"
 import { migrate } from "../../src/platform/migrations.ts"
 import { makeKey } from "../support/authority.ts"
+import { makeApplication, makeFile } from "../support/configuration.ts"
 import { type TestDatabase } from "../support/database.ts"
 import { isLinux, makeDirectory, postmasterPid, start } from "../support/embedded-postgres.ts"
 import { assertProblem } from "../support/problem.ts"
@@ -168,15 +169,17 @@ describe("a database that goes away and comes back", () => {
           Database__MaxConnections: "4"
         })
         assert.strictEqual((yield* service.call("GET", "/api/trial-users")).status, 200)
+        const file = yield* makeFile(service, yield* makeApplication(service), "a.txt", "1")
+        const save = service.call("PUT", `/api/configuration/${file}`, { body: { content: "2" } })
         yield* Effect.scoped(
           Effect.gen(function* () {
             yield* server.freeze
             const answers = yield* Effect.forEach(
               Array.from({ length: 12 }, (_, at) => person(at)),
               (body, at) =>
-                at % 2 === 0
-                  ? service.call("GET", "/api/trial-users")
-                  : service.call("POST", "/api/trial-users", { body }),
+                [service.call("GET", "/api/trial-users"), service.call("POST", "/api/trial-users", { body }), save][
+                  at % 3
+                ] ?? save,
               { concurrency: "unbounded" }
             )
             for (const answer of answers) assertAway(answer)
@@ -186,6 +189,7 @@ describe("a database that goes away and comes back", () => {
         )
         yield* eventually(service.call("GET", "/health/ready"), ({ status }) => status === 200)
         assert.strictEqual((yield* service.call("GET", "/api/trial-users")).status, 200)
+        assert.strictEqual((yield* save).status, 200)
       }).pipe(Effect.scoped),
     120_000
   )

@@ -63,6 +63,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("hea
     "text/*",
     "application/xml, text/plain;q=0.9",
     "application/json;q=0",
+    "application/*;q=0, */*",
     "image/png"
   ]) {
     it.effect(`406: Accept ${accept}`, () =>

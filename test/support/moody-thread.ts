@@ -1,0 +1,20 @@
+import { answerWith } from "../../src/platform/thread-body.ts"
+
+/** What a thread under test is asked to do. */
+export type Mood = "answer" | "loop" | "throw" | "hoard"
+
+const hoard: Array<Array<number>> = []
+let answered = 0
+
+answerWith((mood: Mood) => {
+  switch (mood) {
+    case "loop":
+      for (;;);
+    case "throw":
+      throw new Error("no mood for it")
+    case "hoard":
+      for (;;) hoard.push(Array.from({ length: 10_000 }, () => hoard.length))
+    case "answer":
+      return ++answered
+  }
+})
