@@ -71,26 +71,11 @@ const faultsBehind = Effect.fnUntraced(function* (
   return faults
 })
 
-<<<<<<< HEAD
-/** Whether an Accept header lets JSON through (RFC 9110 §12.5.1). */
-const acceptsJson = (accept: string): boolean =>
-  accept === "*/*" ||
-  accept.split(",").some((range) => {
-    const [type, ...parameters] = range.split(";").map((part) => part.trim().toLowerCase())
-    if (parameters.some((parameter) => /^q=0(?:\.0{0,3})?$/.test(parameter))) return false
-    return (
-      type === "*/*" || type === "application/*" || type === "application/json" || type === "application/problem+json"
-    )
-  })
-
 /** What is wrong with a request that could not be read as its endpoint declares it. */
 export const toProblem = Effect.fnUntraced(function* (
   error: HttpApiError.HttpApiSchemaError,
   endpoint: HttpApiEndpoint.Top
 ) {
-=======
-const toProblem = Effect.fnUntraced(function* (error: HttpApiError.HttpApiSchemaError, endpoint: HttpApiEndpoint.Top) {
->>>>>>> 2ac76726bd6e44327b4b98df0abe783cd95f46f6
   if (error.kind === "Body" || error.kind === "ResponseHeaders") {
     yield* ErrorReporter.report(Cause.fail(error))
     return yield* new InternalError({})

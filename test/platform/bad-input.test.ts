@@ -1,11 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-<<<<<<< HEAD
-import { Effect } from "effect"
-import { silentOperations } from "../contract/document.ts"
-=======
 import { Effect, Layer } from "effect"
+import { silentOperations } from "../contract/document.ts"
 import { bearer, makeAccount, signIn } from "../support/accounts.ts"
->>>>>>> 107a902918c5cbc6479abcd357ab538df316509f
 import { bodyWith, operations, type ParameterKind } from "../support/operations.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { requestText, exchange } from "../support/raw-http.ts"
