@@ -1,10 +1,11 @@
 import { Context, DateTime, Effect, Layer, type Types } from "effect"
-import { Digest, Mac } from "effect/crypto"
+import { Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { scopeOf } from "../audit/service.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
 import { Database } from "../platform/database.ts"
+import { Sealing } from "../platform/sealing.ts"
 import { Idempotency } from "./api.ts"
 import {
   IdempotencyInProgress,
@@ -29,7 +30,7 @@ export const IdempotencyLayer = Layer.effect(
   Effect.gen(function* () {
     const database = yield* Database
     const repository = yield* IdempotencyRepository
-    const digest = yield* Digest.Digest
+    const { fingerprint } = yield* Sealing
 
     yield* DateTime.now.pipe(
       Effect.flatMap((now) => repository.purge(DateTime.subtract(now, kept))),
@@ -44,10 +45,8 @@ export const IdempotencyLayer = Layer.effect(
         const principal = yield* CurrentPrincipal
         const now = yield* DateTime.now
         const body = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))
-        const requestSha256 = yield* digest.digest(
-          Digest.sha256,
-          Buffer.concat([Buffer.from(`${request.url}\n`), body])
-        )
+        // Bodies hold passwords, which a plain digest would let whoever has the database try out.
+        const requestSha256 = yield* fingerprint(Buffer.concat([Buffer.from(`${request.url}\n`), body]))
         const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
         return yield* database.transaction(
           scopeOf(principal),

@@ -18,4 +18,4 @@ export const auditActions = <const Name extends string>(entityType: string, name
 }
 
 export const declaredActions = (): ReadonlyArray<AuditAction> =>
-  [...declared.values()].toSorted((a, b) => a.actionType.localeCompare(b.actionType))
+  [...declared.values()].toSorted((a, b) => (a.actionType < b.actionType ? -1 : 1))

@@ -1,6 +1,7 @@
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { Context, Data, Effect, Layer, Redacted } from "effect"
 import { Aead, Digest, SecureRandom } from "effect/crypto"
+import { createHmac } from "node:crypto"
 import { EncryptionKey } from "./encryption-key.ts"
 import { SettingsError } from "./settings-reader.ts"
 
@@ -27,6 +28,8 @@ export class Sealing extends Context.Service<
   {
     seal(secret: Redacted.Redacted<Uint8Array>, belongsTo: string): Effect.Effect<Uint8Array>
     open(sealed: Uint8Array, belongsTo: string): Effect.Effect<Redacted.Redacted<Uint8Array>, SealBroken>
+    /** Tells two texts apart without giving either away to whoever has no key: HMAC-SHA-256, 32 bytes. */
+    fingerprint(data: Uint8Array): Effect.Effect<Uint8Array>
     /** Stops a start: the database has secrets that this service cannot open. */
     readonly wrongKey: SettingsError
   }
@@ -46,7 +49,13 @@ export class Sealing extends Context.Service<
       const opening = Buffer.concat([Uint8Array.of(version), fingerprint])
       const associated = (belongsTo: string) => Buffer.concat([opening, text.encode(belongsTo)])
 
+      const markKey = yield* digest.digest(
+        Digest.sha256,
+        Buffer.concat([text.encode("application-manager/fingerprint-key/v1\n"), bytes])
+      )
+
       return Sealing.of({
+        fingerprint: (data) => Effect.sync(() => new Uint8Array(createHmac("sha256", markKey).update(data).digest())),
         wrongKey: new SettingsError({
           faults: [
             {

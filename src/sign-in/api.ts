@@ -53,7 +53,7 @@ export class SignInApi extends HttpApiGroup.make("auth")
     ),
     HttpApiEndpoint.post("logout", "/logout", {
       success: HttpApiSchema.WithHeaders(HttpApiSchema.NoContent, setCookie),
-      error: Forbidden
+      error: [Forbidden, RateLimited]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Sign out",

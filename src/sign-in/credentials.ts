@@ -112,20 +112,23 @@ export class SessionCredentials extends Context.Service<
         asSystem
       )
 
-      const look = Effect.fnUntraced(function* (token: Redacted.Redacted) {
+      const look = Effect.fnUntraced(function* (token: Redacted.Redacted, isUse: boolean) {
         if (!wellFormed.test(Redacted.value(token))) return { reason: "malformed" as const, found: undefined }
         const sha256 = yield* sha256Of(digest, token)
         const found = Option.getOrUndefined(yield* Cache.get(cache, Buffer.from(sha256).toString("hex")))
         if (found === undefined) return { reason: "unknown" as const, found }
         const reason = reasonOf(found.owner, clock.currentTimeMillisUnsafe())
-        if (reason === "reused") yield* endReused(found.owner)
+        if (reason !== "reused") return { reason, found }
+        // An answer that lasts came with the token while it was good, and goes on with its session.
+        if (!isUse) return { reason: undefined, found }
+        yield* endReused(found.owner)
         return { reason, found }
       })
 
       return SessionCredentials.of({
-        judge: (token) => Effect.map(look(token), ({ found, reason }) => ({ owner: found?.owner, reason })),
+        judge: (token) => Effect.map(look(token, true), ({ found, reason }) => ({ owner: found?.owner, reason })),
         check: (token, isUse) =>
-          Effect.flatMap(look(Redacted.make(token)), ({ found, reason }) => {
+          Effect.flatMap(look(Redacted.make(token), isUse), ({ found, reason }) => {
             if (found !== undefined && reason === undefined) {
               if (isUse) uses.set(found.owner.sessionId, clock.currentTimeMillisUnsafe())
               return Effect.succeed(found.principal)

@@ -31,7 +31,7 @@ export class SignIn extends Context.Service<
     /** Puts a new token in the place of the one that the request came with. */
     refresh(request: Request): Effect.Effect<Issued, Unauthenticated | Forbidden | RateLimited>
     /** Ends the sign-in that the request came with, if it came with any; answers the cookie that takes the browser's away. */
-    logout(request: Request): Effect.Effect<string, Forbidden>
+    logout(request: Request): Effect.Effect<string, Forbidden | RateLimited>
   }
 >()("app/sign-in/SignIn") {
   static readonly layerNoDeps = Layer.effect(
@@ -94,9 +94,10 @@ export class SignIn extends Context.Service<
           ? Effect.fail(new Forbidden({ missing: [], detail: "The page of another site sent this." }))
           : Effect.void
 
-      /** The session token that a request came with: a bearer token, else the cookie of one of our pages. */
+      /** The session token that a request came with: a bearer token, else the cookie of one of our pages; none beside a key. */
       const presented = Effect.fnUntraced(function* (request: Request) {
-        const { authorization, cookie: cookies } = request.headers
+        const { authorization, cookie: cookies, "x-api-key": key } = request.headers
+        if (key !== undefined && key !== "") return undefined
         const given = authorization === undefined ? tokenInCookies(cookie, cookies) : bearerToken(authorization)
         if (authorization === undefined && given !== undefined) yield* requireOwnSite(request)
         return given === undefined ? undefined : Redacted.make(given)
@@ -129,6 +130,7 @@ export class SignIn extends Context.Service<
       const logout = Effect.fn("SignIn.logout")(function* (request: Request) {
         const token = yield* presented(request)
         const { owner } = token === undefined ? { owner: undefined } : yield* credentials.judge(token)
+        if (token !== undefined && owner === undefined) yield* anonymousLimit
         if (owner !== undefined && !owner.isEnded) {
           yield* Effect.map(endings.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(
             audit.change,

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { type TestService } from "../support/service.ts"
-import { anonymousOperations, type Operation } from "./document.ts"
+import { anonymousOperations, type Operation, ownOperations } from "./document.ts"
 import { type KnownValues } from "./known-values.ts"
 
 /** Somebody who calls, and what must never succeed for it. */
@@ -12,6 +12,10 @@ export interface Caller {
 }
 
 const isAnonymous = ({ operationId }: Operation): boolean => anonymousOperations.includes(operationId)
+
+/** About the caller itself, whoever that is. */
+const isOwn = (operation: Operation): boolean =>
+  ownOperations.includes(operation.operationId) && operation["x-accounts-only"] !== true
 
 const caller = (name: string, key: string | undefined, mayCall: Caller["mayCall"]): Caller => ({
   name,
@@ -45,7 +49,11 @@ export const makeCallers = Effect.fnUntraced(function* (service: TestService["Se
     service: caller("service account", service.serviceKey, () => true),
     others: [
       caller("system key", system.key, () => true),
-      caller("narrow key", narrow.key, (operation) => operation["x-required-capability"] === narrowScope),
+      caller(
+        "narrow key",
+        narrow.key,
+        (operation) => operation["x-required-capability"] === narrowScope || isOwn(operation)
+      ),
       caller("tenant key", tenant.key, (operation) => operation["x-system-only"] !== true),
       caller("revoked key", revoked.key, never),
       caller("nobody", undefined, never),

@@ -81,10 +81,10 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
 
 const succeeded = new Set<string>()
 
-/** What the service account cannot do for want of a session of its own, of the link of a start, or of an agent's key. */
+/** What takes a session or a key of one's own, the link of a start, or an address from which nobody failed to sign in. */
 const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean =>
   operation["x-accounts-only"] === true ||
-  ["auth.refresh", "auth.claim", "agentTokens.token", "agentTokens.exchange"].includes(operationId)
+  ["auth.login", "auth.refresh", "auth.claim", "agentTokens.token", "agentTokens.exchange"].includes(operationId)
 
 const drive = Effect.fnUntraced(function* (
   operation: Operation,

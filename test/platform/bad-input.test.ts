@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { silentOperations } from "../contract/document.ts"
+import { bearer, makeAccount, signIn } from "../support/accounts.ts"
 import { bodyWith, operations, type ParameterKind } from "../support/operations.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { requestText, exchange } from "../support/raw-http.ts"
@@ -76,7 +77,22 @@ const badValues: Readonly<Record<ParameterKind, ReadonlyArray<string>>> = {
 
 const never500 = (status: number, about: string) => assert.isBelow(status, 500, about)
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bad input to every operation", (it) => {
+const ownPath = /^\/api\/auth\/(?:sessions|password)/
+
+/** The service, whose own operations of accounts are asked by one that signed in. */
+const signedInService = Layer.effect(
+  TestService,
+  Effect.gen(function* () {
+    const service = yield* TestService
+    const token = yield* signIn(service, yield* makeAccount(service, ["*:*"]))
+    return TestService.of({
+      ...service,
+      call: (method, path, call = {}) => service.call(method, path, ownPath.test(path) ? bearer(token, call) : call)
+    })
+  })
+).pipe(Layer.provide(serviceLayer()))
+
+layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("bad input to every operation", (it) => {
   for (const operation of operations.filter(({ pathParameters }) => pathParameters.length > 0)) {
     it.effect(`400: ${operation.name} at an address of the wrong form, naming it`, () =>
       Effect.gen(function* () {

@@ -13,9 +13,11 @@ import {
   works
 } from "../support/accounts.ts"
 import { makeTenant } from "../support/authority.ts"
+import { listenTo } from "../support/event-source.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
 
 type Service = TestService["Service"]
 
@@ -235,6 +237,28 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       const body = { capabilities: [] }
       assert.strictEqual((yield* service.call("PATCH", `/api/roles/${account.roleIds[0]}`, { body })).status, 200)
       assertProblem(yield* read, 403, "forbidden")
+    })
+  )
+
+  it.effect("an answer that lasts ends with the session that it came with", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const account = yield* makeAccount(service, ["audit-logs:read"])
+      const [staying, leaving] = [yield* signIn(service, account), yield* signIn(service, account)]
+      const listen = (token: string) =>
+        listenTo(service, "/api/audit-logs/stream", { authorization: `Bearer ${token}`, "x-api-key": "" })
+      const [goesOn, ends] = [yield* listen(staying), yield* listen(leaving)]
+      assert.deepStrictEqual([goesOn.status, ends.status], [200, 200])
+      // Its token was replaced long ago when the other's end makes the service look again.
+      const refreshed = yield* refresh(service, staying)
+      yield* ageReplacements(service, 60)
+      yield* service.call("POST", "/api/auth/logout", bearer(leaving))
+      yield* eventually(
+        Effect.sync(() => ends.ended()),
+        (end) => end === "cleanly"
+      )
+      assert.isUndefined(goesOn.ended())
+      assert.isTrue(yield* works(service, refreshed.body.token))
     })
   )
 
