@@ -36,9 +36,6 @@ export class AuditRepository extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
 
-      const ofLink = (column: string) =>
-        `(SELECT ${column} FROM audit_links l
-          WHERE l.entry_id = audit_entries.id AND l.occurred_at = audit_entries.occurred_at)`
       const columns = sql.literal(`${ofLink("l.sequence::double precision")} AS sequence, ${entryColumns}`)
       const hash = sql.literal(ofLink("encode(l.hash, 'hex')"))
       const selectOne = SqlSchema.findOneOption({
@@ -98,6 +95,11 @@ export class AuditRepository extends Context.Service<
     })
   )
 }
+
+/** A column of the link of a row of `audit_entries`; NULL while it has none. */
+const ofLink = (column: string) =>
+  `(SELECT ${column} FROM audit_links l
+    WHERE l.entry_id = audit_entries.id AND l.occurred_at = audit_entries.occurred_at)`
 
 /** The columns of a row of `audit_entries` that a list shows; its `sequence` is in another table. */
 export const entryColumns =

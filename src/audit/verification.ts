@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Option, Stream } from "effect"
 import { type Slice, slice } from "../kernel/page.ts"
+import { Overloaded } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { makeChainReader } from "./chain-reader.ts"
@@ -10,6 +11,7 @@ import { type EntryPlace, ProofRepository, type Retirement } from "./proof-repos
 import { makeSignatures } from "./signatures.ts"
 
 const windowSize = 2500
+const mostAtOnce = 2
 const strangersAtOnce = 20_000
 
 /** The links to verify, both ends included; all that are left where an end is not given. */
@@ -22,7 +24,8 @@ export interface VerificationRange {
 export class AuditVerification extends Context.Service<
   AuditVerification,
   {
-    verify(range: VerificationRange): Effect.Effect<Verification>
+    /** Only so many at a time, since each takes all that one processor has. */
+    verify(range: VerificationRange): Effect.Effect<Verification, Overloaded>
     /** How far the chain has come, how far it is signed, and how long the next entry has waited for its link. */
     readonly backlog: Effect.Effect<{
       readonly sequence: number
@@ -119,7 +122,17 @@ export class AuditVerification extends Context.Service<
         }
       })
 
+      let running = 0
       const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
+        if (running >= mostAtOnce) return yield* new Overloaded({})
+        return yield* Effect.acquireUseRelease(
+          Effect.sync(() => void running++),
+          () => verifyRange(range),
+          () => Effect.sync(() => void running--)
+        )
+      })
+
+      const verifyRange = Effect.fnUntraced(function* (range: VerificationRange) {
         ;(yield* CurrentRequest)?.untimed()
         let retirements = yield* proof.retirements
         while (true) {
