@@ -77,7 +77,7 @@ const badValues: Readonly<Record<ParameterKind, ReadonlyArray<string>>> = {
 
 const never500 = (status: number, about: string) => assert.isBelow(status, 500, about)
 
-const ownPath = /^\/api\/auth\/(?:sessions|password)/
+const ownPath = /^\/api\/auth\/(?:sessions|password|subject-token)/
 
 /** The service, whose own operations of accounts are asked by one that signed in. */
 const signedInService = Layer.effect(
