@@ -60,6 +60,27 @@ export default Effect.gen(function* () {
       WHERE a.id = wanted
     $$`
 
+  // Who an account is when somebody acts for it: looked at anew at every hop, and while what was minted for it lives.
+  yield* sql`
+    CREATE FUNCTION account_subject(wanted uuid)
+    RETURNS TABLE (id uuid, tenant_id uuid, live boolean, capabilities text[])
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+      SELECT a.id, a.tenant_id, a.status = 'active' AND coalesce(t.status = 'active', true), ARRAY(
+        SELECT DISTINCT c FROM public.account_roles ar
+        JOIN public.roles r ON r.id = ar.role_id
+        JOIN public.applications m ON m.id = r.application_id AND m.slug = 'application-manager',
+        unnest(r.capabilities) c
+        WHERE ar.account_id = a.id ORDER BY c)
+      FROM public.accounts a LEFT JOIN public.tenants t ON t.id = a.tenant_id
+      WHERE a.id = wanted
+    $$`
+  yield* sql`
+    CREATE FUNCTION subject_lives(subject text) RETURNS boolean
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+      SELECT subject NOT LIKE 'account:%'
+        OR coalesce((SELECT s.live FROM public.account_subject(substr(subject, 9)::uuid) s), false)
+    $$`
+
   // A credential and whether everything that it hangs on lives; expiry is left to whoever asks, who knows the time.
   yield* sql`
     CREATE FUNCTION agent_credential_state(wanted uuid)
@@ -70,7 +91,7 @@ export default Effect.gen(function* () {
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
       SELECT c.id, c.tenant_id, c.agent_id, c.grant_id, c.subject, c.actors, c.ancestor_ids, c.max_depth, c.scopes,
         c.issued_at, c.expires_at, a.scope_ceiling, a.per_turn_budget, a.allowed_task_types, a.default_task_type,
-        t.status = 'active' AND (
+        t.status = 'active' AND public.subject_lives(c.subject) AND (
           SELECT count(*) = 1 + cardinality(c.ancestor_ids) FROM public.agent_credentials one
           JOIN public.agents owner ON owner.id = one.agent_id AND owner.status = 'active'
           LEFT JOIN public.agent_keys k ON k.id = one.agent_key_id
@@ -126,6 +147,10 @@ export default Effect.gen(function* () {
           SELECT FROM public.agents WHERE id = ANY (agent_ids) AND tenant_id = tenant AND status = 'active'
           ORDER BY id FOR SHARE) locked;
         IF found_count <> cardinality(agent_ids) THEN RETURN 'ancestor-not-active'; END IF;
+        IF r->>'subject' LIKE 'account:%' THEN
+          PERFORM FROM public.accounts WHERE id = substr(r->>'subject', 9)::uuid AND status = 'active' FOR SHARE;
+          IF NOT FOUND THEN RETURN 'ancestor-not-active'; END IF;
+        END IF;
         SELECT count(*) INTO found_count FROM (
           SELECT FROM public.agent_credentials
           WHERE id = ANY (ancestors) AND revoked_at IS NULL AND expires_at > moment ORDER BY id FOR SHARE) locked;
@@ -170,6 +195,8 @@ export default Effect.gen(function* () {
     $$`
   for (const name of [
     "agent_client(uuid, text)",
+    "account_subject(uuid)",
+    "subject_lives(text)",
     "agent_credential_state(uuid)",
     "delegations_between(uuid, text, text)",
     "mint_agent_credential(jsonb)",

@@ -20,6 +20,7 @@ import { SignInApi } from "./sign-in/api.ts"
 import { TenantsApi } from "./tenants/api.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./tokens/api.ts"
 import { AgentCredentialsApi } from "./tokens/credential-api.ts"
+import { SubjectTokensApi } from "./tokens/subject-api.ts"
 import { TrialUsersApi } from "./trial-users/api.ts"
 
 const strict = { errors: "all", onExcessProperty: "error" } as const
@@ -43,6 +44,7 @@ export class Api extends HttpApi.make("application-manager")
     AgentCredentialsApi,
     AgentTokensApi,
     TokenMetadataApi,
+    SubjectTokensApi,
     AccountsApi,
     SignInApi,
     AuditApi,

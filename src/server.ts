@@ -87,12 +87,18 @@ import { AccessTokens } from "./tokens/access-tokens.ts"
 import { AgentClients } from "./tokens/clients.ts"
 import { AgentCredentials } from "./tokens/credentials.ts"
 import { Exchanges } from "./tokens/exchange.ts"
-import { AgentCredentialsHandlers, AgentTokensHandlers, TokenMetadataHandlers } from "./tokens/handlers.ts"
+import {
+  AgentCredentialsHandlers,
+  AgentTokensHandlers,
+  SubjectTokensHandlers,
+  TokenMetadataHandlers
+} from "./tokens/handlers.ts"
 import { TokenIntrospection } from "./tokens/introspection.ts"
 import { TokenMetadata } from "./tokens/metadata.ts"
 import { CredentialMint } from "./tokens/mint.ts"
 import { OAuthRequestsLayer } from "./tokens/oauth-requests.ts"
 import { AgentGrants } from "./tokens/service.ts"
+import { SubjectTokens } from "./tokens/subject-tokens.ts"
 import { OAuthWireLayer } from "./tokens/wire.ts"
 import { TrialUsersHandlers } from "./trial-users/handlers.ts"
 import { TrialUsers } from "./trial-users/service.ts"
@@ -114,6 +120,7 @@ const Handlers = Layer.mergeAll(
   AgentCredentialsHandlers,
   AgentTokensHandlers,
   TokenMetadataHandlers,
+  SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
   AuditHandlers,
@@ -158,7 +165,7 @@ const AgentServices = Layer.mergeAll(
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(Exchanges.layer, AgentCredentials.layer, TokenMetadata.layer)),
   Layer.provideMerge(Layer.mergeAll(AccessTokens.layerAgentTokens, CredentialMint.layer, AgentClients.layer)),
-  Layer.provideMerge(Layer.mergeAll(AccessTokens.layer, Delegations.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccessTokens.layer, Delegations.layer, SubjectTokens.layer)),
   Layer.provideMerge(Agents.layer)
 )
 

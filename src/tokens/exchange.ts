@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { type Delegation, type SubjectType } from "../delegations/domain.ts"
 import { Delegations } from "../delegations/service.ts"
@@ -17,6 +17,7 @@ import {
 import { type MintDelegation, wholeSecond } from "./mint.ts"
 import { type Client } from "./repository.ts"
 import { namedScopes } from "./scopes.ts"
+import { type PresentedAccount, SubjectTokens } from "./subject-tokens.ts"
 
 /** Whoever an agent wants to act for, as its token shows: its authority, and who acts for it already. */
 interface Subject {
@@ -53,11 +54,17 @@ export class Exchanges extends Context.Service<
   static readonly layer = Layer.effect(
     Exchanges,
     Effect.gen(function* () {
+      const accounts = yield* SubjectTokens
       const delegations = yield* Delegations
       const tokens = yield* AccessTokens
       const { maxDelegationDepth } = (yield* Settings).agents
 
-      const subjectOf = Effect.fnUntraced(function* (token: string) {
+      const subjectOf = Effect.fnUntraced(function* (
+        token: string,
+        client: Client
+      ): Effect.fn.Return<Subject, InvalidRequest> {
+        const presented = Option.getOrUndefined(yield* accounts.identify(token, client.id))
+        if (presented !== undefined) return accountSubject(presented)
         const { scopes, state } = yield* Effect.mapError(tokens.inspect(token), () => invalidRequest(badSubject))
         const [kind = "", ...rest] = state.subject.split(":")
         const id = rest.join(":")
@@ -81,7 +88,7 @@ export class Exchanges extends Context.Service<
         { requestedScopes, subjectToken }: Parameters<Exchanges["Service"]["prepare"]>[1]
       ) {
         const named = yield* namedScopes(requestedScopes)
-        const subject: Subject = yield* subjectOf(subjectToken)
+        const subject = yield* subjectOf(subjectToken, client)
         if (subject.tenantId !== undefined && subject.tenantId !== client.tenantId)
           return yield* invalidRequest(badSubject)
         if (subject.agentIds.includes(client.id)) {
@@ -128,6 +135,21 @@ export class Exchanges extends Context.Service<
     })
   )
 }
+
+/** An account at the beginning of a chain. */
+const accountSubject = ({ account, expiresAt }: PresentedAccount): Subject => ({
+  name: `account:${account.id}`,
+  type: "user",
+  id: account.id,
+  tenantId: account.tenantId ?? undefined,
+  scopes: account.capabilities,
+  expiresAt,
+  actors: [],
+  ancestorIds: [],
+  agentIds: [],
+  maxDepth: deepest
+})
+const deepest = 32
 
 /** The grant that leaves most of what was asked for. */
 const mostScopes = (grants: ReadonlyArray<Delegation>, asked: ReadonlyArray<Capability>) => {

@@ -8,6 +8,7 @@ import { TokenIntrospection } from "./introspection.ts"
 import { keysFreshSeconds } from "./metadata-domain.ts"
 import { TokenMetadata } from "./metadata.ts"
 import { AgentGrants } from "./service.ts"
+import { SubjectTokens } from "./subject-tokens.ts"
 
 const issued = (body: AgentTokenResponse) =>
   HttpApiSchema.withHeaders({ body, headers: { location: `/api/agents/credentials/${body.credentialId}` } })
@@ -50,5 +51,14 @@ export const TokenMetadataHandlers = HttpApiBuilder.group(
       keys: () => Effect.map(metadata.keys, (body) => HttpApiSchema.withHeaders({ body, headers: cacheable })),
       authorizationServer: () => Effect.succeed(metadata.authorizationServer)
     })
+  })
+)
+
+export const SubjectTokensHandlers = HttpApiBuilder.group(
+  Api,
+  "subjectTokens",
+  Effect.fn(function* (handlers) {
+    const tokens = yield* SubjectTokens
+    return handlers.handleAll({ create: ({ payload }) => tokens.issue(payload) })
   })
 )

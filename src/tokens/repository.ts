@@ -51,6 +51,15 @@ export const CredentialState = Schema.Struct({
 })
 export type CredentialState = typeof CredentialState.Type
 
+/** Who an account is when an agent acts for it: what it may do now, and whether it may do anything. */
+export const AccountSubject = Schema.Struct({
+  id: Uuid,
+  tenantId: Schema.NullOr(TenantId),
+  live: Schema.Boolean,
+  capabilities: Schema.Array(Capability)
+})
+export type AccountSubject = typeof AccountSubject.Type
+
 const CredentialRow = Schema.Struct({
   id: CredentialId,
   agentId: AgentId,
@@ -76,6 +85,7 @@ export class TokensRepository extends Context.Service<
     /** The client that an assertion names; read past row-level security, since nobody knows the tenant yet. */
     client(agentId: AgentId, kid: string): Effect.Effect<Option.Option<Client>>
     state(id: CredentialId): Effect.Effect<Option.Option<CredentialState>>
+    account(id: string): Effect.Effect<Option.Option<AccountSubject>>
     /** Mints in one statement that writes its own audit entry; answers why not, or null. */
     mint(request: object): Effect.Effect<string | null>
     /** Uses up an assertion for something other than minting; false when it was used before. */
@@ -104,6 +114,11 @@ export class TokensRepository extends Context.Service<
         Request: CredentialId,
         Result: CredentialState,
         execute: (id) => sql`SELECT * FROM agent_credential_state(${id})`
+      })
+      const selectAccount = SqlSchema.findOneOption({
+        Request: Uuid,
+        Result: AccountSubject,
+        execute: (id) => sql`SELECT * FROM account_subject(${id})`
       })
       const callMint = SqlSchema.findOne({
         Request: Schema.String,
@@ -140,6 +155,7 @@ export class TokensRepository extends Context.Service<
       return TokensRepository.of({
         client: Effect.fn("TokensRepository.client")((agentId, kid) => Effect.orDie(selectClient({ agentId, kid }))),
         state: Effect.fn("TokensRepository.state")((id) => Effect.orDie(selectState(id))),
+        account: Effect.fn("TokensRepository.account")((id) => Effect.orDie(selectAccount(id))),
         mint: Effect.fn("TokensRepository.mint")((request) =>
           Effect.orDie(Effect.map(callMint(JSON.stringify(request)), ({ refusal }) => refusal))
         ),

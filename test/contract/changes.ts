@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
 
@@ -213,6 +214,18 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
   "auth.endOtherSessions": Effect.fnUntraced(function* (service) {
     const { by, sessionId, signIn } = yield* makeSignIn(service)
     return { by, token: yield* signIn, entries: () => [sessionEntry("SignedOut", sessionId)] }
+  }),
+  "subjectTokens.create": Effect.fnUntraced(function* (service) {
+    const { by, token } = yield* makeSignIn(service)
+    const agent = yield* make(service, "/api/agents", { name: `agent for ${by}` })
+    return {
+      by,
+      token,
+      body: { agentId: agent.id },
+      entries: ({ body }) => [
+        entry("SubjectToken", "SubjectTokenIssued", jose.decodeJwt(body.subjectToken).jti ?? "", "after")
+      ]
+    }
   }),
   "auth.refresh": (service) =>
     Effect.map(makeSignIn(service), ({ by, sessionId, token }) => ({

@@ -83,7 +83,8 @@ export const ownOperations: ReadonlyArray<string> = [
   "auth.changePassword",
   "auth.listSessions",
   "auth.endSession",
-  "auth.endOtherSessions"
+  "auth.endOtherSessions",
+  "subjectTokens.create"
 ]
 
 export const mutating = (operation: Operation): boolean => ["POST", "PUT", "PATCH", "DELETE"].includes(operation.method)

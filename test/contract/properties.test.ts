@@ -81,10 +81,7 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
 
 const succeeded = new Set<string>()
 
-/**
- * What takes a session of one's own, the link of a start, an agent's key, or an address from which nobody failed to sign
- * in before.
- */
+/** What takes a session or a key of one's own, the link of a start, or an address from which nobody failed to sign in. */
 const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean =>
   operation["x-accounts-only"] === true ||
   ["auth.login", "auth.refresh", "auth.claim", "agentTokens.token", "agentTokens.exchange"].includes(operationId)

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { bearer, makeAccount, signIn } from "../support/accounts.ts"
 import { silentOperations } from "../contract/document.ts"
+import { bearer, makeAccount, signIn } from "../support/accounts.ts"
 import { bodyWith, operations, type ParameterKind } from "../support/operations.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { requestText, exchange } from "../support/raw-http.ts"
@@ -77,7 +77,7 @@ const badValues: Readonly<Record<ParameterKind, ReadonlyArray<string>>> = {
 
 const never500 = (status: number, about: string) => assert.isBelow(status, 500, about)
 
-const ownPath = /^\/api\/auth\/(?:sessions|password)/
+const ownPath = /^\/api\/auth\/(?:sessions|password|subject-token)/
 
 /** The service, whose own operations of accounts are asked by one that signed in. */
 const signedInService = Layer.effect(

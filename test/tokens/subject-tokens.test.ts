@@ -1,0 +1,105 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as crypto from "node:crypto"
+import {
+  askExchange,
+  assertOAuthError,
+  exchange,
+  grant,
+  introspect,
+  isActive,
+  make,
+  makeAgent,
+  type TestAgent
+} from "../support/agents.ts"
+import { makeTenant } from "../support/authority.ts"
+import { assertProblem } from "../support/problem.ts"
+import { serviceLayer, TestService } from "../support/service.ts"
+
+type Service = TestService["Service"]
+
+const password = "seven grey herons at dawn"
+
+/** An Administrator, its sign-in, and how it asks for a subject token. */
+const makePerson = Effect.fnUntraced(function* (service: Service) {
+  const body = { email: `${crypto.randomUUID()}@example.org`, name: "Ada", password, roleIds: [1] }
+  const { id } = yield* make(service, "/api/accounts", body)
+  const signedIn = yield* service.call("POST", "/api/auth/login", { key: null, body: { email: body.email, password } })
+  const session = signedIn.body.token as string
+  const ask = (agent: TestAgent) =>
+    service.call("POST", "/api/auth/subject-token", {
+      key: null,
+      headers: { authorization: `Bearer ${session}` },
+      body: { agentId: agent.id }
+    })
+  const subjectToken = (agent: TestAgent) => Effect.map(ask(agent), ({ body: answer }) => answer.subjectToken as string)
+  return { id: id as string, session, ask, subjectToken }
+})
+
+const mayActFor = (service: Service, agent: TestAgent, subject: string, members: object = {}) =>
+  make(service, `/api/agents/${agent.id}/delegations`, {
+    subject,
+    subjectType: "user",
+    scopes: ["llm:complete"],
+    ...members
+  })
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a subject token of an account", (it) => {
+  it.effect("RFC8693 §4.1 lets the agent act for the account: sub stays the account", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const person = yield* makePerson(service)
+      const agent = yield* makeAgent(service)
+      yield* mayActFor(service, agent, person.id)
+      const issued = yield* person.ask(agent)
+      assert.deepInclude(issued.body, { expiresIn: 300 })
+      const delegated = yield* exchange(service, agent, issued.body.subjectToken)
+      assert.isAtMost(Date.parse(delegated.expiresAt), Date.parse(issued.body.expiresAt))
+      const { body } = yield* introspect(service, delegated.accessToken)
+      assert.deepInclude(body, { sub: `account:${person.id}`, client_id: agent.id, scope: "llm:complete" })
+      assert.deepStrictEqual(body.act, { sub: `agent:${agent.id}` })
+
+      const next = yield* makeAgent(service)
+      yield* mayActFor(service, next, person.id)
+      const deeper = yield* exchange(service, next, delegated.accessToken)
+      yield* service.call("PATCH", `/api/accounts/${person.id}`, { body: { status: "suspended" } })
+      assert.isFalse(yield* isActive(service, delegated.accessToken))
+      assert.isFalse(yield* isActive(service, deeper.accessToken))
+    })
+  )
+
+  it.effect("RFC8693 §2.2.2 is good for that agent alone, under a grant, and while the account is live", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const person = yield* makePerson(service)
+      const agent = yield* makeAgent(service)
+      const other = yield* makeAgent(service)
+      const token = yield* person.subjectToken(agent)
+      assertOAuthError(yield* askExchange(service, agent, token), 400, "invalid_request")
+      for (const one of [agent, other]) yield* mayActFor(service, one, person.id)
+      assertOAuthError(yield* askExchange(service, other, token), 400, "invalid_request")
+      assertOAuthError(yield* askExchange(service, agent, person.session), 400, "invalid_request")
+      yield* exchange(service, agent, token)
+      yield* service.call("PATCH", `/api/accounts/${person.id}`, { body: { status: "suspended" } })
+      assertOAuthError(yield* askExchange(service, agent, token), 400, "invalid_request")
+    })
+  )
+
+  it.effect("lets nobody in, and is given to accounts alone, for agents that they may see", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const person = yield* makePerson(service)
+      const agent = yield* makeAgent(service)
+      const token = yield* person.subjectToken(agent)
+      const headers = { authorization: `Bearer ${token}` }
+      assertProblem(yield* service.call("GET", "/api/auth/me", { key: null, headers }), 401, "unauthenticated")
+      assert.isFalse(yield* isActive(service, token))
+      const byKey = yield* service.call("POST", "/api/auth/subject-token", { body: { agentId: agent.id } })
+      assertProblem(byKey, 403, "forbidden")
+      assertProblem(yield* person.ask({ ...agent, id: crypto.randomUUID() }), 404, "agent-not-found")
+      const foreign = yield* makeAgent(service, { tenantId: yield* makeTenant(service.database) })
+      yield* grant(service, agent, yield* makeAgent(service))
+      assert.strictEqual((yield* person.ask(foreign)).status, 200)
+    })
+  )
+})
