@@ -1,6 +1,5 @@
-import { Context, Effect, Layer, Option, Stream } from "effect"
+import { Context, Effect, Layer, Option, Semaphore, Stream } from "effect"
 import { type Slice, slice } from "../kernel/page.ts"
-import { Overloaded } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { makeChainReader } from "./chain-reader.ts"
@@ -24,8 +23,8 @@ export interface VerificationRange {
 export class AuditVerification extends Context.Service<
   AuditVerification,
   {
-    /** Only so many at a time, since each takes all that one processor has. */
-    verify(range: VerificationRange): Effect.Effect<Verification, Overloaded>
+    /** Only so many at a time, since each takes all that one processor has; others wait, as long as a request may. */
+    verify(range: VerificationRange): Effect.Effect<Verification>
     /** How far the chain has come, how far it is signed, and how long the next entry has waited for its link. */
     readonly backlog: Effect.Effect<{
       readonly sequence: number
@@ -122,15 +121,10 @@ export class AuditVerification extends Context.Service<
         }
       })
 
-      let running = 0
-      const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
-        if (running >= mostAtOnce) return yield* new Overloaded({})
-        return yield* Effect.acquireUseRelease(
-          Effect.sync(() => void running++),
-          () => verifyRange(range),
-          () => Effect.sync(() => void running--)
-        )
-      })
+      const permits = yield* Semaphore.make(mostAtOnce)
+      const verify = Effect.fn("AuditVerification.verify")((range: VerificationRange) =>
+        permits.withPermit(verifyRange(range))
+      )
 
       const verifyRange = Effect.fnUntraced(function* (range: VerificationRange) {
         ;(yield* CurrentRequest)?.untimed()
