@@ -77,7 +77,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
         OpenApi.annotations({
           summary: "Verify the log",
           description:
-            "Checks every link from one sequence to another (all that are left when not given) against the entries as they are stored, the signed checkpoints and the head, and looks for entries without a link. Takes about a second for 100,000 entries; one replica does two at a time, others wait for them."
+            "Checks every link from one sequence to another (all that are left when not given) against the entries as they are stored, the signed checkpoints and the head, and looks for entries without a link. Takes about a second for 100,000 entries; one replica does two at a time, others wait."
         })
       ),
     HttpApiEndpoint.get("export", "/export", {

@@ -1,12 +1,10 @@
 import { DateTime, Duration, Effect, Option, Schema } from "effect"
 import { AttestationKeys } from "../attestation/service.ts"
-import { AuditCheckpoint, checkpointActions, CheckpointStatement, checkpointType } from "./domain.ts"
+import { AuditCheckpoint, checkpointActions, checkpointEvery, CheckpointStatement, checkpointType } from "./domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { AuditRepository } from "./repository.ts"
 import { asSystem, rowsOf } from "./service.ts"
 
-/** How many links a checkpoint may be behind the head. */
-export const checkpointEvery = 1000
 const longest = Duration.hours(1)
 
 /** The last checkpoint, as far as the next one's turn depends on it. */

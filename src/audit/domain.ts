@@ -142,6 +142,9 @@ export class AuditEntryNotFound extends Problem<AuditEntryNotFound>()("AuditEntr
 
 export const checkpointActions = auditActions("AuditCheckpoint", ["AuditCheckpointSigned"])
 
+/** How many links a checkpoint may be behind the head. */
+export const checkpointEvery = 1000
+
 /** The header `typ` of a signed checkpoint. */
 export const checkpointType = "application-manager-audit-checkpoint"
 

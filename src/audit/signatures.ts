@@ -3,6 +3,7 @@ import { AttestationKeys } from "../attestation/service.ts"
 import {
   type AuditCheckpoint,
   AuditEntryId,
+  checkpointEvery,
   CheckpointStatement,
   checkpointType,
   type ProofFault,
@@ -31,9 +32,10 @@ export const makeSignatures = Effect.gen(function* () {
   })
 
   /** Compares windows of links, which come in order, with the checkpoints from a sequence on. */
-  const comparison = (from: number) => {
+  const comparison = Effect.fnUntraced(function* (from: number) {
     let pending: ReadonlyArray<AuditCheckpoint> | undefined
     let newest: AuditCheckpoint | undefined
+    let signedUpTo = (yield* checkpoints.list(from, 1))[0]?.sequence ?? 0
 
     const compare = Effect.fnUntraced(function* (rows: ReadonlyArray<LinkedRow>) {
       const faults: Array<ProofFault> = []
@@ -42,6 +44,8 @@ export const makeSignatures = Effect.gen(function* () {
       for (let next = pending[0]; next !== undefined && next.sequence <= last; next = pending[0]) {
         const checkpoint = next
         pending = pending.length > 1 ? pending.slice(1) : yield* checkpoints.above(checkpoint.sequence, pageSize)
+        if (checkpoint.sequence - signedUpTo > checkpointEvery) faults.push(unsigned(signedUpTo, checkpoint.sequence))
+        signedUpTo = checkpoint.sequence
         const row = rows.find(({ sequence }) => sequence === checkpoint.sequence)
         const broken = yield* signatureFault(checkpoint)
         if (broken !== undefined) faults.push(broken)
@@ -50,8 +54,13 @@ export const makeSignatures = Effect.gen(function* () {
       }
       return faults
     })
-    return { compare, newest: () => newest }
-  }
+
+    /** What is wrong with the end, when the links that were compared go to the head. */
+    const close = (head: number): ReadonlyArray<ProofFault> =>
+      head - signedUpTo >= checkpointEvery ? [unsigned(signedUpTo, head)] : []
+
+    return { compare, close, newest: () => newest }
+  })
 
   /** The runs of sequences that signed retirements took away, in the order of the chain. */
   const retiredRuns = Effect.fnUntraced(function* (retirements: ReadonlyArray<Retirement>) {
@@ -75,6 +84,14 @@ const badSignature = (sequence: number, detail: string): ProofFault => ({
   entryId: null,
   problem: "bad-signature",
   detail
+})
+
+/** Whoever takes checkpoints away could write anew what they signed, and have it signed again. */
+const unsigned = (after: number, upTo: number): ProofFault => ({
+  sequence: after + 1,
+  entryId: null,
+  problem: "missing",
+  detail: `No checkpoint signs ${after + 1} to ${upTo}, though there is one every ${checkpointEvery} entries`
 })
 
 const anew = ({ entryId, sequence }: LinkedRow): ProofFault => ({

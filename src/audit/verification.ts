@@ -23,7 +23,7 @@ export interface VerificationRange {
 export class AuditVerification extends Context.Service<
   AuditVerification,
   {
-    /** Only so many at a time, since each takes all that one processor has; others wait, as long as a request may. */
+    /** Two at a time, since each takes all that one processor has; others wait their turn. */
     verify(range: VerificationRange): Effect.Effect<Verification>
     /** How far the chain has come, how far it is signed, and how long the next entry has waited for its link. */
     readonly backlog: Effect.Effect<{
@@ -94,7 +94,7 @@ export class AuditVerification extends Context.Service<
         const walk = new ChainWalk(from, before?.hash ?? null, retired.runs)
         retired.faults.forEach((fault) => walk.add(fault))
 
-        const { compare, newest } = signatures.comparison(from)
+        const { close, compare, newest } = yield* signatures.comparison(from)
         yield* readChain(walk.sequence, to, windowSize).pipe(
           Stream.runForEach((rows) => {
             for (const row of rows) walk.next(row)
@@ -102,7 +102,10 @@ export class AuditVerification extends Context.Service<
           })
         )
         walk.end(to)
-        if (range.to === undefined) walk.closes(head, signedUpTo)
+        if (range.to === undefined) {
+          walk.closes(head, signedUpTo)
+          close(head.sequence).forEach((fault) => walk.add(fault))
+        }
 
         const stranger = yield* strangerIn(range, head, walk)
         if (stranger !== undefined) {
@@ -121,12 +124,8 @@ export class AuditVerification extends Context.Service<
         }
       })
 
-      const permits = yield* Semaphore.make(mostAtOnce)
-      const verify = Effect.fn("AuditVerification.verify")((range: VerificationRange) =>
-        permits.withPermit(verifyRange(range))
-      )
-
-      const verifyRange = Effect.fnUntraced(function* (range: VerificationRange) {
+      const turns = yield* Semaphore.make(mostAtOnce)
+      const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
         ;(yield* CurrentRequest)?.untimed()
         let retirements = yield* proof.retirements
         while (true) {
@@ -137,7 +136,7 @@ export class AuditVerification extends Context.Service<
           if (later.length === retirements.length) return found
           retirements = later
         }
-      })
+      }, turns.withPermits(1))
 
       const list = Effect.fn("AuditVerification.checkpoints")(function* (below: number | undefined, limit: number) {
         const rows = yield* checkpoints.list(below ?? Number.MAX_SAFE_INTEGER, limit + 1)
