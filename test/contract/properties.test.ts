@@ -96,6 +96,8 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "delegations.revoke"
   ].includes(operationId)
 
+const isSilent = (operation: Operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)
+
 const drive = Effect.fnUntraced(function* (
   operation: Operation,
   name: string,
@@ -149,8 +151,6 @@ layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
 
     it.effect("and succeeds at least once", () =>
       Effect.gen(function* () {
-        const isSilent = (operation: Operation) =>
-          !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)
         for (const operation of operations.filter(isSilent)) {
           yield* fill(`again before ${operation.operationId}`)
           yield* drive(operation, "driving again", requestsPerOperation, () => false)
