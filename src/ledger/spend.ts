@@ -73,13 +73,6 @@ export class Spend extends Context.Service<
       const repository = yield* LedgerRepository
       const { budgets } = yield* Settings
 
-      const checkReplay = (sha256: string) =>
-        Effect.flatMap(CurrentRepeatable, (repeatable) => {
-          if (repeatable?.requestSha256 !== sha256) return Effect.fail(new IdempotencyKeyReused({}))
-          repeatable.markReplayed()
-          return Effect.void
-        })
-
       const reserve = Effect.fn("Spend.reserve")(function* (request: ReserveRequest) {
         const { amountUsd, estimate, metadata, planId, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
         if (planId !== undefined) return yield* new PlanNotFound({})
@@ -272,3 +265,11 @@ const refusalOf = ({ kind }: Principal, verdict: CloseResult["verdict"]): Effect
       return Effect.void
   }
 }
+
+/** Answers a repetition as before, if it is one: under the same key the same was asked. */
+const checkReplay = (sha256: string) =>
+  Effect.flatMap(CurrentRepeatable, (repeatable) => {
+    if (repeatable?.requestSha256 !== sha256) return Effect.fail(new IdempotencyKeyReused({}))
+    repeatable.markReplayed()
+    return Effect.void
+  })

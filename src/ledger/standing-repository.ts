@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Context, type DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId } from "../kernel/identifier.ts"
 import { InstantFromDate } from "../kernel/instant.ts"

@@ -66,13 +66,10 @@ export const denialOf = (
 }
 
 /** A reservation as callers see it. */
-export const reservationView = ({
-  actual,
-  amount,
-  answer: _,
-  counterIds: __,
-  ...reservation
-}: StoredReservation): Reservation => ({ ...reservation, amountUsd: amount, actualUsd: actual })
+export const reservationView = (stored: StoredReservation): Reservation => {
+  const { actual, amount, answer: _, counterIds: __, ...reservation } = stored
+  return { ...reservation, amountUsd: amount, actualUsd: actual }
+}
 
 export const chargeView = (entry: StoredEntry): Charge => ({
   id: entry.id,

@@ -93,7 +93,11 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     // What these give must lie below the ceiling of the very agent that they name.
     "agentCredentials.issue",
     "delegations.create",
-    "delegations.revoke"
+    "delegations.revoke",
+    // The caps that the walk makes leave no room for what these would be about.
+    "spend.extend",
+    "approvals.approve",
+    "approvals.deny"
   ].includes(operationId)
 
 const isSilent = (operation: Operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)

@@ -39,7 +39,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
       assert.deepInclude(settled.body.charge, { amountUsd: 0.25, overrunUsd: 0, late: false })
       assert.deepStrictEqual((yield* service.call("POST", "/api/spend/reconcile", { key, body })).body, settled.body)
       const status = yield* service.call("GET", "/api/budgets/caps-status", { key })
-      assert.deepInclude(status.body.items[0], { spent: 0.25, reserved: 0, headroom: 0.75, percentUsed: 25, state: "ok" })
+      assert.deepInclude(status.body.items[0], {
+        spent: 0.25,
+        reserved: 0,
+        headroom: 0.75,
+        percentUsed: 25,
+        state: "ok"
+      })
     })
   )
 })

@@ -587,7 +587,7 @@ describe("for people", () => {
 
   it("the Markdown table has a row of four cells for each", () => {
     const rows = settingsMarkdown.split("\n")
-    assert.strictEqual(rows.length, 2 + 34)
+    assert.strictEqual(rows.length, 2 + 36)
     assert.isTrue(rows.every((row) => row.split("|").length === 6))
     assert.include(settingsMarkdown, "`http://127.0.0.1:<Api:Port>`")
     assert.include(settingsMarkdown, "also `DATABASE_URL`")
