@@ -8,7 +8,7 @@ import { type Capability, intersection } from "../kernel/capability.ts"
 import { accessTokenType, CredentialId } from "./domain.ts"
 import { type CredentialState, TokensRepository } from "./repository.ts"
 
-/** A live credential with what it may do now: its scopes within the ceiling that its agent has now. */
+/** A live credential with what it may do now: its scopes within all that bounds its agent, and those before it, now. */
 export interface LiveToken {
   readonly state: CredentialState
   readonly scopes: ReadonlyArray<Capability>
@@ -28,11 +28,15 @@ export class AccessTokens extends Context.Service<
       const digest = yield* Digest.Digest
       const keys = yield* AttestationKeys
       const repository = yield* TokensRepository
-      const sample = yield* (yield* keys.signer("sign-tokens")).sign(accessTokenType, { jti: "" })
+      // Anew every hour, so that its key is one that still counts.
+      const sample = yield* Effect.cachedWithTTL(
+        Effect.flatMap(Effect.orDie(keys.signer("sign-tokens")), (signer) => signer.sign(accessTokenType, { jti: "" })),
+        "1 hour"
+      )
 
       // What is no token of ours costs what one does: a signature is checked, and a credential looked up.
       const stranger = Effect.fnUntraced(function* (token: string) {
-        yield* keys.verify(accessTokenType, sample)
+        yield* keys.verify("sign-tokens", accessTokenType, yield* sample)
         const hex = yield* digest.digestHex(Digest.sha256, new TextEncoder().encode(token))
         return {
           ours: false,
@@ -41,7 +45,7 @@ export class AccessTokens extends Context.Service<
       })
       const identify = Effect.fnUntraced(function* (token: string) {
         if (token.length > mostCharacters || !compact.test(token)) return yield* stranger(token)
-        const verified = yield* keys.verify(accessTokenType, token)
+        const verified = yield* keys.verify("sign-tokens", accessTokenType, token)
         const jti = Result.isSuccess(verified) ? decodeJti(verified.success) : Option.none()
         return Option.isSome(jti) ? { ours: true, id: jti.value.jti } : yield* stranger(token)
       })
@@ -104,5 +108,8 @@ const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 const decodeJti = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId }))
 
 /** A ceiling that came down holds for what was granted before; that this leaves nothing does not end the credential. */
-const within = ({ scopeCeiling, scopes }: CredentialState): ReadonlyArray<Capability> =>
-  scopes.every((scope) => scopeCeiling.includes(scope)) ? scopes : intersection(scopes, scopeCeiling)
+const within = ({ chainCeilings, scopeCeiling, scopes }: CredentialState): ReadonlyArray<Capability> =>
+  [scopeCeiling, ...chainCeilings].reduce<ReadonlyArray<Capability>>(
+    (left, ceiling) => (left.every((scope) => ceiling.includes(scope)) ? left : intersection(left, ceiling)),
+    scopes
+  )
