@@ -25,6 +25,9 @@ export interface Signer {
 /** What a signature turned out to be: the payload that a key of ours signed, or why it is nothing. */
 export type Signed = Result.Result<Schema.Json, string>
 
+/** What fails when the key is one of ours, and the signature is not. */
+export const signatureDoesNotFit = "The signature does not fit"
+
 export class AttestationKeys extends Context.Service<
   AttestationKeys,
   {
@@ -148,8 +151,9 @@ export class AttestationKeys extends Context.Service<
         return yield* Effect.tryPromise(() => jose.compactVerify(jws, key.value, { algorithms: [algorithm] })).pipe(
           Effect.match({
             onSuccess: ({ payload }) => Result.succeed(JSON.parse(new TextDecoder().decode(payload)) as Schema.Json),
-            onFailure: () => Result.fail("The signature does not fit")
-          })
+            onFailure: () => Result.fail(signatureDoesNotFit)
+          }),
+          Effect.withSpan("AttestationKeys.checkSignature")
         )
       })
 
