@@ -5,6 +5,7 @@ import { AttestationKeys, signatureDoesNotFit } from "../attestation/service.ts"
 import { AgentTokens, agentTokenActions } from "../auth/agent-tokens.ts"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type Capability, intersection } from "../kernel/capability.ts"
+import { Settings } from "../platform/settings.ts"
 import { accessTokenType, CredentialId } from "./domain.ts"
 import { type CredentialState, TokensRepository } from "./repository.ts"
 
@@ -28,6 +29,9 @@ export class AccessTokens extends Context.Service<
       const digest = yield* Digest.Digest
       const keys = yield* AttestationKeys
       const repository = yield* TokensRepository
+      const { publicUrl } = (yield* Settings).api
+      const itself = Schema.Literal(publicUrl)
+      const decodeClaims = Schema.decodeUnknownOption(Schema.Struct({ iss: itself, aud: itself, jti: CredentialId }))
       // Anew every hour, so that its key is one that still counts.
       const sample = yield* Effect.cachedWithTTL(
         Effect.flatMap(Effect.orDie(keys.signer("sign-tokens")), (signer) => signer.sign(accessTokenType, { jti: "" })),
@@ -47,8 +51,8 @@ export class AccessTokens extends Context.Service<
         if (token.length > mostCharacters || !compact.test(token)) return yield* stranger(token, false)
         const verified = yield* keys.verify("sign-tokens", accessTokenType, token)
         if (Result.isFailure(verified)) return yield* stranger(token, verified.failure === signatureDoesNotFit)
-        const jti = decodeJti(verified.success)
-        return Option.isSome(jti) ? { ours: true, id: jti.value.jti } : yield* stranger(token, true)
+        const claims = decodeClaims(verified.success)
+        return Option.isSome(claims) ? { ours: true, id: claims.value.jti } : yield* stranger(token, true)
       })
       const identities = yield* Cache.make({ capacity: 10_000, timeToLive: "1 minute", lookup: identify })
       const states = yield* Cache.makeWith((id: CredentialId) => repository.state(id), {
@@ -106,7 +110,6 @@ const refused = (reason: TokenRefusal) => Effect.fail(reason)
 
 const mostCharacters = 8192
 const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
-const decodeJti = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId }))
 
 /** A ceiling that came down holds for what was granted before; that this leaves nothing does not end the credential. */
 const within = ({ chainCeilings, scopeCeiling, scopes }: CredentialState): ReadonlyArray<Capability> =>
