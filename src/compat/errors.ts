@@ -1,0 +1,82 @@
+import { type Dialect } from "./domain.ts"
+
+/** A refusal or failure, before it is written in a dialect. */
+export interface DialectError {
+  readonly status: number
+  readonly message: string
+  /** What a program tells the case by, such as `model_not_found`; OpenAI's `code`. */
+  readonly code: string | null
+  /** The member of the request that is at fault, where there is one. */
+  readonly param?: string | undefined
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+const openAiTypes: Readonly<Record<number, string>> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  402: "insufficient_quota",
+  403: "permission_error",
+  404: "invalid_request_error",
+  413: "invalid_request_error",
+  429: "rate_limit_error"
+}
+
+const anthropicTypes: Readonly<Record<number, string>> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  402: "billing_error",
+  403: "permission_error",
+  404: "not_found_error",
+  413: "request_too_large",
+  429: "rate_limit_error",
+  503: "overloaded_error",
+  504: "timeout_error",
+  529: "overloaded_error"
+}
+
+const statusClass = (status: number): string => (status < 500 ? "invalid_request_error" : "api_error")
+
+/** The status that a dialect answers with: Anthropic has one of its own for overload. */
+export const statusIn = (dialect: Dialect, status: number): number =>
+  dialect === "anthropic" && status === 503 ? 529 : dialect === "openai" && status === 529 ? 503 : status
+
+/** An error's body as the SDKs of a dialect read it. */
+export const errorBody = (dialect: Dialect, error: DialectError, requestId: string): Json =>
+  dialect === "openai"
+    ? {
+        error: {
+          message: error.message,
+          type: openAiTypes[error.status] ?? (error.status < 500 ? "invalid_request_error" : "server_error"),
+          param: error.param ?? null,
+          code: error.code
+        }
+      }
+    : {
+        type: "error",
+        error: { type: anthropicTypes[error.status] ?? statusClass(error.status), message: error.message },
+        request_id: requestId
+      }
+
+/** An error in the middle of a stream, where the status was sent long ago. */
+export const errorEvent = (dialect: Dialect, error: DialectError, requestId: string): string => {
+  const data = JSON.stringify(errorBody(dialect, error, requestId))
+  return dialect === "openai" ? `data: ${data}\n\n` : `event: error\ndata: ${data}\n\n`
+}
+
+const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+
+const textIn = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value.slice(0, 2000) : undefined
+
+/** What a provider's error says, whichever dialect it is in; both keep it under `error`. */
+export const readError = (status: number, body: unknown): DialectError => {
+  const error = isJson(body) ? body.error : undefined
+  const inner = isJson(error) ? error : {}
+  return {
+    status,
+    message: textIn(inner.message) ?? textIn(error) ?? `The provider answered with status ${status}.`,
+    code: textIn(inner.code) ?? textIn(inner.type) ?? null,
+    param: textIn(inner.param)
+  }
+}

@@ -1,0 +1,152 @@
+import { Schema } from "effect"
+
+/** OpenAI's chat completions as far as translation reads them; whatever else a body has is left where it is. */
+const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+
+export const ToolCall = Schema.Struct({
+  id: Schema.String,
+  type: Schema.optionalKey(Schema.String),
+  function: Schema.Struct({ name: Schema.String, arguments: Schema.String })
+})
+export type ToolCall = typeof ToolCall.Type
+
+/** A part of a message. The kinds that are not listed here keep their `type`, so that a fault can name it. */
+export const ChatPart = Schema.Struct({
+  type: Schema.String,
+  text: optional(Schema.String),
+  refusal: optional(Schema.String),
+  image_url: optional(Schema.Struct({ url: Schema.String, detail: optional(Schema.String) })),
+  file: optional(
+    Schema.Struct({
+      file_data: optional(Schema.String),
+      file_id: optional(Schema.String),
+      filename: optional(Schema.String)
+    })
+  )
+})
+export type ChatPart = typeof ChatPart.Type
+
+export const ChatMessage = Schema.Struct({
+  role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
+  content: optional(Schema.Union([Schema.String, Schema.Array(ChatPart)])),
+  tool_calls: optional(Schema.Array(ToolCall)),
+  tool_call_id: optional(Schema.String)
+})
+export type ChatMessage = typeof ChatMessage.Type
+
+export const ChatTool = Schema.Struct({
+  type: Schema.String,
+  function: optional(
+    Schema.Struct({
+      name: Schema.String,
+      description: optional(Schema.String),
+      parameters: optional(Schema.Record(Schema.String, Schema.Unknown)),
+      strict: optional(Schema.Boolean)
+    })
+  )
+})
+
+export const ChatToolChoice = Schema.Union([
+  Schema.Literals(["none", "auto", "required"]),
+  Schema.Struct({ type: Schema.String, function: optional(Schema.Struct({ name: Schema.String })) })
+])
+
+const TokenLimit = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
+
+export const ChatRequest = Schema.Struct({
+  model: Schema.String,
+  messages: Schema.Array(ChatMessage).pipe(Schema.check(Schema.isMinLength(1))),
+  max_tokens: optional(TokenLimit),
+  max_completion_tokens: optional(TokenLimit),
+  temperature: optional(Schema.Finite),
+  top_p: optional(Schema.Finite),
+  n: optional(Schema.Int),
+  stop: optional(Schema.Union([Schema.String, Schema.Array(Schema.String)])),
+  stream: optional(Schema.Boolean),
+  stream_options: optional(Schema.Struct({ include_usage: optional(Schema.Boolean) })),
+  tools: optional(Schema.Array(ChatTool)),
+  tool_choice: optional(ChatToolChoice),
+  parallel_tool_calls: optional(Schema.Boolean),
+  response_format: optional(
+    Schema.Struct({
+      type: Schema.String,
+      json_schema: optional(
+        Schema.Struct({
+          name: optional(Schema.String),
+          schema: optional(Schema.Record(Schema.String, Schema.Unknown)),
+          strict: optional(Schema.Boolean)
+        })
+      )
+    })
+  ),
+  reasoning_effort: optional(Schema.String),
+  user: optional(Schema.String),
+  safety_identifier: optional(Schema.String),
+  logprobs: optional(Schema.Boolean),
+  modalities: optional(Schema.Array(Schema.String)),
+  functions: optional(Schema.Array(Schema.Unknown)),
+  web_search_options: optional(Schema.Unknown)
+})
+export type ChatRequest = typeof ChatRequest.Type
+
+export const CompletionUsage = Schema.Struct({
+  prompt_tokens: optional(Schema.Finite),
+  completion_tokens: optional(Schema.Finite),
+  prompt_tokens_details: optional(
+    Schema.Struct({ cached_tokens: optional(Schema.Finite), cache_write_tokens: optional(Schema.Finite) })
+  ),
+  completion_tokens_details: optional(Schema.Struct({ reasoning_tokens: optional(Schema.Finite) }))
+})
+export type CompletionUsage = typeof CompletionUsage.Type
+
+export const ChatCompletion = Schema.Struct({
+  id: optional(Schema.String),
+  model: optional(Schema.String),
+  created: optional(Schema.Finite),
+  choices: Schema.Array(
+    Schema.Struct({
+      message: Schema.Struct({
+        content: optional(Schema.String),
+        refusal: optional(Schema.String),
+        reasoning_content: optional(Schema.String),
+        tool_calls: optional(Schema.Array(ToolCall))
+      }),
+      finish_reason: optional(Schema.String)
+    })
+  ),
+  usage: optional(CompletionUsage)
+})
+export type ChatCompletion = typeof ChatCompletion.Type
+
+export const ChatChunk = Schema.Struct({
+  id: optional(Schema.String),
+  model: optional(Schema.String),
+  choices: optional(
+    Schema.Array(
+      Schema.Struct({
+        index: optional(Schema.Int),
+        delta: optional(
+          Schema.Struct({
+            content: optional(Schema.String),
+            refusal: optional(Schema.String),
+            reasoning_content: optional(Schema.String),
+            tool_calls: optional(
+              Schema.Array(
+                Schema.Struct({
+                  index: optional(Schema.Int),
+                  id: optional(Schema.String),
+                  function: optional(
+                    Schema.Struct({ name: optional(Schema.String), arguments: optional(Schema.String) })
+                  )
+                })
+              )
+            )
+          })
+        ),
+        finish_reason: optional(Schema.String)
+      })
+    )
+  ),
+  usage: optional(CompletionUsage)
+})
+export type ChatChunk = typeof ChatChunk.Type

@@ -1,0 +1,159 @@
+import { assert, describe, it } from "@effect/vitest"
+import { completionToMessage, messageToCompletion } from "../../src/compat/answers.ts"
+import { errorBody, errorEvent, readError, statusIn } from "../../src/compat/errors.ts"
+import { usageOfCompletion, usageOfMessage, toCompletionUsage, toMessageUsage } from "../../src/compat/usage.ts"
+
+const head = { model: "asked", id: "made" }
+
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of every shape
+const loose = (answer: object): any => answer
+
+describe("usage", () => {
+  it("cached tokens are not counted twice: OpenAI has them within the prompt, Anthropic beside it", () => {
+    const openai = usageOfCompletion({
+      prompt_tokens: 100,
+      completion_tokens: 20,
+      prompt_tokens_details: { cached_tokens: 60, cache_write_tokens: 10 }
+    })
+    const anthropic = usageOfMessage({
+      input_tokens: 30,
+      output_tokens: 20,
+      cache_read_input_tokens: 60,
+      cache_creation_input_tokens: 10
+    })
+    assert.deepStrictEqual(openai, anthropic)
+    assert.strictEqual(openai.inputTokens, 100)
+    assert.strictEqual(toCompletionUsage(anthropic).prompt_tokens, 100)
+    assert.strictEqual(toMessageUsage(openai).input_tokens, 30)
+  })
+
+  it("reasoning is not counted twice: it is a part of the output in both dialects", () => {
+    const openai = usageOfCompletion({
+      prompt_tokens: 1,
+      completion_tokens: 50,
+      completion_tokens_details: { reasoning_tokens: 40 }
+    })
+    assert.strictEqual(openai.outputTokens, 50)
+    assert.strictEqual(openai.reasoningTokens, 40)
+    assert.strictEqual(toCompletionUsage(openai).total_tokens, 51)
+    assert.strictEqual(toMessageUsage(openai).output_tokens, 50)
+    const anthropic = usageOfMessage({ output_tokens: 50, output_tokens_details: { thinking_tokens: 40 } })
+    assert.strictEqual(anthropic.outputTokens, 50)
+    assert.strictEqual(anthropic.reasoningTokens, 40)
+  })
+
+  it("parts that a provider gives larger than their whole are cut to it", () => {
+    const usage = usageOfCompletion({
+      prompt_tokens: 5,
+      completion_tokens: 5,
+      prompt_tokens_details: { cached_tokens: 9, cache_write_tokens: 3 },
+      completion_tokens_details: { reasoning_tokens: 9 }
+    })
+    assert.deepStrictEqual([usage.cachedInputTokens, usage.cacheWriteTokens, usage.reasoningTokens], [5, 0, 5])
+  })
+})
+
+describe("answers", () => {
+  it("a message becomes a completion", () => {
+    const completion = loose(
+      messageToCompletion(
+        {
+          id: "msg_1",
+          content: [
+            { type: "thinking", thinking: "hm" },
+            { type: "text", text: "It is " },
+            { type: "text", text: "noon." },
+            { type: "tool_use", id: "t", name: "now", input: {} }
+          ],
+          stop_reason: "tool_use",
+          usage: { input_tokens: 3, output_tokens: 4 }
+        },
+        head,
+        17
+      )
+    )
+    assert.strictEqual(completion.id, "msg_1")
+    assert.strictEqual(completion.model, "asked")
+    assert.strictEqual(completion.created, 17)
+    const [choice] = completion.choices
+    assert.strictEqual(choice.finish_reason, "tool_calls")
+    assert.strictEqual(choice.message.content, "It is noon.")
+    assert.strictEqual(choice.message.reasoning_content, "hm")
+    assert.deepStrictEqual(choice.message.tool_calls, [
+      { id: "t", type: "function", function: { name: "now", arguments: "{}" } }
+    ])
+    assert.strictEqual(completion.usage.total_tokens, 7)
+  })
+
+  it("a completion becomes a message, whatever finish reason its provider gives to a call", () => {
+    for (const finish_reason of ["tool_calls", "stop", null]) {
+      const message = loose(
+        completionToMessage(
+          {
+            choices: [
+              {
+                message: {
+                  content: "Looking.",
+                  tool_calls: [
+                    { id: "a", function: { name: "now", arguments: "" } },
+                    { id: "b", function: { name: "at", arguments: '{"x":"\\u00e9"}' } },
+                    { id: "c", function: { name: "bad", arguments: "{" } }
+                  ]
+                },
+                finish_reason
+              }
+            ]
+          },
+          head
+        )
+      )
+      assert.strictEqual(message.id, "made")
+      assert.strictEqual(message.stop_reason, "tool_use")
+      assert.deepStrictEqual(
+        message.content.map(({ input, text }: { input: unknown; text: unknown }) => input ?? text),
+        ["Looking.", {}, { x: "é" }, { arguments: "{" }]
+      )
+    }
+  })
+
+  it("a refusal is said, and given as the reason", () => {
+    const message = loose(
+      completionToMessage({ choices: [{ message: { content: null, refusal: "No." }, finish_reason: "stop" }] }, head)
+    )
+    assert.strictEqual(message.stop_reason, "refusal")
+    assert.strictEqual(message.content[0].text, "No.")
+  })
+})
+
+describe("errors", () => {
+  const denied = { status: 402, message: "Nothing left.", code: "insufficient_quota" }
+
+  it("have the shape and type of each dialect", () => {
+    assert.deepStrictEqual(errorBody("openai", denied, "r"), {
+      error: { message: "Nothing left.", type: "insufficient_quota", param: null, code: "insufficient_quota" }
+    })
+    assert.deepStrictEqual(errorBody("anthropic", denied, "r"), {
+      type: "error",
+      error: { type: "billing_error", message: "Nothing left." },
+      request_id: "r"
+    })
+    assert.match(errorEvent("openai", denied, "r"), /^data: \{"error":.*\}\n\n$/)
+    assert.match(errorEvent("anthropic", denied, "r"), /^event: error\ndata: \{"type":"error",.*\}\n\n$/)
+  })
+
+  it("say overload with the status of the dialect", () => {
+    assert.strictEqual(statusIn("anthropic", 503), 529)
+    assert.strictEqual(statusIn("openai", 529), 503)
+    assert.strictEqual(statusIn("openai", 503), 503)
+  })
+
+  it("are read from either dialect, and from what is neither", () => {
+    const openai = { error: { message: "Bad.", type: "invalid_request_error", param: "n", code: "bad_n" } }
+    assert.deepStrictEqual(readError(400, openai), { status: 400, message: "Bad.", code: "bad_n", param: "n" })
+    const anthropic = { type: "error", error: { type: "overloaded_error", message: "Busy." } }
+    assert.strictEqual(readError(529, anthropic).code, "overloaded_error")
+    for (const body of ["<html>", null, [], { error: {} }]) {
+      assert.match(readError(502, body).message, /status 502/)
+    }
+  })
+})
