@@ -3,6 +3,7 @@ import { type HttpServerRequest } from "effect/http"
 import { ApiKeyCredentials } from "../api-keys/credentials.ts"
 import { apiKeyActions } from "../api-keys/domain.ts"
 import { type Refusal } from "../audit/service.ts"
+import { headersOf } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { AgentTokens } from "./agent-tokens.ts"
 import { bearerToken } from "./bearer-token.ts"
@@ -45,7 +46,7 @@ export class Authentication extends Context.Service<
 
       return Authentication.of({
         identify: (request, rejected, isUse) => {
-          const { headers } = request
+          const headers = headersOf(request)
           const refuse = (refusal: Refusal) => rejected({ problem: new Unauthenticated({}), refusal })
           const turnAway = (detail: string) =>
             rejected({ problem: new Unauthenticated({ detail }), refusal: undefined })

@@ -2,7 +2,8 @@ import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
 
 // What serves at the start, or reaches handlers while they are built, and no request by itself.
-const servesNoRequest = /^app\/|\/sql|^effect\/(?:FileSystem|Layer|Path|Terminal|crypto|process)\b|Stdio$/
+const servesNoRequest =
+  /^app\/|\/sql|^effect\/(?:FileSystem|Layer|Path|Terminal|crypto|process|http\/(?:Etag|HttpPlatform|HttpServer)\/?)\b|Stdio$/
 
 /** Serves in a context of what requests need: HttpApi copies that for each of them, which costs in proportion to its size. */
 export const LeanServerLayer = Layer.effect(

@@ -1,8 +1,16 @@
 import { Context, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
-import type { HttpServerRequest } from "effect/http"
+import type { Headers, HttpServerRequest } from "effect/http"
 import { HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
+import { IncomingMessage } from "node:http"
+
+/**
+ * The headers of a request as Node keeps them, names in lower case; `request.headers` is a copy of them, made for each
+ * request that looks.
+ */
+export const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers.Headers =>
+  request.source instanceof IncomingMessage ? (request.source.headers as Headers.Headers) : request.headers
 
 /** What the edge knows of the request in hand, for audit entries, problems and headers. One per request. */
 export class RequestInfo {
@@ -43,7 +51,7 @@ export class RequestInfo {
   }
 
   get userAgent(): string | undefined {
-    return this.request.headers["user-agent"]
+    return headersOf(this.request)["user-agent"]
   }
 
   static make(

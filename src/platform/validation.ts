@@ -6,7 +6,7 @@ import { InternalError, MalformedJson, NotAcceptable, PayloadTooLarge, Validatio
 import { AnswersIn, MaxBodyBytes, Validation } from "../kernel/validation.ts"
 import { accepts } from "./negotiation.ts"
 import { declaresMoreThan, inUtf8 } from "./request-body.ts"
-import { CurrentRequest } from "./request.ts"
+import { CurrentRequest, headersOf } from "./request.ts"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) => {
@@ -117,7 +117,7 @@ export const ValidationLayer = Layer.succeed(
     return Effect.withFiber((fiber): typeof admitted => {
       const info = Context.get(fiber.context, CurrentRequest)
       if (info !== undefined) info.route = endpoint.path
-      const { headers } = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+      const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))
       if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
       const most = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
       return readsBody && declaresMoreThan(headers, most) ? Effect.fail(new PayloadTooLarge({})) : admitted
