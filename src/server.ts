@@ -51,6 +51,11 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { Breakers } from "./llm/breakers.ts"
+import { GatewayConfiguration } from "./llm/configuration.ts"
+import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { Gateway } from "./llm/service.ts"
+import { ProviderSightings } from "./llm/sightings.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -123,6 +128,8 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
+  LlmHandlers,
+  LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
   DashboardHandlers
@@ -156,6 +163,11 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
+/** The gateway: what its configuration names, and how that fares. */
+const GatewayServices = Gateway.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
+)
+
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
   AgentTemplates.layer,
@@ -182,8 +194,9 @@ const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
-  ConfigurationServices
+  GatewayServices
 ).pipe(
+  Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Authentication.layer),
   Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),

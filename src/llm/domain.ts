@@ -10,6 +10,28 @@ export const ProviderId = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[a-z0-9][a-z0-9._-]{0,62}$/u, { expected: "1 to 63 of a-z, 0-9, '.', '_' and '-'" }))
 ).annotate({ examples: ["openai"] })
 
+const isBaseUrl = (written: string): boolean => {
+  const url = URL.parse(written)
+  return (
+    url !== null && /^https?:\/\/[^/]/i.test(written) && `${url.username}${url.password}${url.search}${url.hash}` === ""
+  )
+}
+
+/** Where a provider is, as the vendor's SDK takes it: with `/v1` for OpenAI, without for Anthropic. */
+export const BaseUrl = text(1, 2000)
+  .pipe(
+    Schema.check(Schema.makeFilter(isBaseUrl, { expected: "an http or https URL without user, query and fragment" }))
+  )
+  .annotate({ examples: ["https://api.openai.com/v1"] })
+
+export const ApiKey = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^[\x21-\x7e]{1,4096}$/u, { expected: "visible ASCII without spaces" }))
+).annotate({
+  description:
+    "`env:NAME`, `file:NAME` below Llm:SecretsDirectory, or `secret:<id>`; a key given as it is gets sealed and replaced by the last",
+  examples: ["env:OPENAI_API_KEY"]
+})
+
 /** The name that callers ask for a model by. */
 export const ModelName = text(1, 200).annotate({ examples: ["gpt-4o"] })
 
@@ -61,6 +83,21 @@ export const GatewayHealth = Schema.Struct({
   providers: Schema.Array(ProviderHealth)
 }).annotate({ identifier: "GatewayHealth" })
 export type GatewayHealth = typeof GatewayHealth.Type
+
+/** A provider that a caller names: one of the configuration, or one at an address of its own with its own key. */
+export const NamedProvider = Schema.Union([
+  Schema.Struct({
+    providerId: ProviderId.annotate({ examples: ["loopback"] }),
+    model: Schema.optionalKey(ModelName.annotate({ examples: ["loopback-1"] }))
+  }),
+  Schema.Struct({
+    dialect: Dialect,
+    baseUrl: BaseUrl,
+    apiKey: Schema.optionalKey(ApiKey),
+    model: Schema.optionalKey(ModelName)
+  })
+]).annotate({ identifier: "NamedProvider" })
+export type NamedProvider = typeof NamedProvider.Type
 
 /** What became of asking a provider for its list of models. */
 export const ProviderTest = Schema.Struct({

@@ -66,7 +66,7 @@ export class AgentCredentialsApi extends HttpApiGroup.make("agentCredentials")
         })
       ),
     HttpApiEndpoint.post("introspect", "/introspect", { payload: IntrospectionRequest, success: Introspection })
-      .annotateMerge(requires("agents:introspect", { or: "agents:read" }))
+      .annotateMerge(requires("agents:introspect", { or: ["agents:read"] }))
       .annotateMerge(
         OpenApi.annotations({
           summary: "Introspect a token",

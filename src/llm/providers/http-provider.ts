@@ -43,8 +43,8 @@ const failure = (
   reason: ProviderFailure["reason"],
   error: DialectError,
   sent: boolean,
-  retryAfterSeconds?: number | undefined
-) => new ProviderFailure({ reason, error, sent, retryAfterSeconds })
+  answer: { readonly received?: number; readonly retryAfterSeconds?: number | undefined } = {}
+) => new ProviderFailure({ reason, error, sent, ...answer })
 
 const bad = (status: number, message: string, code: string): DialectError => ({ status, message, code })
 
@@ -126,16 +126,20 @@ export const makeHttpProvider = (
 
   const refusal = Effect.fnUntraced(function* (response: HttpClientResponse.HttpClientResponse) {
     const bytes = yield* Effect.orElseSucceed(readAll(response, mostErrorBytes), () => Buffer.alloc(0))
-    const { status } = response
-    const retryAfter = retryAfterSeconds(response.headers["retry-after"])
+    const { status: received } = response
     // A redirect would lead where nobody checked; an error of the credentials is the gateway's, not the caller's.
-    if (status < 400)
-      return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false)
-    if (status === 401 || status === 403) {
-      const refused = bad(502, "The provider refuses the gateway's key.", "provider-credentials")
-      return failure("status", refused, false)
+    if (received < 400) {
+      return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, {
+        received
+      })
     }
-    return failure("status", readError(status, jsonOf(bytes.toString("utf8"))), false, retryAfter)
+    if (received === 401 || received === 403) {
+      const refused = bad(502, "The provider refuses the gateway's key.", "provider-credentials")
+      return failure("status", refused, false, { received })
+    }
+    const error = readError(received, jsonOf(bytes.toString("utf8")))
+    const waitSeconds = retryAfterSeconds(response.headers["retry-after"])
+    return failure("status", error, false, { received, retryAfterSeconds: waitSeconds })
   })
 
   const answered = (request: HttpClientRequest.HttpClientRequest) =>

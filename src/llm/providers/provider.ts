@@ -32,6 +32,8 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
   readonly reason: "connection" | "timeout" | "broken-off" | "status" | "breaker-open" | "busy"
   readonly sent: boolean
   readonly error: DialectError
+  /** The status that the provider answered with, which `error` may not show to callers. */
+  readonly received?: number | undefined
   readonly retryAfterSeconds?: number | undefined
 }> {
   override get message() {
