@@ -6,7 +6,7 @@ import { AgentTemplatesApi } from "./agents/template-api.ts"
 import { AccountsApi } from "./accounts/api.ts"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
-import { AttestationApi } from "./attestation/api.ts"
+import { AttestationApi, AttestationKeysApi } from "./attestation/api.ts"
 import { AuditApi } from "./audit/api.ts"
 import { ConfigurationApi } from "./configuration/api.ts"
 import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
@@ -52,6 +52,7 @@ export class Api extends HttpApi.make("application-manager")
     LlmAdminApi,
     AuditApi,
     AttestationApi,
+    AttestationKeysApi,
     DashboardApi
   )
   .middleware(Validation)

@@ -20,7 +20,8 @@ import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
-import { AttestationHandlers } from "./attestation/handlers.ts"
+import { AttestationHandlers, AttestationKeysHandlers } from "./attestation/handlers.ts"
+import { AttestationKeyRotations } from "./attestation/rotation.ts"
 import { AttestationKeys } from "./attestation/service.ts"
 import { AuditExport } from "./audit/export.ts"
 import { AuditFeed } from "./audit/feed.ts"
@@ -132,6 +133,7 @@ const Handlers = Layer.mergeAll(
   LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
+  AttestationKeysHandlers,
   DashboardHandlers
 )
 
@@ -202,6 +204,7 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
+  Layer.provideMerge(AttestationKeyRotations.layer),
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),

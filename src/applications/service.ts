@@ -6,6 +6,7 @@ import { ConfigurationTrash } from "../configuration/trash.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { given } from "../kernel/server-set.ts"
 import { numbered, slugFrom } from "../kernel/slug.ts"
+import { spanned } from "../kernel/spanned.ts"
 import {
   Application,
   applicationActions,
@@ -130,8 +131,8 @@ export class Applications extends Context.Service<
         create,
         update,
         delete: remove,
-        get: Effect.fn("Applications.get")(repository.get),
-        getBySlug: Effect.fn("Applications.getBySlug")(repository.getBySlug),
+        get: spanned("Applications.get", repository.get),
+        getBySlug: spanned("Applications.getBySlug", repository.getBySlug),
         hold: (id) => repository.lock(id, "SHARE")
       })
     })

@@ -12,6 +12,7 @@ const nodeNames = {
 
 /** Digests in one call of Node's, without a hash object: every request with a key computes one. */
 export const DigestLayer = Layer.succeed(Digest.Digest, {
-  digest: (algorithm, data) => Effect.sync(() => new Uint8Array(hash(nodeNames[algorithm.name], data, "buffer"))),
+  digest: (algorithm, data) =>
+    Effect.sync(() => hash(nodeNames[algorithm.name], data, "buffer") as Uint8Array<ArrayBuffer>),
   digestHex: (algorithm, data) => Effect.sync(() => hash(nodeNames[algorithm.name], data, "hex"))
 })

@@ -56,6 +56,11 @@ const settings = {
     "Seals private keys and secrets at rest; made and kept beside the embedded database when absent, required in Production with another"
   ),
   "Security:AcceptLostKey": setting(flag, "false", "Start although sealed secrets cannot be opened: they are given up"),
+  "Security:TokenKeyDays": setting(
+    integer(0, 3650),
+    "90",
+    "Days after which another key signs the tokens; 0: never by itself"
+  ),
   "Auth:SessionLifetimeSeconds": setting(integer(1, year), "43200", "Seconds after which a sign-in ends"),
   "Auth:SessionIdleSeconds": setting(integer(1, year), "1800", "Seconds without a request after which a sign-in ends"),
   "Agents:StrictAudience": setting(flag, "false", "Take assertions for the issuer only, not for an endpoint's URL"),

@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../audit/service.ts"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type Slice, slice } from "../kernel/page.ts"
+import { spanned } from "../kernel/spanned.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
 import {
@@ -81,7 +82,7 @@ export class Sessions extends Context.Service<
       const create = Effect.fn("Sessions.create")((input: NewSession) => open(input, false))
       const openSignIn = Effect.fn("Sessions.openSignIn")((input: NewSession) => open(input, true))
 
-      return Sessions.of({ list, create, openSignIn, touch, end, get: Effect.fn("Sessions.get")(repository.get) })
+      return Sessions.of({ list, create, openSignIn, touch, end, get: spanned("Sessions.get", repository.get) })
     })
   )
 

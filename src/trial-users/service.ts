@@ -4,6 +4,7 @@ import { Change } from "../audit/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { given } from "../kernel/server-set.ts"
+import { spanned } from "../kernel/spanned.ts"
 import { Settings } from "../platform/settings.ts"
 import { SessionEndings } from "../sessions/endings.ts"
 import {
@@ -106,8 +107,8 @@ export class TrialUsers extends Context.Service<
         create,
         update,
         delete: remove,
-        get: Effect.fn("TrialUsers.get")(repository.get),
-        getByEmail: Effect.fn("TrialUsers.getByEmail")(repository.getByEmail),
+        get: spanned("TrialUsers.get", repository.get),
+        getByEmail: spanned("TrialUsers.getByEmail", repository.getByEmail),
         hold: (id) => Change.use(() => repository.lock(id, "SHARE"))
       })
     })

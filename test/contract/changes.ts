@@ -241,6 +241,21 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
       token,
       entries: () => [sessionEntry("SignedOut", sessionId)]
     })),
+  "attestationKeys.rotate": Effect.fnUntraced(function* (service) {
+    const { body } = yield* service.call("GET", "/api/attestation/keys?limit=200")
+    const keys: ReadonlyArray<{ readonly id: string; readonly purpose: string; readonly validUntil: string | null }> =
+      body.items
+    const key = keys.find(({ purpose, validUntil }) => purpose === "sign-tokens" && validUntil === null)
+    const id = key?.id ?? assert.fail("no key signs tokens")
+    return {
+      parameters: { id },
+      body: {},
+      entries: ({ body: successor }) => [
+        entry("AttestationKey", "AttestationKeyCreated", successor.id, "after"),
+        entry("AttestationKey", "AttestationKeyRotated", id, "both")
+      ]
+    }
+  }),
   "apiKeys.create": () => Effect.succeed(creates("ApiKey", "ApiKeyCreated", newApiKey())),
   "apiKeys.update": (service) =>
     Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyUpdated", id, "both", { name: "renamed" })),

@@ -75,7 +75,11 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
   )
   const faults = faultsOfCase(one, answer)
   const isJson = /^application\/json(?:;|$)/.test(answer.headers["content-type"] ?? "")
-  if (answer.status < 300 && isJson) known.learn(one.operation, JSON.parse(answer.text))
+  if (answer.status < 300 && isJson) {
+    const body: unknown = JSON.parse(answer.text)
+    known.learn(one.operation, body)
+    known.learnPlaces(one.request.target, body)
+  }
   return { status: answer.status, shown: faults.length === 0 ? [] : [shownCase(one, answer, faults)] }
 })
 
@@ -84,17 +88,7 @@ const succeeded = new Set<string>()
 /** What takes a session or a key of one's own, the link of a start, or an address from which nobody failed to sign in. */
 const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean =>
   operation["x-accounts-only"] === true ||
-  [
-    "auth.login",
-    "auth.refresh",
-    "auth.claim",
-    "agentTokens.token",
-    "agentTokens.exchange",
-    // What these give must lie below the ceiling of the very agent that they name.
-    "agentCredentials.issue",
-    "delegations.create",
-    "delegations.revoke"
-  ].includes(operationId)
+  ["auth.login", "auth.refresh", "auth.claim", "agentTokens.token", "agentTokens.exchange"].includes(operationId)
 
 const isSilent = (operation: Operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)
 

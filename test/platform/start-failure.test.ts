@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as net from "node:net"
 import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
-import { untilDatabaseGone } from "../support/service-process.ts"
+import { startProcess, untilDatabaseGone } from "../support/service-process.ts"
 import { eventually } from "../support/waiting.ts"
 
 /** Runs a program of the project; answers all that it wrote, once it ended, and its exit code. */
@@ -71,5 +71,21 @@ it.live.runIf(process.platform !== "win32")("the end of the shell that npm runs 
     yield* Effect.all([closed, Effect.sync(() => shell.kill("SIGTERM"))], { concurrency: "unbounded" })
     yield* untilDatabaseGone(directory)
     yield* untilGone(shell.pid ?? 0)
+  }).pipe(Effect.scoped)
+)
+
+it.live("Production says at its start what it lacks: a service-account key, an own database, a public address", () =>
+  Effect.gen(function* () {
+    const directory = yield* makeDirectory()
+    const service = yield* startProcess(directory, {
+      APP_ENVIRONMENT: "Production",
+      Api__Host: "127.0.0.1",
+      Api__ApiKey: ""
+    })
+    yield* eventually(
+      Effect.sync(() => service.output()),
+      (output) => ["Api:ApiKey", "Database:Url", "Api:PublicUrl"].every((setting) => output.includes(setting))
+    )
+    assert.notMatch(service.output(), /API key {6}/u)
   }).pipe(Effect.scoped)
 )
