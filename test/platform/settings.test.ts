@@ -206,7 +206,15 @@ describe("layers", () => {
 describe("environment variables", () => {
   it.effect("of others are left alone", () =>
     settingsFrom({
-      environment: { HOME: "/", npm_config_yes: "1", API: "x", Other__X: "1", Api_Port: "x", __Api__Port: "x", a__b: "" }
+      environment: {
+        HOME: "/",
+        npm_config_yes: "1",
+        API: "x",
+        Other__X: "1",
+        Api_Port: "x",
+        __Api__Port: "x",
+        a__b: ""
+      }
     })
   )
 
