@@ -6,7 +6,7 @@ import { AgentTemplatesApi } from "./agents/template-api.ts"
 import { AccountsApi } from "./accounts/api.ts"
 import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
-import { AttestationApi } from "./attestation/api.ts"
+import { AttestationApi, AttestationKeysApi } from "./attestation/api.ts"
 import { AuditApi } from "./audit/api.ts"
 import { ConfigurationApi } from "./configuration/api.ts"
 import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
@@ -17,6 +17,7 @@ import { Validation } from "./kernel/validation.ts"
 import { SpendApi } from "./ledger/api.ts"
 import { ApprovalsApi } from "./ledger/approval-api.ts"
 import { BudgetCapsApi } from "./ledger/cap-api.ts"
+import { LlmAdminApi, LlmApi } from "./llm/api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
@@ -53,8 +54,11 @@ export class Api extends HttpApi.make("application-manager")
     SpendApi,
     BudgetCapsApi,
     ApprovalsApi,
+    LlmApi,
+    LlmAdminApi,
     AuditApi,
     AttestationApi,
+    AttestationKeysApi,
     DashboardApi
   )
   .middleware(Validation)

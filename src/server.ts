@@ -20,7 +20,8 @@ import { ApiKeysHandlers } from "./api-keys/handlers.ts"
 import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
-import { AttestationHandlers } from "./attestation/handlers.ts"
+import { AttestationHandlers, AttestationKeysHandlers } from "./attestation/handlers.ts"
+import { AttestationKeyRotations } from "./attestation/rotation.ts"
 import { AttestationKeys } from "./attestation/service.ts"
 import { AuditExport } from "./audit/export.ts"
 import { AuditFeed } from "./audit/feed.ts"
@@ -64,6 +65,11 @@ import { Ledger } from "./ledger/service.ts"
 import { Spend } from "./ledger/spend.ts"
 import { CapStandings } from "./ledger/standings.ts"
 import { SweeperLayer } from "./ledger/sweeper.ts"
+import { Breakers } from "./llm/breakers.ts"
+import { GatewayConfiguration } from "./llm/configuration.ts"
+import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { Gateway } from "./llm/service.ts"
+import { ProviderSightings } from "./llm/sightings.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -139,8 +145,11 @@ const Handlers = Layer.mergeAll(
   SpendHandlers,
   BudgetCapsHandlers,
   ApprovalsHandlers,
+  LlmHandlers,
+  LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
+  AttestationKeysHandlers,
   DashboardHandlers
 )
 
@@ -171,6 +180,11 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationTrees.layer,
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
+
+/** The gateway: what its configuration names, and how that fares. */
+const GatewayServices = Gateway.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
+)
 
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
@@ -210,13 +224,15 @@ const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
-  ConfigurationServices
+  GatewayServices
 ).pipe(
+  Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Authentication.layer),
   Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
+  Layer.provideMerge(AttestationKeyRotations.layer),
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),

@@ -4,6 +4,8 @@ import { type KeyAlgorithm } from "./domain.ts"
 
 const leastModulusBits = 2048
 const mostModulusBits = 8192
+// Each bit of it is work at every verification, and more bits than these make no key stronger.
+const mostExponent = 2n ** 32n - 1n
 const block = /^\s*-----BEGIN PUBLIC KEY-----\r?\n((?:[A-Za-z0-9+/=]{1,76}\r?\n)+)-----END PUBLIC KEY-----\s*$/
 
 /** A public key that may be used, or why not. */
@@ -28,7 +30,9 @@ const faultOfKind = (key: crypto.KeyObject, algorithm: KeyAlgorithm): string | u
       if (bits < leastModulusBits || bits > mostModulusBits) {
         return `The modulus has ${bits} bits; ${leastModulusBits} to ${mostModulusBits} are taken.`
       }
-      return (details?.publicExponent ?? 0n) >= 65_537n ? undefined : "The public exponent is below 65,537."
+      const exponent = details?.publicExponent ?? 0n
+      if (exponent < 65_537n) return "The public exponent is below 65,537."
+      return exponent <= mostExponent ? undefined : "The public exponent has more than 32 bits."
     }
   }
 }

@@ -19,7 +19,7 @@ export class AgentsRepository extends Context.Service<
   {
     list(filter: AgentFilter, after: AgentId | undefined, limit: number): Effect.Effect<ReadonlyArray<Agent>>
     get(id: AgentId): Effect.Effect<Agent, AgentNotFound>
-    /** The row locked FOR UPDATE until the transaction ends. */
+    /** The row locked until the transaction ends, but not against what only refers to it. */
     lock(id: AgentId): Effect.Effect<Agent, AgentNotFound, Change>
     insert(agent: typeof Agent.insert.Type): Effect.Effect<Agent, AgentNameTaken | TenantNotFound, Change>
     update(agent: typeof Agent.update.Type): Effect.Effect<Agent, AgentNameTaken, Change>
@@ -39,7 +39,7 @@ export class AgentsRepository extends Context.Service<
       const selectLocked = SqlSchema.findOneOption({
         Request: AgentId,
         Result: Agent,
-        execute: (id) => sql`SELECT * FROM agents WHERE id = ${id} FOR UPDATE`
+        execute: (id) => sql`SELECT * FROM agents WHERE id = ${id} FOR NO KEY UPDATE`
       })
       const selectPage = SqlSchema.findAll({
         Request: Schema.Struct({ filter: Filter, after: Schema.UndefinedOr(AgentId), limit: Schema.Int }),

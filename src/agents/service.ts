@@ -97,7 +97,7 @@ export class Agents extends Context.Service<
       const templateOf = (id: AgentTemplateId | null | undefined, tenantId: TenantId) =>
         id === null || id === undefined
           ? Effect.undefined
-          : Effect.flatMap(templates.get(id), (template) =>
+          : Effect.flatMap(templates.hold(id), (template) =>
               template.tenantId === tenantId ? Effect.succeed(template) : Effect.fail(new AgentTemplateNotFound({}))
             )
 

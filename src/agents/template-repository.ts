@@ -21,6 +21,8 @@ export class AgentTemplatesRepository extends Context.Service<
       limit: number
     ): Effect.Effect<ReadonlyArray<AgentTemplate>>
     get(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound>
+    /** The row locked FOR SHARE until the transaction ends: it stays as it is while an agent is made from it. */
+    hold(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound, Change>
     lock(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound, Change>
     insert(
       template: typeof AgentTemplate.insert.Type
@@ -42,6 +44,15 @@ export class AgentTemplatesRepository extends Context.Service<
         Request: AgentTemplateId,
         Result: AgentTemplate,
         execute: (id) => sql`SELECT * FROM agent_templates WHERE id = ${id} FOR UPDATE`
+      })
+      const selectHeld = SqlSchema.findOneOption({
+        Request: AgentTemplateId,
+        Result: AgentTemplate,
+        execute: (id) => sql`SELECT * FROM agent_templates WHERE id = ${id} FOR SHARE`
+      })
+      const found = Option.match({
+        onNone: () => Effect.fail(new AgentTemplateNotFound({})),
+        onSome: (template: AgentTemplate) => Effect.succeed(template)
       })
       const selectPage = SqlSchema.findAll({
         Request: Schema.Struct({
@@ -71,16 +82,11 @@ export class AgentTemplatesRepository extends Context.Service<
               SchemaError: Effect.die
             })
           ),
+        hold: Effect.fn("AgentTemplatesRepository.hold")((id) =>
+          Change.use(() => Effect.flatMap(Effect.orDie(selectHeld(id)), found))
+        ),
         lock: Effect.fn("AgentTemplatesRepository.lock")((id) =>
-          Change.use(() =>
-            Effect.flatMap(
-              Effect.orDie(selectLocked(id)),
-              Option.match({
-                onNone: () => Effect.fail(new AgentTemplateNotFound({})),
-                onSome: (template) => Effect.succeed(template)
-              })
-            )
-          )
+          Change.use(() => Effect.flatMap(Effect.orDie(selectLocked(id)), found))
         ),
         insert: (template) =>
           Change.use(() =>

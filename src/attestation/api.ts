@@ -1,5 +1,71 @@
+import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { PublicKeys } from "./domain.ts"
+import { Access, requires } from "../auth/api.ts"
+import { Idempotency } from "../idempotency/api.ts"
+import { Created } from "../kernel/location.ts"
+import { cursor, page, PageLimit } from "../kernel/page.ts"
+import { integerParameter } from "../kernel/parameter.ts"
+import {
+  AttestationKeyId,
+  AttestationKeyNotFound,
+  AttestationKeyReplaced,
+  AttestationKeyRotation,
+  AttestationKeyView,
+  PublicKeys
+} from "./domain.ts"
+
+const read = requires("attestation:read", { systemOnly: true })
+const write = requires("attestation:write", { systemOnly: true })
+const position = cursor(AttestationKeyId)
+
+/** The keys that the service signs with, for whoever runs it. */
+export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: {
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(position)
+      },
+      success: page(AttestationKeyView, position)
+    })
+      .annotateMerge(read)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "List attestation keys",
+          description: "The keys that the service signs with, or signed with; never a private half."
+        })
+      ),
+    HttpApiEndpoint.get("get", "/:id", {
+      params: { id: AttestationKeyId },
+      success: AttestationKeyView,
+      error: AttestationKeyNotFound
+    })
+      .annotateMerge(read)
+      .annotateMerge(OpenApi.annotations({ summary: "Get an attestation key", description: "One key by id." })),
+    HttpApiEndpoint.post("rotate", "/:id/rotate", {
+      params: { id: AttestationKeyId },
+      payload: AttestationKeyRotation,
+      success: Created(AttestationKeyView),
+      error: [AttestationKeyNotFound, AttestationKeyReplaced]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Rotate an attestation key",
+          description:
+            "Answers the key that takes its place: published at once, and signing ten minutes later, when nobody keeps an older set of keys. The old one stays published for `overlapSeconds` after that; tokens that it signed are refused from then on. Tokens get a new key by themselves every `Security:TokenKeyDays`."
+        })
+      )
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/attestation/keys")
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Attestation keys",
+      description: "What the service signs tokens and statements with."
+    })
+  ) {}
 
 export class AttestationApi extends HttpApiGroup.make("attestation")
   .add(

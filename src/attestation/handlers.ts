@@ -1,6 +1,9 @@
 import { Effect } from "effect"
 import { Api } from "../api.ts"
 import { groupHandlers } from "../kernel/group-handlers.ts"
+import { created } from "../kernel/location.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { AttestationKeyRotations } from "./rotation.ts"
 import { AttestationKeys } from "./service.ts"
 
 export const AttestationHandlers = groupHandlers(
@@ -9,5 +12,19 @@ export const AttestationHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const keys = yield* AttestationKeys
     return handlers.handleAll({ publicKeys: () => keys.published })
+  })
+)
+
+export const AttestationKeysHandlers = groupHandlers(
+  Api,
+  "attestationKeys",
+  Effect.fn(function* (handlers) {
+    const rotations = yield* AttestationKeyRotations
+    return handlers.handleAll({
+      list: ({ query }) => rotations.list(query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => rotations.get(params.id),
+      rotate: ({ params, payload }) =>
+        Effect.map(rotations.rotate(params.id, payload), created("/api/attestation/keys"))
+    })
   })
 )

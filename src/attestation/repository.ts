@@ -1,23 +1,27 @@
-import { Context, Effect, Layer, type Option, Schema } from "effect"
+import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
-import { AttestationKey, AttestationKeyId, KeyPurpose } from "./domain.ts"
+import { AttestationKey, AttestationKeyId, AttestationKeyNotFound } from "./domain.ts"
 
-const Retired = Schema.Struct({ id: AttestationKeyId, validUntil: Schema.Date, sealedPrivateKey: Schema.Uint8Array })
+const Ending = Schema.Struct({ id: AttestationKeyId, validUntil: Schema.Date })
+const Retired = Schema.Struct({ ...Ending.fields, sealedPrivateKey: Schema.Uint8Array })
 
 export class AttestationKeysRepository extends Context.Service<
   AttestationKeysRepository,
   {
+    list(after: AttestationKeyId | undefined, limit: number): Effect.Effect<ReadonlyArray<AttestationKey>>
+    get(id: AttestationKeyId): Effect.Effect<AttestationKey, AttestationKeyNotFound>
+    /** The row locked FOR UPDATE until the transaction ends. */
+    lock(id: AttestationKeyId): Effect.Effect<AttestationKey, AttestationKeyNotFound, Change>
+    /** Makes every other transaction that makes keys wait until this one ends. */
+    readonly alone: Effect.Effect<void, never, Change>
     insert(key: typeof AttestationKey.insert.Type): Effect.Effect<AttestationKey, never, Change>
-    /** The newest active key of a purpose. */
-    active(purpose: KeyPurpose): Effect.Effect<Option.Option<AttestationKey>>
+    /** Says until when what a key signed counts. */
+    end(key: typeof Ending.Type): Effect.Effect<AttestationKey, never, Change>
     /** Ends the use of a key, and puts something else in the place of its private half. */
     retire(key: typeof Retired.Type): Effect.Effect<void, never, Change>
-    /** Every key that may sign. */
-    readonly allActive: Effect.Effect<ReadonlyArray<AttestationKey>>
-    find(keyId: string): Effect.Effect<Option.Option<AttestationKey>>
-    /** Those whose signatures may be relied on, the newest first. */
-    readonly published: Effect.Effect<ReadonlyArray<AttestationKey>>
+    /** Every key of the service's own, the newest first. */
+    readonly own: Effect.Effect<ReadonlyArray<AttestationKey>>
   }
 >()("app/attestation/AttestationKeysRepository") {
   static readonly layer = Layer.effect(
@@ -29,31 +33,29 @@ export class AttestationKeysRepository extends Context.Service<
         spanPrefix: "AttestationKeysRepository",
         idColumn: "id"
       })
-      const selectActive = SqlSchema.findOneOption({
-        Request: KeyPurpose,
+      const selectPage = SqlSchema.findAll({
+        Request: Schema.Struct({ after: Schema.UndefinedOr(AttestationKeyId), limit: Schema.Int }),
         Result: AttestationKey,
-        execute: (purpose) => sql`
-          SELECT * FROM attestation_keys WHERE purpose = ${purpose} AND status = 'active'
-          ORDER BY valid_from DESC, id DESC LIMIT 1`
+        execute: ({ after, limit }) => sql`
+          SELECT * FROM attestation_keys WHERE ${after === undefined ? sql`true` : sql`id > ${after}`}
+          ORDER BY id LIMIT ${limit}`
       })
-      const selectOne = SqlSchema.findOneOption({
-        Request: Schema.String,
+      const selectLocked = SqlSchema.findOneOption({
+        Request: AttestationKeyId,
         Result: AttestationKey,
-        execute: (keyId) => sql`SELECT * FROM attestation_keys WHERE key_id = ${keyId}`
+        execute: (id) => sql`SELECT * FROM attestation_keys WHERE id = ${id} FOR UPDATE`
       })
-      const selectPublished = SqlSchema.findAll({
+      const selectOwn = SqlSchema.findAll({
         Request: Schema.Void,
         Result: AttestationKey,
         execute: () => sql`
-          SELECT * FROM attestation_keys WHERE purpose <> 'verify' AND status IN ('active', 'retired')
-          ORDER BY valid_from DESC, id DESC`
+          SELECT * FROM attestation_keys WHERE purpose <> 'verify' ORDER BY valid_from DESC, id DESC`
       })
-
-      const selectAllActive = SqlSchema.findAll({
-        Request: Schema.Void,
+      const end = SqlSchema.findOne({
+        Request: Ending,
         Result: AttestationKey,
-        execute: () => sql`
-          SELECT * FROM attestation_keys WHERE purpose <> 'verify' AND status = 'active' ORDER BY valid_from, id`
+        execute: ({ id, validUntil }) => sql`
+          UPDATE attestation_keys SET valid_until = ${validUntil} WHERE id = ${id} RETURNING *`
       })
       const retire = SqlSchema.void({
         Request: Retired,
@@ -62,14 +64,31 @@ export class AttestationKeysRepository extends Context.Service<
             sealed_private_key = ${sealedPrivateKey}
           WHERE id = ${id} AND status = 'active'`
       })
+      const found = Option.match({
+        onNone: () => Effect.fail(new AttestationKeyNotFound({})),
+        onSome: (key: AttestationKey) => Effect.succeed(key)
+      })
 
       return AttestationKeysRepository.of({
-        retire: (key) => Change.use(() => Effect.orDie(retire(key))),
-        allActive: Effect.orDie(selectAllActive(undefined)),
+        list: Effect.fn("AttestationKeysRepository.list")((after, limit) => Effect.orDie(selectPage({ after, limit }))),
+        get: (id) =>
+          model.findById(id).pipe(
+            Effect.catchTags({
+              NoSuchElementError: () => new AttestationKeyNotFound({}),
+              SqlError: Effect.die,
+              SchemaError: Effect.die
+            })
+          ),
+        lock: Effect.fn("AttestationKeysRepository.lock")((id) =>
+          Change.use(() => Effect.flatMap(Effect.orDie(selectLocked(id)), found))
+        ),
+        alone: Change.use(() =>
+          Effect.orDie(Effect.asVoid(sql`SELECT pg_advisory_xact_lock(hashtext('attestation-keys'))`))
+        ),
         insert: (key) => Change.use(() => Effect.orDie(model.insert(key))),
-        active: Effect.fn("AttestationKeysRepository.active")((purpose) => Effect.orDie(selectActive(purpose))),
-        find: Effect.fn("AttestationKeysRepository.find")((keyId) => Effect.orDie(selectOne(keyId))),
-        published: Effect.orDie(selectPublished(undefined))
+        end: (key) => Change.use(() => Effect.orDie(end(key))),
+        retire: (key) => Change.use(() => Effect.orDie(retire(key))),
+        own: Effect.withSpan(Effect.orDie(selectOwn(undefined)), "AttestationKeysRepository.own")
       })
     })
   )

@@ -1,13 +1,19 @@
-import { Context, DateTime, Effect, Layer, Option, Redacted, Result, Schema } from "effect"
-import { Model } from "effect/schema"
+import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
 import * as jose from "jose"
 import { asSystem, Audit } from "../audit/service.ts"
 import { Settings } from "../platform/settings.ts"
 import { type SealBroken, Sealing } from "../platform/sealing.ts"
-import { AttestationKey, attestationActions, type KeyPurpose, PublicJwk, type PublicKeys } from "./domain.ts"
+import {
+  type AttestationKey,
+  attestationActions,
+  type KeyPurpose,
+  overlapSecondsOf,
+  type PublicKeys
+} from "./domain.ts"
+import { snapshot } from "./key-entries.ts"
+import { algorithm, makeKeyMaking, placeOf } from "./key-making.ts"
+import { KeyRing } from "./key-ring.ts"
 import { AttestationKeysRepository } from "./repository.ts"
-
-const algorithm = "EdDSA"
 
 /** Signs statements of one kind with one key. */
 export interface Signer {
@@ -19,16 +25,23 @@ export interface Signer {
 /** What a signature turned out to be: the payload that a key of ours signed, or why it is nothing. */
 export type Signed = Result.Result<Schema.Json, string>
 
+/** What fails when the key is one of ours, and the signature is not. */
+export const signatureDoesNotFit = "The signature does not fit"
+
 export class AttestationKeys extends Context.Service<
   AttestationKeys,
   {
-    /** The signer of a purpose; its key is made when there is none yet. */
+    /**
+     * The signer of a purpose as of now, to be asked for anew each time: rotation brings another. Its key is made when
+     * there is none yet.
+     */
     signer(purpose: KeyPurpose): Effect.Effect<Signer, SealBroken>
     /**
-     * Checks a JWS against a key whose seal opens under the encryption key: that of a key that somebody put into the
-     * database does not.
+     * Checks a JWS against a key of the purpose whose seal opens under the encryption key: that of a key that somebody
+     * put into the database does not.
      */
-    verify(type: string, jws: string): Effect.Effect<Signed>
+    verify(purpose: KeyPurpose, type: string, jws: string): Effect.Effect<Signed>
+    /** The keys whose signatures count, or will. */
     readonly published: Effect.Effect<PublicKeys>
     /** Those of one purpose. */
     publishedFor(purpose: KeyPurpose): Effect.Effect<PublicKeys>
@@ -38,42 +51,28 @@ export class AttestationKeys extends Context.Service<
     AttestationKeys,
     Effect.gen(function* () {
       const audit = yield* Audit
+      const make = yield* makeKeyMaking
       const repository = yield* AttestationKeysRepository
+      const ring = yield* KeyRing
       const sealing = yield* Sealing
       const { security } = yield* Settings
 
-      const make = Effect.fn("AttestationKeys.make")(function* (purpose: KeyPurpose) {
-        const pair = yield* Effect.promise(() => jose.generateKeyPair(algorithm, { crv: "Ed25519", extractable: true }))
-        const publicKey = yield* Effect.orDie(
-          Schema.decodeUnknownEffect(PublicJwk)(yield* Effect.promise(() => jose.exportJWK(pair.publicKey)))
-        )
-        const keyId = yield* Effect.promise(() => jose.calculateJwkThumbprint(publicKey))
-        const privateKey = yield* Effect.promise(() => jose.exportPKCS8(pair.privateKey))
-        const sealedPrivateKey = yield* sealing.seal(
-          Redacted.make(new TextEncoder().encode(privateKey)),
-          placeOf(keyId)
-        )
+      const makeFirst = Effect.fn("AttestationKeys.makeFirst")(function* (purpose: KeyPurpose) {
         const now = yield* DateTime.now
-        return yield* Effect.gen(function* () {
-          const key = yield* repository.insert(
-            AttestationKey.insert.make({
-              keyId,
-              name: purpose,
-              purpose,
-              algorithm,
-              publicKey,
-              sealedPrivateKey,
-              status: "active",
-              validFrom: now,
-              validUntil: null,
-              createdAt: Model.Override(now)
-            })
-          )
+        const made = yield* make(purpose, { createdAt: now, validFrom: now })
+        yield* Effect.gen(function* () {
+          yield* repository.alone
+          // Another replica that starts may have been first.
+          const known = yield* repository.own
+          if (known.some((key) => key.purpose === purpose && key.maySign(now))) return { value: undefined, entries: [] }
+          const key = yield* repository.insert(made)
+          yield* ring.announce
           return {
-            value: key,
+            value: undefined,
             entries: [{ action: attestationActions.AttestationKeyCreated, entityId: key.id, after: snapshot(key) }]
           }
         }).pipe(audit.change, asSystem)
+        yield* ring.reload
       })
 
       const open = ({ keyId, sealedPrivateKey }: AttestationKey) =>
@@ -82,61 +81,59 @@ export class AttestationKeys extends Context.Service<
       /** Goes on without a key that cannot be opened; what it signed stands, which the seal in its place says from now on. */
       const giveUp = Effect.fn("AttestationKeys.giveUp")(function* (key: AttestationKey) {
         const sealedPrivateKey = yield* sealing.seal(Redacted.make(new Uint8Array()), placeOf(key.keyId))
-        const now = yield* DateTime.now
-        const after = new AttestationKey({ ...key, status: "retired", validUntil: now })
+        const validUntil =
+          key.validUntil ?? DateTime.add(yield* DateTime.now, { seconds: overlapSecondsOf(key.purpose) })
         yield* Effect.logWarning(`The key ${key.keyId} cannot be opened and signs no more`)
-        yield* repository.retire({ id: key.id, validUntil: DateTime.toDateUtc(now), sealedPrivateKey }).pipe(
-          Effect.as({
-            value: undefined,
-            entries: [
-              {
-                action: attestationActions.AttestationKeyRetired,
-                entityId: key.id,
-                before: snapshot(key),
-                after: snapshot(after)
-              }
-            ]
-          }),
-          audit.change,
-          asSystem
-        )
+        yield* Effect.gen(function* () {
+          yield* repository.retire({ id: key.id, validUntil: DateTime.toDateUtc(validUntil), sealedPrivateKey })
+          yield* ring.announce
+          const after = snapshot({ ...key, status: "retired", validUntil })
+          const entry = { action: attestationActions.AttestationKeyRetired, entityId: key.id }
+          return { value: undefined, entries: [{ ...entry, before: snapshot(key), after }] }
+        }).pipe(audit.change, asSystem)
+        yield* ring.reload
       })
 
       // Under another key nothing could be signed, and all that was would seem forged: better no start than that.
-      for (const key of yield* repository.allActive) {
-        if (Option.isSome(yield* Effect.option(open(key)))) continue
+      for (const key of yield* ring.all) {
+        if (key.status !== "active" || Option.isSome(yield* Effect.option(open(key)))) continue
         if (!security.acceptLostKey) return yield* sealing.wrongKey
         yield* giveUp(key)
       }
 
+      const signers = new Map<string, Signer>()
       const signer = Effect.fn("AttestationKeys.signer")(function* (
         purpose: KeyPurpose
       ): Effect.fn.Return<Signer, SealBroken> {
-        const key = yield* Effect.flatMap(
-          repository.active(purpose),
-          Option.match({ onNone: () => make(purpose), onSome: Effect.succeed })
-        )
-        const pem = yield* open(key)
-        const privateKey = yield* Effect.promise(() =>
-          jose.importPKCS8(new TextDecoder().decode(Redacted.value(pem)), algorithm)
-        )
-        return {
-          keyId: key.keyId,
+        const current = yield* ring.signing(purpose)
+        if (current === undefined) {
+          yield* makeFirst(purpose)
+          return yield* signer(purpose)
+        }
+        const { keyId } = current
+        const known = signers.get(keyId)
+        if (known !== undefined) return known
+        const pem = new TextDecoder().decode(Redacted.value(yield* open(current)))
+        const privateKey = yield* Effect.promise(() => jose.importPKCS8(pem, algorithm))
+        const made: Signer = {
+          keyId,
           sign: (typ, payload) =>
             Effect.promise(() =>
               new jose.CompactSign(new TextEncoder().encode(JSON.stringify(payload)))
-                .setProtectedHeader({ alg: algorithm, kid: key.keyId, typ })
+                .setProtectedHeader({ alg: algorithm, kid: keyId, typ })
                 .sign(privateKey)
             )
         }
+        signers.set(keyId, made)
+        return made
       })
 
       const trusted = new Map<string, jose.CryptoKey>()
-      const trust = Effect.fnUntraced(function* (keyId: string) {
+      const trust = Effect.fnUntraced(function* (purpose: KeyPurpose, keyId: string) {
+        const key = yield* ring.find(keyId)
+        if (key === undefined || key.purpose !== purpose || !key.mayVerify(yield* DateTime.now)) return Option.none()
         const known = trusted.get(keyId)
         if (known !== undefined) return Option.some(known)
-        const key = Option.getOrUndefined(yield* repository.find(keyId))
-        if (key === undefined) return Option.none()
         const opened = yield* Effect.option(open(key))
         const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(key.publicKey))
         if (Option.isNone(opened) || thumbprint !== keyId) return Option.none()
@@ -146,39 +143,49 @@ export class AttestationKeys extends Context.Service<
         return Option.some(publicKey)
       })
 
-      const verify = Effect.fn("AttestationKeys.verify")(function* (type: string, jws: string) {
+      const verify = Effect.fn("AttestationKeys.verify")(function* (purpose: KeyPurpose, type: string, jws: string) {
         const header = headerOf(jws)
         if (header?.typ !== type || header.kid === undefined) return Result.fail(`It is no ${type}`)
-        const key = yield* trust(header.kid)
+        const key = yield* trust(purpose, header.kid)
         if (Option.isNone(key)) return Result.fail(`The key ${header.kid} is none of this service`)
         return yield* Effect.tryPromise(() => jose.compactVerify(jws, key.value, { algorithms: [algorithm] })).pipe(
           Effect.match({
             onSuccess: ({ payload }) => Result.succeed(JSON.parse(new TextDecoder().decode(payload)) as Schema.Json),
-            onFailure: () => Result.fail("The signature does not fit")
-          })
+            onFailure: () => Result.fail(signatureDoesNotFit)
+          }),
+          Effect.withSpan("AttestationKeys.checkSignature")
         )
       })
 
-      const published = Effect.withSpan(Effect.map(repository.published, setOf), "AttestationKeys.published")
-      const publishedFor = Effect.fn("AttestationKeys.publishedFor")((purpose: KeyPurpose) =>
-        Effect.map(repository.published, (keys) => setOf(keys.filter((key) => key.purpose === purpose)))
-      )
+      const publishedWhere = (wanted: (key: AttestationKey) => boolean) =>
+        Effect.gen(function* () {
+          const now = yield* DateTime.now
+          return setOf((yield* ring.all).filter((key) => wanted(key) && key.mayVerify(now)))
+        })
 
-      return AttestationKeys.of({ signer, verify, published, publishedFor })
+      return AttestationKeys.of({
+        signer,
+        verify,
+        published: Effect.withSpan(
+          publishedWhere(() => true),
+          "AttestationKeys.published"
+        ),
+        publishedFor: Effect.fn("AttestationKeys.publishedFor")((purpose: KeyPurpose) =>
+          publishedWhere((key) => key.purpose === purpose)
+        )
+      })
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(AttestationKeysRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provideMerge(KeyRing.layer),
+    Layer.provide(AttestationKeysRepository.layer)
+  )
 }
 
 const setOf = (keys: ReadonlyArray<AttestationKey>): PublicKeys => ({
   keys: keys.map(({ algorithm: alg, keyId, publicKey }) => ({ ...publicKey, kid: keyId, alg, use: "sig" }))
 })
-
-/** What the private half of a key is sealed for. */
-const placeOf = (keyId: string): string => `attestation-key:${keyId}`
-
-const snapshot = Schema.encodeSync(AttestationKey.json)
 
 const headerOf = (jws: string): jose.ProtectedHeaderParameters | undefined => {
   try {

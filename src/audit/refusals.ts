@@ -31,9 +31,10 @@ export const makeRefusals = Effect.fnUntraced(function* (
   )
   yield* Effect.addFinalizer(() => flush(Number.POSITIVE_INFINITY))
 
-  const add = (row: AuditRow): Effect.Effect<void> =>
+  const add = (row: AuditRow, countedBy = ""): Effect.Effect<void> =>
     Effect.suspend(() => {
-      const key = [row.action_type, row.entity_type, row.entity_id, row.user_id, row.ip_address, row.reason].join("\n")
+      const { action_type, entity_id, entity_type, ip_address, reason, user_id } = row
+      const key = [action_type, entity_type, entity_id, user_id, ip_address, reason, countedBy].join("\n")
       const entry = open.get(key)
       if (entry !== undefined) {
         entry.repeats++

@@ -26,6 +26,8 @@ export interface Refusal {
   readonly action: AuditAction
   readonly target: string
   readonly reason: string
+  /** What else tells it from like ones when they are counted; it is not written. */
+  readonly countedBy?: string
   /** Whose log it belongs into, where that is not the caller's tenant. */
   readonly tenantId?: TenantId | null | undefined
 }
@@ -72,18 +74,19 @@ export class Audit extends Context.Service<
 
       const refused = Effect.fn("Audit.refused")(function* (refusal: Refusal) {
         const origin = yield* auditOrigin
-        yield* refusals.add({
+        const row = {
           ...origin,
           action_type: refusal.action.actionType,
           entity_type: refusal.action.entityType,
           entity_id: refusal.target,
           tenant_id: refusal.tenantId ?? origin.tenant_id,
           application_id: null,
-          outcome: "denied",
+          outcome: "denied" as const,
           reason: refusal.reason,
           count: 1,
           changes: null
-        })
+        }
+        yield* refusals.add(row, refusal.countedBy)
       })
 
       const list = Effect.fn("Audit.list")(function* (

@@ -23,7 +23,7 @@ export const makeSignatures = Effect.gen(function* () {
   const keys = yield* AttestationKeys
 
   const signatureFault = Effect.fnUntraced(function* (checkpoint: AuditCheckpoint) {
-    const signed = yield* keys.verify(checkpointType, checkpoint.jws)
+    const signed = yield* keys.verify("sign-statements", checkpointType, checkpoint.jws)
     const statement = Option.flatMap(Result.getSuccess(signed), readStatement)
     const { hash, sequence } = checkpoint
     if (Option.exists(statement, (says) => says.hash === hash && says.sequence === sequence)) return undefined
@@ -66,7 +66,7 @@ export const makeSignatures = Effect.gen(function* () {
   const retiredRuns = Effect.fnUntraced(function* (retirements: ReadonlyArray<Retirement>) {
     const faults: Array<ProofFault> = []
     const runs = yield* Effect.forEach(retirements, ({ jws, lastSequence, month }) =>
-      Effect.map(keys.verify(retirementType, jws), (signed) => {
+      Effect.map(keys.verify("sign-statements", retirementType, jws), (signed) => {
         const statement = Option.flatMap(Result.getSuccess(signed), readRetirement)
         if (Option.isSome(statement) && statement.value.month === month) return statement.value.runs
         faults.push(badSignature(lastSequence, `The retirement of ${month} is not signed by this service`))

@@ -56,6 +56,11 @@ const settings = {
     "Seals private keys and secrets at rest; made and kept beside the embedded database when absent, required in Production with another"
   ),
   "Security:AcceptLostKey": setting(flag, "false", "Start although sealed secrets cannot be opened: they are given up"),
+  "Security:TokenKeyDays": setting(
+    integer(0, 3650),
+    "90",
+    "Days after which another key signs the tokens; 0: never by itself"
+  ),
   "Auth:SessionLifetimeSeconds": setting(integer(1, year), "43200", "Seconds after which a sign-in ends"),
   "Auth:SessionIdleSeconds": setting(integer(1, year), "1800", "Seconds without a request after which a sign-in ends"),
   "Agents:StrictAudience": setting(flag, "false", "Take assertions for the issuer only, not for an endpoint's URL"),
@@ -67,6 +72,14 @@ const settings = {
     "Seconds that a reservation waits for an approval before it expires"
   ),
   "Budgets:RequireCap": setting(flag, "false", "Refuse reservations that no budget cap governs"),
+  "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) that is taken on where there is none yet"),
+  "Llm:ConfigFileWins": setting(flag, "false", "Take Llm:ConfigFile on at every start and reload"),
+  "Llm:SecretsDirectory": optional(text, "Where keys of providers may be read from, as file:NAME"),
+  "Llm:Gateway:AllowPrivateAddresses": setting(
+    flag,
+    "false",
+    "Let a tested provider's address lead into private networks"
+  ),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
   "Audit:RetentionDays": setting(

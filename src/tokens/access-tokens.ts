@@ -1,14 +1,15 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema } from "effect"
 import { Digest } from "effect/crypto"
 import { Agents } from "../agents/service.ts"
-import { AttestationKeys } from "../attestation/service.ts"
+import { AttestationKeys, signatureDoesNotFit } from "../attestation/service.ts"
 import { AgentTokens, agentTokenActions } from "../auth/agent-tokens.ts"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { type Capability, intersection } from "../kernel/capability.ts"
+import { Settings } from "../platform/settings.ts"
 import { accessTokenType, CredentialId } from "./domain.ts"
 import { type CredentialState, TokensRepository } from "./repository.ts"
 
-/** A live credential with what it may do now: its scopes within the ceiling that its agent has now. */
+/** A live credential with what it may do now: its scopes within all that bounds its agent, and those before it, now. */
 export interface LiveToken {
   readonly state: CredentialState
   readonly scopes: ReadonlyArray<Capability>
@@ -28,11 +29,18 @@ export class AccessTokens extends Context.Service<
       const digest = yield* Digest.Digest
       const keys = yield* AttestationKeys
       const repository = yield* TokensRepository
-      const sample = yield* (yield* keys.signer("sign-tokens")).sign(accessTokenType, { jti: "" })
+      const { publicUrl } = (yield* Settings).api
+      const itself = Schema.Literal(publicUrl)
+      const decodeClaims = Schema.decodeUnknownOption(Schema.Struct({ iss: itself, aud: itself, jti: CredentialId }))
+      // Anew every hour, so that its key is one that still counts.
+      const sample = yield* Effect.cachedWithTTL(
+        Effect.flatMap(Effect.orDie(keys.signer("sign-tokens")), (signer) => signer.sign(accessTokenType, { jti: "" })),
+        "1 hour"
+      )
 
       // What is no token of ours costs what one does: a signature is checked, and a credential looked up.
-      const stranger = Effect.fnUntraced(function* (token: string) {
-        yield* keys.verify(accessTokenType, sample)
+      const stranger = Effect.fnUntraced(function* (token: string, isChecked: boolean) {
+        if (!isChecked) yield* keys.verify("sign-tokens", accessTokenType, yield* sample)
         const hex = yield* digest.digestHex(Digest.sha256, new TextEncoder().encode(token))
         return {
           ours: false,
@@ -40,13 +48,25 @@ export class AccessTokens extends Context.Service<
         }
       })
       const identify = Effect.fnUntraced(function* (token: string) {
-        if (token.length > mostCharacters || !compact.test(token)) return yield* stranger(token)
-        const verified = yield* keys.verify(accessTokenType, token)
-        const jti = Result.isSuccess(verified) ? decodeJti(verified.success) : Option.none()
-        return Option.isSome(jti) ? { ours: true, id: jti.value.jti } : yield* stranger(token)
+        if (token.length > mostCharacters || !compact.test(token)) return yield* stranger(token, false)
+        const verified = yield* keys.verify("sign-tokens", accessTokenType, token)
+        if (Result.isFailure(verified)) return yield* stranger(token, verified.failure === signatureDoesNotFit)
+        const claims = decodeClaims(verified.success)
+        return Option.isSome(claims) ? { ours: true, id: claims.value.jti } : yield* stranger(token, true)
       })
       const identities = yield* Cache.make({ capacity: 10_000, timeToLive: "1 minute", lookup: identify })
-      const states = yield* Cache.makeWith((id: CredentialId) => repository.state(id), {
+
+      // For a stranger another token's credential is read, since one that is there takes longer than one that is not.
+      let known: CredentialId | undefined
+      const read = (key: string) => {
+        if (key.startsWith(ofStranger))
+          return repository.state(known ?? CredentialId.make(key.slice(ofStranger.length)))
+        const id = CredentialId.make(key)
+        return Effect.tap(repository.state(id), (state) =>
+          Effect.sync(() => (known = Option.isSome(state) ? id : known))
+        )
+      }
+      const states = yield* Cache.makeWith(read, {
         capacity: 20_000,
         timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0)
       })
@@ -54,7 +74,7 @@ export class AccessTokens extends Context.Service<
 
       const inspect = Effect.fnUntraced(function* (token: string) {
         const { id, ours } = yield* Cache.get(identities, token)
-        const state = Option.getOrUndefined(yield* Cache.get(states, id))
+        const state = Option.getOrUndefined(yield* Cache.get(states, ours ? id : `${ofStranger}${id}`))
         const now = yield* DateTime.now
         if (!ours) return yield* refused("no-token-of-ours")
         if (state === undefined) return yield* refused("unknown")
@@ -99,10 +119,13 @@ export class AccessTokens extends Context.Service<
 
 const refused = (reason: TokenRefusal) => Effect.fail(reason)
 
+const ofStranger = "stranger "
 const mostCharacters = 8192
 const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
-const decodeJti = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId }))
 
 /** A ceiling that came down holds for what was granted before; that this leaves nothing does not end the credential. */
-const within = ({ scopeCeiling, scopes }: CredentialState): ReadonlyArray<Capability> =>
-  scopes.every((scope) => scopeCeiling.includes(scope)) ? scopes : intersection(scopes, scopeCeiling)
+const within = ({ chainCeilings, scopeCeiling, scopes }: CredentialState): ReadonlyArray<Capability> =>
+  [scopeCeiling, ...chainCeilings].reduce<ReadonlyArray<Capability>>(
+    (left, ceiling) => (left.every((scope) => ceiling.includes(scope)) ? left : intersection(left, ceiling)),
+    scopes
+  )

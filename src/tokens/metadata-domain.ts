@@ -1,9 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { PublicKeys } from "../attestation/domain.ts"
-
-/** How long the keys may be kept, in seconds; a new key is published for longer before it signs. */
-export const keysFreshSeconds = 300
+import { keysFreshSeconds, PublicKeys } from "../attestation/domain.ts"
 
 export const JsonWebKeys = HttpApiSchema.WithHeaders(PublicKeys, {
   "cache-control": Schema.String.annotate({ examples: [`public, max-age=${keysFreshSeconds}`] })

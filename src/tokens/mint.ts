@@ -76,7 +76,7 @@ export class CredentialMint extends Context.Service<
       const random = yield* SecureRandom.SecureRandom
       const repository = yield* TokensRepository
       const { api } = yield* Settings
-      const signer = yield* (yield* AttestationKeys).signer("sign-tokens")
+      const keys = yield* AttestationKeys
 
       const mint = Effect.fn("CredentialMint.mint")(function* (request: MintRequest) {
         const { action, agent, assertion, delegation, now, scopes } = request
@@ -119,6 +119,7 @@ export class CredentialMint extends Context.Service<
         const issuedSeconds = Math.floor(now.epochMilliseconds / 1000)
         const expirySeconds = expiresAt.epochMilliseconds / 1000
         const act = actOf(actors)
+        const signer = yield* Effect.orDie(keys.signer("sign-tokens"))
         const accessToken = yield* signer.sign(accessTokenType, {
           iss: api.publicUrl,
           sub: subject,

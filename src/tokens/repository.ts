@@ -47,6 +47,8 @@ export const CredentialState = Schema.Struct({
   issuedAt: InstantFromDate,
   expiresAt: InstantFromDate,
   ...Limits,
+  /** What bounds those before it in the chain: the ceilings of their agents, and what the account may do. */
+  chainCeilings: Schema.Array(Schema.Array(Capability)),
   live: Schema.Boolean
 })
 export type CredentialState = typeof CredentialState.Type

@@ -43,7 +43,6 @@ export class SubjectTokens extends Context.Service<
       const random = yield* SecureRandom.SecureRandom
       const repository = yield* TokensRepository
       const { publicUrl } = (yield* Settings).api
-      const signer = yield* keys.signer("sign-tokens")
 
       const issue = Effect.fn("SubjectTokens.issue")(function* ({ agentId }: SubjectTokenRequest) {
         const agent = yield* agents.get(agentId)
@@ -52,6 +51,7 @@ export class SubjectTokens extends Context.Service<
         const exp = nowSeconds + subjectTokenSeconds
         const jti = yield* random.uuidV7()
         const claims = { iss: publicUrl, sub: principal.name, aud: agentId, iat: nowSeconds, exp, jti }
+        const signer = yield* Effect.orDie(keys.signer("sign-tokens"))
         const text = yield* signer.sign(subjectTokenType, claims)
         const entry = { action: subjectTokenActions.SubjectTokenIssued, entityId: jti, tenantId: agent.tenantId }
         return {
@@ -65,7 +65,7 @@ export class SubjectTokens extends Context.Service<
       }, audit.change)
 
       const identify = Effect.fn("SubjectTokens.identify")(function* (token: string, agentId: AgentId) {
-        const verified = yield* keys.verify(subjectTokenType, token)
+        const verified = yield* keys.verify("sign-tokens", subjectTokenType, token)
         const claims = Result.isSuccess(verified) ? decodeClaims(verified.success) : Option.none()
         if (Option.isNone(claims)) return Option.none()
         const { aud, exp, iss, sub } = claims.value

@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { ApiKeyCredentials } from "../api-keys/credentials.ts"
 import { AgentTokens } from "../auth/agent-tokens.ts"
+import { bearerToken } from "../auth/bearer-token.ts"
 import { CurrentPrincipal, type Principal, serviceAccount } from "../auth/domain.ts"
 import { RateLimits } from "../auth/rate-limits.ts"
 import { ServiceAccount } from "../auth/service-account.ts"
@@ -58,7 +59,7 @@ export const makeWireCallers = Effect.gen(function* () {
     capabilities: ReadonlyArray<Capability>
   ) {
     const { authorization, "x-api-key": key } = request.headers
-    const bearer = /^bearer +(\S+)$/i.exec(authorization ?? "")?.[1]
+    const bearer = authorization === undefined ? undefined : bearerToken(authorization)
     const principal: Principal =
       key !== undefined && key !== ""
         ? yield* byKey(key)

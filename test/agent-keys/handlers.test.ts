@@ -10,6 +10,11 @@ const pemOf = (key: crypto.KeyObject) => key.export({ type: "spki", format: "pem
 const ec = makeKeyPair("ES256").publicKeyPem
 const later = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
 const rsa = (modulusLength: number) => pemOf(crypto.generateKeyPairSync("rsa", { modulusLength }).publicKey)
+const rsaWithExponent = (hex: string) => {
+  const jwk = crypto.createPublicKey(rsa(2048)).export({ format: "jwk" })
+  const e = Buffer.from(hex, "hex").toString("base64url")
+  return pemOf(crypto.createPublicKey({ key: { ...jwk, e }, format: "jwk" }))
+}
 const pair = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" })
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an agent's keys", (it) => {
@@ -46,6 +51,11 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     ["a cut off block", () => ({ publicKeyPem: ec.replace(/\n.{10}/, "\n") })],
     ["nothing of a key", () => ({ publicKeyPem: "x" })],
     ["RSA of 1,024 bits", () => ({ algorithm: "PS256", publicKeyPem: rsa(1024) })],
+    [
+      "RSA with an exponent that is slow on purpose",
+      () => ({ algorithm: "PS256", publicKeyPem: rsaWithExponent(`01${"00".repeat(127)}01`) })
+    ],
+    ["RSA with the exponent 3", () => ({ algorithm: "PS256", publicKeyPem: rsaWithExponent("03") })],
     ["P-521", () => ({ publicKeyPem: pemOf(crypto.generateKeyPairSync("ec", { namedCurve: "P-521" }).publicKey) })],
     [
       "secp256k1",

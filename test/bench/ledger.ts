@@ -26,6 +26,11 @@ interface Load {
   readonly duration?: number
 }
 
+const withKey = (sent: autocannon.Request) => {
+  const headers = { ...sent.headers, "idempotency-key": crypto.randomUUID() }
+  return { ...sent, headers }
+}
+
 /** Requests a second of some connections, and what they waited; any answer that is not 2xx ends the benchmark. */
 const load = async (given: Load): Promise<Measured> => {
   const {
@@ -35,19 +40,11 @@ const load = async (given: Load): Promise<Measured> => {
     method = "POST",
     path = "/api/spend/reserve"
   } = given
-  const requests = bodies.map((body) => ({
-    method,
-    path,
-    ...(method === "POST" ? { body: JSON.stringify(body) } : {}),
-    ...(given.keyed === true
-      ? {
-          setupRequest: (request: autocannon.Request) => ({
-            ...request,
-            headers: { ...request.headers, "idempotency-key": crypto.randomUUID() }
-          })
-        }
-      : {})
-  }))
+  const requests = bodies.map((body): autocannon.Request => {
+    const request = method === "POST" ? { method, path, body: JSON.stringify(body) } : { method, path }
+    if (given.keyed !== true) return request
+    return Object.assign(request, { setupRequest: withKey })
+  })
   const result = await autocannon({
     url: given.url,
     connections,

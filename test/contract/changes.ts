@@ -4,6 +4,7 @@ import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
 import { spendChanges } from "./spend-changes.ts"
+import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
 
 type Service = TestService["Service"]
 
@@ -117,6 +118,7 @@ const changes = (
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
   ...spendChanges,
+  ...gatewayChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
   "trialUsers.update": (service) =>
     Effect.map(makeTrialUser(service), ({ id }) =>
@@ -241,6 +243,21 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
       token,
       entries: () => [sessionEntry("SignedOut", sessionId)]
     })),
+  "attestationKeys.rotate": Effect.fnUntraced(function* (service) {
+    const { body } = yield* service.call("GET", "/api/attestation/keys?limit=200")
+    const keys: ReadonlyArray<{ readonly id: string; readonly purpose: string; readonly validUntil: string | null }> =
+      body.items
+    const key = keys.find(({ purpose, validUntil }) => purpose === "sign-tokens" && validUntil === null)
+    const id = key?.id ?? assert.fail("no key signs tokens")
+    return {
+      parameters: { id },
+      body: {},
+      entries: ({ body: successor }) => [
+        entry("AttestationKey", "AttestationKeyCreated", successor.id, "after"),
+        entry("AttestationKey", "AttestationKeyRotated", id, "both")
+      ]
+    }
+  }),
   "apiKeys.create": () => Effect.succeed(creates("ApiKey", "ApiKeyCreated", newApiKey())),
   "apiKeys.update": (service) =>
     Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyUpdated", id, "both", { name: "renamed" })),
@@ -261,6 +278,7 @@ export const withoutEntry: Readonly<
     { readonly reason: string; request(service: Service): Effect.Effect<Pick<Change, "parameters" | "body">> }
   >
 > = {
+  ...gatewayWithoutEntry,
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))

@@ -77,7 +77,7 @@ export const valueOf = (dice: Dice, given: Json, known: KnownValues, name = "", 
   const schema = dereferenced(given)
   const existing = known.forMember(name)
   const typed = existing.filter((value) => fitsType(schema, value))
-  if (typed.length > 0 && dice.chance(name.endsWith("Id") ? 0.7 : 0.15)) return dice.pickOr(typed, null)
+  if (typed.length > 0 && dice.chance(known.isReference(name) ? 0.7 : 0.15)) return dice.pickOr(typed, null)
   if (Array.isArray(schema.enum)) return dice.pickOr(schema.enum as ReadonlyArray<unknown>, null)
   if (schema.const !== undefined) return schema.const
   if (schema.type === undefined && Array.isArray(schema.anyOf)) {
@@ -112,6 +112,29 @@ const fitsType = (schema: Json, value: string | number): boolean => {
   return typeof value === "string" ? schema.type === "string" : schema.type === "integer"
 }
 
+/** The example, with some of its members made anew, and those that name things about things that are there. */
+const exampleAbout = (
+  dice: Dice,
+  example: Json,
+  properties: ReadonlyArray<readonly [string, Json]>,
+  known: KnownValues,
+  depth: number
+): Json =>
+  Object.fromEntries(
+    properties.flatMap(([name, property]) =>
+      name in example
+        ? [
+            [
+              name,
+              known.isReference(name) || dice.chance(0.3)
+                ? valueOf(dice, property, known, name, depth + 1)
+                : example[name]
+            ]
+          ]
+        : []
+    )
+  )
+
 const objectOf = (dice: Dice, schema: Json, known: KnownValues, depth: number): Json => {
   const required = new Set((schema.required as ReadonlyArray<string> | undefined) ?? [])
   const properties = Object.entries((schema.properties as Record<string, Json> | undefined) ?? {})
@@ -121,6 +144,8 @@ const objectOf = (dice: Dice, schema: Json, known: KnownValues, depth: number): 
       Array.from({ length: dice.below(4) }, () => [wordOf(dice, letters, 4), valueOf(dice, {}, known, "", depth + 1)])
     )
   }
+  const example = dice.pickOr((schema.examples as ReadonlyArray<Json> | undefined) ?? [], {})
+  if (Object.keys(example).length > 0 && dice.chance(0.3)) return exampleAbout(dice, example, properties, known, depth)
   return Object.fromEntries(
     properties.flatMap(([name, property]) =>
       required.has(name) || dice.chance(property.readOnly === true ? 0.2 : 0.5)

@@ -2,6 +2,9 @@ import { type Json, type Operation } from "./document.ts"
 
 type Known = string | number
 
+/** Members that hold the id of something which their name does not say, and where that stands. */
+const placeOfMember: Readonly<Record<string, string>> = { subject: "/api/agents/{id}" }
+
 const mostKept = 40
 
 /**
@@ -11,6 +14,7 @@ const mostKept = 40
 export class KnownValues {
   private readonly values = new Map<string, Array<Known>>()
   private readonly withheld = new Set<Known>()
+  private readonly places = new Set<string>()
 
   /** Keeps values out: those of the credentials that the test itself calls with. */
   withhold(value: Known): void {
@@ -38,6 +42,29 @@ export class KnownValues {
     }
   }
 
+  /** Learns where the things of an answer stand, below the collection that was asked: which belongs to which. */
+  learnPlaces(target: string, body: unknown): void {
+    const path = target.split("?")[0] ?? ""
+    const items: unknown = typeof body === "object" && body !== null && "items" in body ? body.items : [body]
+    for (const item of Array.isArray(items) ? items : []) {
+      const id: unknown = typeof item === "object" && item !== null && "id" in item ? item.id : undefined
+      if (typeof id !== "string" && typeof id !== "number") continue
+      this.places.delete(`${path}/${id}`)
+      if (!this.withheld.has(id)) this.places.add(`${path}/${id}`)
+    }
+  }
+
+  /** The places known that a path's parameters can be taken from together, the newest last. */
+  placesOf(path: string): ReadonlyArray<string> {
+    const form = new RegExp(`^${path.replace(/\{\w+\}/g, "[^/]+")}$`)
+    return [...this.places].filter((place) => form.test(place)).slice(-mostKept)
+  }
+
+  /** Whether a member is known to hold the id of a thing. */
+  isReference(name: string): boolean {
+    return name.endsWith("Id") || name in placeOfMember
+  }
+
   /** Values for a path parameter: of the collections before it, the nearest first. */
   forPath(operation: Operation, name: string): ReadonlyArray<Known> {
     const before = operation.path.slice(0, operation.path.indexOf(`{${name}}`))
@@ -53,6 +80,8 @@ export class KnownValues {
   /** Values for a member or query parameter: ids of the collection that `xId` names, else what bore the same name. */
   forMember(name: string): ReadonlyArray<Known> {
     if (name === "cursor") return this.values.get(".nextCursor") ?? []
+    const place = placeOfMember[name]
+    if (place !== undefined) return this.placesOf(place).map((known) => known.slice(known.lastIndexOf("/") + 1))
     const stem = /^(\w+)Id$/.exec(name)?.[1]?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
     for (const [key, values] of this.values) {
       if (stem !== undefined && (key === `${stem}s.id` || key.endsWith(`-${stem}s.id`))) return values

@@ -75,7 +75,11 @@ const runCase = Effect.fnUntraced(function* (one: Case) {
   )
   const faults = faultsOfCase(one, answer)
   const isJson = /^application\/json(?:;|$)/.test(answer.headers["content-type"] ?? "")
-  if (answer.status < 300 && isJson) known.learn(one.operation, JSON.parse(answer.text))
+  if (answer.status < 300 && isJson) {
+    const body: unknown = JSON.parse(answer.text)
+    known.learn(one.operation, body)
+    known.learnPlaces(one.request.target, body)
+  }
   return { status: answer.status, shown: faults.length === 0 ? [] : [shownCase(one, answer, faults)] }
 })
 
@@ -90,12 +94,9 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "auth.claim",
     "agentTokens.token",
     "agentTokens.exchange",
-    // What these give must lie below the ceiling of the very agent that they name.
-    "agentCredentials.issue",
-    "delegations.create",
-    "delegations.revoke",
     // The caps that the walk makes leave no room for what these would be about.
     "spend.extend",
+    "spend.refund",
     "approvals.approve",
     "approvals.deny"
   ].includes(operationId)

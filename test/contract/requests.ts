@@ -19,7 +19,11 @@ const pathTexts = hostileTexts.filter((text) => text !== "")
 const encoded = (text: string): string =>
   encodeURIComponent(text.toWellFormed()).replaceAll("%EF%BF%BD", text.isWellFormed() ? "%EF%BF%BD" : "%ED%A0%80")
 
-const targetOf = (operation: Operation, parameter: (name: string) => string, query: ReadonlyArray<string>): string => {
+const targetOf = (
+  operation: Pick<Operation, "path">,
+  parameter: (name: string) => string,
+  query: ReadonlyArray<string>
+): string => {
   const path = operation.path.replace(/\{(\w+)\}/g, (_, name: string) => parameter(name))
   return query.length === 0 ? path : `${path}?${query.join("&")}`
 }
@@ -45,11 +49,25 @@ const jsonBody = (request: Changeable, value: unknown): void => {
   request.headers = { ...request.headers, "content-type": "application/json" }
 }
 
+/** The path of a thing that is there, below what it belongs to; none when none is known. */
+const placeOf = (dice: Dice, operation: Operation, known: KnownValues): string | undefined => {
+  const end = operation.path.lastIndexOf("}") + 1
+  const places = known.placesOf(operation.path.slice(0, end))
+  const candidates = dice.chance(0.5) ? places.slice(-6) : places
+  return candidates.length > 0 && dice.chance(0.7)
+    ? `${dice.pickOr(candidates, "")}${operation.path.slice(end)}`
+    : undefined
+}
+
 /** A request that conforms to the document. */
 export const conforming = (dice: Dice, operation: Operation, known: KnownValues): WireRequest => {
   const request: Changeable = {
     method: operation.method,
-    target: targetOf(operation, (name) => pathValue(dice, operation, known, name), queryOf(dice, operation, known)),
+    target: targetOf(
+      { path: placeOf(dice, operation, known) ?? operation.path },
+      (name) => pathValue(dice, operation, known, name),
+      queryOf(dice, operation, known)
+    ),
     headers: {},
     body: undefined
   }

@@ -28,6 +28,13 @@ const without = <A extends object>(members: A) =>
     [Key in keyof A]: NonNullable<A[Key]>
   }
 
+/** What a standing is of, as the model writes it. */
+const keyOf = (scope: Readonly<Record<string, unknown>>, own: ModelCap["scope"]) =>
+  (["model", "taskType", "userId"] as const)
+    .filter((name) => own[name] === "each")
+    .map((name) => scope[name])
+    .join()
+
 /** Runs one random program against the service and the model, step by step, and compares every answer. */
 const runProgram = Effect.fnUntraced(function* (dice: Dice) {
   const ledger = yield* Ledger
@@ -235,11 +242,6 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
 
   for (const expected of model.standings()) {
     const standings = yield* standingOf(expected.capId)
-    const keyOf = (scope: Readonly<Record<string, unknown>>, own: ModelCap["scope"]) =>
-      (["model", "taskType", "userId"] as const)
-        .filter((name) => own[name] === "each")
-        .map((name) => scope[name])
-        .join()
     const cap = model.caps.find(({ id }) => id === expected.capId)
     const standing = standings.find(({ scope }) => keyOf(scope, cap?.scope ?? {}) === expected.key)
     const scale = cap?.unit === "usd" ? 1e9 : 1

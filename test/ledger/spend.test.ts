@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { make, makeAgent } from "../support/agents.ts"
+import { make, makeAgent, tokenOf } from "../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -254,7 +254,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spe
         Array.from({ length: 20 }, () => call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)),
         { concurrency: 20 }
       )
-      assert.deepStrictEqual([...new Set(answers.map(({ status, text }) => `${status} ${text}`))].length, 1)
+      assert.strictEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size, 1)
       assert.strictEqual((yield* call("GET", "/api/budgets/caps-status")).body.items[0].reserved, 0.4)
     })
   )
@@ -303,8 +303,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spe
         service.call("POST", `/api/budgets/approvals/${held.body.id}/approve`, { key, body })
       const pending = yield* service.call("GET", "/api/budgets/approvals", { key: approver })
       assert.deepStrictEqual(
-        pending.body.items.map((one: any) => [one.reservation.id, one.caps[0].capId]),
-        [[held.body.id, capId]]
+        [pending.body.items.length, pending.body.items[0].reservation.id, pending.body.items[0].caps[0].capId],
+        [1, held.body.id, capId]
       )
       const { key: own } = yield* tenantWith(service)
       assertProblem(yield* approve(own, {}), 404, "reservation-not-found")
@@ -367,7 +367,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spe
   it.effect("an agent spends for itself alone, and sees its own reservations alone", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { tokenOf } = yield* Effect.promise(() => import("../support/agents.ts"))
       const ceiling = { scopeCeiling: ["spend:*"] }
       const one = yield* makeAgent(service, ceiling)
       const other = yield* makeAgent(service, ceiling)

@@ -110,14 +110,57 @@ const refused: ReadonlyArray<readonly [must: string, Assertion]> = [
         { jku: "http://127.0.0.1:1/" }
       )
   ],
+  [
+    "RFC8725 §3.10 a key that the header points to (x5u)",
+    (service, agent) =>
+      assertionOf(
+        service,
+        { ...agent, key: { ...makeKeyPair(), kid: agent.key.kid } },
+        {},
+        { x5u: "http://127.0.0.1:1/" }
+      )
+  ],
+  [
+    "RFC8725 §3.10 a certificate that the header brings along (x5c)",
+    (service, agent) =>
+      assertionOf(service, { ...agent, key: { ...makeKeyPair(), kid: agent.key.kid } }, {}, { x5c: ["AAAA"] })
+  ],
+  [
+    "RFC7797 §3 a payload that is not encoded (b64)",
+    handmade(({ key }) => ({ alg: "ES256", kid: key.kid, b64: false }), es256)
+  ],
+  [
+    "RFC7797 §6 b64 said to be critical",
+    handmade(({ key }) => ({ alg: "ES256", kid: key.kid, b64: false, crit: ["b64"] }), es256)
+  ],
+  ["RFC8725 §3.1 an algorithm in other letters", handmade(({ key }) => ({ alg: "es256", kid: key.kid }), es256)],
+  ["RFC8725 §3.1 several algorithms", handmade(({ key }) => ({ alg: ["ES256"], kid: key.kid }), es256)],
+  [
+    "RFC8725 §3.2 an ECDSA signature of zeros",
+    handmade(
+      ({ key }) => ({ alg: "ES256", kid: key.kid }),
+      () => Buffer.alloc(64).toString("base64url")
+    )
+  ],
+  [
+    "RFC7518 §3.4 an ECDSA signature in DER",
+    handmade(
+      ({ key }) => ({ alg: "ES256", kid: key.kid }),
+      (input, { key }) => crypto.sign("sha256", Buffer.from(input), key.privateKey).toString("base64url")
+    )
+  ],
   ["RFC8725 §3.11 the type of an access token", headed({ typ: "at+jwt" })],
   ["RFC8725 §3.11 the type of another purpose", headed({ typ: "key-proof+jwt" })],
   ["RFC7515 §4.1.4 no kid", headed({ kid: undefined })],
   ["RFC7515 §4.1.4 a kid of no key", headed({ kid: "no such key" })],
   ["RFC7515 §4.1.4 a hostile kid", headed({ kid: "../../etc/passwd'; DROP TABLE agents; --" })],
+  ["RFC7515 §4.1.4 a kid that is a list", handmade(({ key }) => ({ alg: "ES256", kid: [key.kid] }), es256)],
+  ["RFC7515 §4.1.4 a kid of 129 characters", headed({ kid: "k".repeat(129) })],
+  ["RFC7515 §4.1.4 a kid that no database holds", headed({ kid: "a\u0000b" })],
   ["RFC7523 §3 (1) no iss", claiming(() => ({ iss: undefined }))],
   ["RFC7523 §3 (1) iss of another", claiming(() => ({ iss: crypto.randomUUID() }))],
   ["RFC7523 §3 (2) no sub", claiming(() => ({ sub: undefined }))],
+  ["RFC7523 §3 (1) iss as an array", (service, agent) => assertionOf(service, agent, { iss: [agent.id] })],
   ["RFC7523 §3 (2) sub of another", claiming(() => ({ sub: crypto.randomUUID() }))],
   ["RFC7523 §3 (3) no aud", claiming(() => ({ aud: undefined }))],
   ["RFC7523 §3 (3) aud of another server", claiming(() => ({ aud: "https://elsewhere.example" }))],
@@ -156,6 +199,9 @@ const refused: ReadonlyArray<readonly [must: string, Assertion]> = [
   ["RFC7523 §3 (4) no exp", claiming(() => ({ exp: undefined }))],
   ["RFC7523 §3 (4) exp as text", claiming(() => ({ exp: String(now() + 60) }))],
   ["RFC7523 §3 (4) exp with a fraction", claiming(() => ({ exp: now() + 60.5 }))],
+  ["RFC7523 §3 (4) exp beyond all numbers", claiming(() => ({ exp: Number.MAX_VALUE, iat: now() }))],
+  ["RFC7523 §3 (4) exp before iat", claiming(() => ({ iat: now() + 8, exp: now() + 4 }))],
+  ["RFC7523 §3 (4) exp in milliseconds", claiming(() => ({ iat: Date.now(), exp: Date.now() + 60 }))],
   ["RFC7523 §3 (4) expired", claiming(() => ({ iat: now() - 120, exp: now() - 1 }))],
   ["RFC7523 §3 (4) expires in the second that it comes", claiming(() => ({ iat: now() - 60, exp: now() }))],
   ["RFC7523 §3 (4) lives longer than five minutes", claiming(() => ({ exp: now() + 310 }))],
@@ -164,6 +210,9 @@ const refused: ReadonlyArray<readonly [must: string, Assertion]> = [
   ["RFC7523 §3 (5) nbf as text", claiming(() => ({ nbf: "now" }))],
   ["RFC7523 §3 (6) no iat", claiming(() => ({ iat: undefined }))],
   ["RFC7523 §3 (6) issued in the future", claiming(() => ({ iat: now() + 30, exp: now() + 90 }))],
+  ["RFC7523 §3 (6) iat as text", claiming(() => ({ iat: String(now()) }))],
+  ["RFC7523 §3 (6) iat of long ago", claiming(() => ({ iat: 0 }))],
+  ["RFC7523 §3 (7) a jti that is a number", claiming(() => ({ jti: 7 }))],
   ["RFC7523 §3 (7) no jti", claiming(() => ({ jti: undefined }))],
   ["RFC7523 §3 (7) an empty jti", claiming(() => ({ jti: "" }))],
   ["RFC7523 §3 (7) a jti of 257 characters", claiming(() => ({ jti: "j".repeat(257) }))],
@@ -306,6 +355,19 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
       const validFrom = new Date(Date.now() + 3_600_000).toISOString()
       yield* registerKey(service, agent.id, key, { validFrom })
       assertInvalidClient(yield* askToken(service, agent.id, yield* assertionOf(service, { ...agent, key })))
+    })
+  )
+
+  it.effect("RFC7523 §3 (9) a key whose time is over: refused", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service)
+      yield* tokenOf(service, agent)
+      const over = (sql: Parameters<Parameters<typeof asSuperuser>[1]>[0]) => sql`
+        UPDATE agent_keys SET valid_from = now() - interval '2 seconds', valid_until = now() - interval '1 second'
+        WHERE id = ${agent.keyId}`
+      yield* asSuperuser(service.database, over)
+      assertInvalidClient(yield* askToken(service, agent.id, yield* assertionOf(service, agent)))
     })
   )
 

@@ -158,6 +158,29 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     })
   )
 
+  it.effect("a ceiling that comes down anywhere in a chain holds for all below it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { first, others, root } = yield* makeChain(service, 3, { scopes: ["llm:complete", "agents:read"] })
+      const once = yield* exchange(service, at(others, 0), root.accessToken)
+      const twice = yield* exchange(service, at(others, 1), once.accessToken)
+      const scopeOf = (token: string) => Effect.map(introspect(service, token), ({ body }) => body.scope as string)
+      assert.strictEqual(yield* scopeOf(twice.accessToken), "llm:complete agents:read")
+      for (const [agent, left] of [
+        [first, ["agents:read"]],
+        [at(others, 0), ["llm:complete"]]
+      ] as const) {
+        const ceiling = (scopeCeiling: ReadonlyArray<string>) =>
+          service.call("PATCH", `/api/agents/${agent.id}`, { body: { scopeCeiling } })
+        yield* ceiling(left)
+        for (const { accessToken } of [once, twice]) assert.strictEqual(yield* scopeOf(accessToken), left.join(" "))
+        const next = yield* exchange(service, at(others, 2), twice.accessToken)
+        assert.deepStrictEqual(next.scopes, left)
+        yield* ceiling(["llm:complete", "agents:read"])
+      }
+    })
+  )
+
   it.effect("a key that is revoked with what it minted ends all below; without, only the next mint", () =>
     Effect.gen(function* () {
       const service = yield* TestService

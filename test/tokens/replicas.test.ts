@@ -1,9 +1,29 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { askToken, assertionOf, isActive, make, makeAgent, type TestAgent, tokenOf } from "../support/agents.ts"
+import {
+  askToken,
+  assertionOf,
+  exchange,
+  grant,
+  isActive,
+  make,
+  makeAgent,
+  type TestAgent,
+  tokenOf
+} from "../support/agents.ts"
+import { makeTenant } from "../support/authority.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 
 type Service = TestService["Service"]
+
+/** What a token that was exchanged hangs on, by their ids. */
+interface Chain {
+  readonly actor: string
+  readonly subject: string
+  readonly grantId: string
+  readonly credentialId: string
+  readonly tenantId: string
+}
 
 const publicUrl = "http://127.0.0.1:11402"
 
@@ -70,6 +90,57 @@ layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, 
         })
       )
     }
+
+    const endsOfChains: ReadonlyArray<readonly [string, (service: Service, chain: Chain) => Effect.Effect<unknown>]> = [
+      [
+        "revocation of the grant",
+        (service, { actor, grantId }) => service.call("DELETE", `/api/agents/${actor}/delegations/${grantId}`)
+      ],
+      [
+        "revocation of the subject's credential",
+        (service, { credentialId }) => service.call("DELETE", `/api/agents/credentials/${credentialId}`)
+      ],
+      ["retirement of the subject", (service, { subject }) => service.call("DELETE", `/api/agents/${subject}`)],
+      [
+        "suspension of the tenant",
+        (service, { tenantId }) => service.call("PATCH", `/api/tenants/${tenantId}`, { body: { status: "suspended" } })
+      ]
+    ]
+    for (const [what, end] of endsOfChains) {
+      it.effect(
+        `a ${what} ends a delegated token here before its answer, and within a second on the other replica`,
+        () =>
+          Effect.gen(function* () {
+            const here = yield* TestService
+            const there = yield* other
+            const tenantId = yield* makeTenant(here.database)
+            const subject = yield* makeAgent(here, { tenantId })
+            const actor = yield* makeAgent(here, { tenantId })
+            const { id: grantId } = yield* grant(here, actor, subject)
+            const { accessToken, credentialId } = yield* tokenOf(here, subject)
+            const delegated = (yield* exchange(here, actor, accessToken)).accessToken
+            assert.isTrue(yield* isActive(here, delegated))
+            assert.isTrue(yield* isActive(there, delegated))
+            yield* end(here, { actor: actor.id, subject: subject.id, grantId, credentialId, tenantId })
+            assert.isFalse(yield* isActive(here, delegated))
+            yield* inactiveWithinASecond(there, delegated)
+          })
+      )
+    }
+
+    it.effect("RFC9068 §4 a token for another issuer is none, though one of our keys signed it", () =>
+      Effect.gen(function* () {
+        const here = yield* TestService
+        const elsewhere = yield* startService(here.database, { Api__PublicUrl: "https://elsewhere.example" })
+        const agent = yield* makeAgent(here)
+        const { accessToken } = yield* tokenOf(here, agent)
+        assert.isTrue(yield* isActive(here, accessToken))
+        assert.isFalse(yield* isActive(elsewhere, accessToken))
+        const headers = { authorization: `Bearer ${accessToken}` }
+        assert.strictEqual((yield* here.call("GET", "/api/auth/me", { key: null, headers })).status, 200)
+        assert.strictEqual((yield* elsewhere.call("GET", "/api/auth/me", { key: null, headers })).status, 401)
+      })
+    )
 
     it.effect("a mint that races with the revocation of the key leaves nothing that lives", () =>
       Effect.gen(function* () {

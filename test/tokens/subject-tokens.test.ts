@@ -12,6 +12,7 @@ import {
   makeAgent,
   type TestAgent
 } from "../support/agents.ts"
+import { makeOwnRole } from "../support/accounts.ts"
 import { makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -65,6 +66,25 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a s
       yield* service.call("PATCH", `/api/accounts/${person.id}`, { body: { status: "suspended" } })
       assert.isFalse(yield* isActive(service, delegated.accessToken))
       assert.isFalse(yield* isActive(service, deeper.accessToken))
+    })
+  )
+
+  it.effect("what the account may no longer do, nobody does for it any more", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const person = yield* makePerson(service)
+      const agent = yield* makeAgent(service)
+      yield* mayActFor(service, agent, person.id, { scopes: ["llm:complete", "agents:read"] })
+      const { accessToken } = yield* exchange(service, agent, yield* person.subjectToken(agent))
+      const next = yield* makeAgent(service)
+      yield* mayActFor(service, next, person.id, { scopes: ["llm:complete", "agents:read"] })
+      const deeper = yield* exchange(service, next, accessToken)
+      assert.strictEqual((yield* introspect(service, deeper.accessToken)).body.scope, "llm:complete agents:read")
+      const roleIds = [yield* makeOwnRole(service, ["agents:read"])]
+      yield* service.call("PATCH", `/api/accounts/${person.id}`, { body: { roleIds } })
+      for (const token of [accessToken, deeper.accessToken]) {
+        assert.strictEqual((yield* introspect(service, token)).body.scope, "agents:read")
+      }
     })
   )
 
