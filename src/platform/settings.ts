@@ -74,6 +74,12 @@ const settings = {
     "false",
     "Let a tested provider's address lead into private networks"
   ),
+  "Budgets:HoldSeconds": setting(
+    integer(60, 30 * day),
+    "86400",
+    "Seconds that a reservation waits for an approval before it expires"
+  ),
+  "Budgets:RequireCap": setting(flag, "false", "Refuse reservations that no budget cap governs"),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
   "Audit:RetentionDays": setting(
