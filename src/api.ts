@@ -14,6 +14,7 @@ import { DashboardApi } from "./dashboard/api.ts"
 import { DelegationsApi } from "./delegations/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
+import { LlmAdminApi, LlmApi } from "./llm/api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
@@ -47,6 +48,8 @@ export class Api extends HttpApi.make("application-manager")
     SubjectTokensApi,
     AccountsApi,
     SignInApi,
+    LlmApi,
+    LlmAdminApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

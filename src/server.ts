@@ -52,6 +52,11 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { Breakers } from "./llm/breakers.ts"
+import { GatewayConfiguration } from "./llm/configuration.ts"
+import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { Gateway } from "./llm/service.ts"
+import { ProviderSightings } from "./llm/sightings.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -124,6 +129,8 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
+  LlmHandlers,
+  LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -158,6 +165,11 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
+/** The gateway: what its configuration names, and how that fares. */
+const GatewayServices = Gateway.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
+)
+
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
   AgentTemplates.layer,
@@ -184,8 +196,9 @@ const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
-  ConfigurationServices
+  GatewayServices
 ).pipe(
+  Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Authentication.layer),
   Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),

@@ -66,6 +66,14 @@ const settings = {
   "Agents:StrictAudience": setting(flag, "false", "Take assertions for the issuer only, not for an endpoint's URL"),
   "Agents:MaxDelegationDepth": setting(integer(1, 32), "5", "Agents that may act one on behalf of another in a chain"),
   "Agents:RequireKeyProof": setting(flag, "false", "Register no agent's key without a proof of its private half"),
+  "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) that is taken on where there is none yet"),
+  "Llm:ConfigFileWins": setting(flag, "false", "Take Llm:ConfigFile on at every start and reload"),
+  "Llm:SecretsDirectory": optional(text, "Where keys of providers may be read from, as file:NAME"),
+  "Llm:Gateway:AllowPrivateAddresses": setting(
+    flag,
+    "false",
+    "Let a tested provider's address lead into private networks"
+  ),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
   "Audit:RetentionDays": setting(

@@ -72,7 +72,7 @@ export class AgentCredentialsApi extends HttpApiGroup.make("agentCredentials")
       payload: [IntrospectionRequest, IntrospectionForm],
       success: Introspection
     })
-      .annotateMerge(requires("agents:introspect", { or: "agents:read" }))
+      .annotateMerge(requires("agents:introspect", { or: ["agents:read"] }))
       .annotateMerge(
         OpenApi.annotations({
           summary: "Introspect a token",

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
+import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
 
 type Service = TestService["Service"]
 
@@ -115,6 +116,7 @@ const changes = (
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
+  ...gatewayChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
   "trialUsers.update": (service) =>
     Effect.map(makeTrialUser(service), ({ id }) =>
@@ -274,6 +276,7 @@ export const withoutEntry: Readonly<
     { readonly reason: string; request(service: Service): Effect.Effect<Pick<Change, "parameters" | "body">> }
   >
 > = {
+  ...gatewayWithoutEntry,
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))
