@@ -52,11 +52,6 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
-import { Breakers } from "./llm/breakers.ts"
-import { GatewayConfiguration } from "./llm/configuration.ts"
-import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
-import { Gateway } from "./llm/service.ts"
-import { ProviderSightings } from "./llm/sightings.ts"
 import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
 import { Approvals } from "./ledger/approvals.ts"
 import { Askers } from "./ledger/askers.ts"
@@ -70,6 +65,11 @@ import { Ledger } from "./ledger/service.ts"
 import { Spend } from "./ledger/spend.ts"
 import { CapStandings } from "./ledger/standings.ts"
 import { SweeperLayer } from "./ledger/sweeper.ts"
+import { Breakers } from "./llm/breakers.ts"
+import { GatewayConfiguration } from "./llm/configuration.ts"
+import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { Gateway } from "./llm/service.ts"
+import { ProviderSightings } from "./llm/sightings.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -142,11 +142,11 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
-  LlmHandlers,
-  LlmAdminHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   ApprovalsHandlers,
+  LlmHandlers,
+  LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
