@@ -14,6 +14,9 @@ import { DashboardApi } from "./dashboard/api.ts"
 import { DelegationsApi } from "./delegations/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
+import { SpendApi } from "./ledger/api.ts"
+import { ApprovalsApi } from "./ledger/approval-api.ts"
+import { BudgetCapsApi } from "./ledger/cap-api.ts"
 import { LlmAdminApi, LlmApi } from "./llm/api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
@@ -48,6 +51,9 @@ export class Api extends HttpApi.make("application-manager")
     SubjectTokensApi,
     AccountsApi,
     SignInApi,
+    SpendApi,
+    BudgetCapsApi,
+    ApprovalsApi,
     LlmApi,
     LlmAdminApi,
     AuditApi,

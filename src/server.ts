@@ -52,6 +52,19 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
+import { Approvals } from "./ledger/approvals.ts"
+import { Askers } from "./ledger/askers.ts"
+import { BudgetCapsHandlers } from "./ledger/cap-handlers.ts"
+import { BudgetCaps } from "./ledger/caps.ts"
+import { Grants } from "./ledger/grants.ts"
+import { SpendHandlers } from "./ledger/handlers.ts"
+import { Prices } from "./ledger/prices.ts"
+import { Reservations } from "./ledger/reservations.ts"
+import { Ledger } from "./ledger/service.ts"
+import { Spend } from "./ledger/spend.ts"
+import { CapStandings } from "./ledger/standings.ts"
+import { SweeperLayer } from "./ledger/sweeper.ts"
 import { Breakers } from "./llm/breakers.ts"
 import { GatewayConfiguration } from "./llm/configuration.ts"
 import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
@@ -129,6 +142,9 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
+  SpendHandlers,
+  BudgetCapsHandlers,
+  ApprovalsHandlers,
   LlmHandlers,
   LlmAdminHandlers,
   AuditHandlers,
@@ -191,7 +207,19 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer, Tenants.layer))
 )
 
+/** What may be spent, and is: above agents and tenants, whose it is. */
+const LedgerServices = Layer.mergeAll(
+  Spend.layer,
+  Approvals.layer,
+  Grants.layer,
+  CapStandings.layer,
+  SweeperLayer
+).pipe(
+  Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer, Prices.layerNone))
+)
+
 const Services = Layer.mergeAll(
+  LedgerServices,
   Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,
