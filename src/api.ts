@@ -15,6 +15,9 @@ import { DelegationsApi } from "./delegations/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { LlmAdminApi, LlmApi } from "./llm/api.ts"
+import { SpendApi } from "./ledger/api.ts"
+import { ApprovalsApi } from "./ledger/approval-api.ts"
+import { BudgetCapsApi } from "./ledger/cap-api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
@@ -50,6 +53,9 @@ export class Api extends HttpApi.make("application-manager")
     SignInApi,
     LlmApi,
     LlmAdminApi,
+    SpendApi,
+    BudgetCapsApi,
+    ApprovalsApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

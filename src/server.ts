@@ -52,11 +52,30 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { Attempts } from "./llm/attempts.ts"
 import { Breakers } from "./llm/breakers.ts"
+import { Bulkheads } from "./llm/bulkheads.ts"
+import { Callers } from "./llm/callers.ts"
+import { Calls } from "./llm/calls.ts"
 import { GatewayConfiguration } from "./llm/configuration.ts"
 import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { Metering } from "./llm/metering.ts"
+import { CataloguePricesLayer } from "./llm/prices.ts"
 import { Gateway } from "./llm/service.ts"
 import { ProviderSightings } from "./llm/sightings.ts"
+import { GatewayWireLayer } from "./llm/wire.ts"
+import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
+import { Approvals } from "./ledger/approvals.ts"
+import { Askers } from "./ledger/askers.ts"
+import { BudgetCapsHandlers } from "./ledger/cap-handlers.ts"
+import { BudgetCaps } from "./ledger/caps.ts"
+import { Grants } from "./ledger/grants.ts"
+import { SpendHandlers } from "./ledger/handlers.ts"
+import { Reservations } from "./ledger/reservations.ts"
+import { Ledger } from "./ledger/service.ts"
+import { Spend } from "./ledger/spend.ts"
+import { CapStandings } from "./ledger/standings.ts"
+import { SweeperLayer } from "./ledger/sweeper.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -131,6 +150,9 @@ const Handlers = Layer.mergeAll(
   SignInHandlers,
   LlmHandlers,
   LlmAdminHandlers,
+  SpendHandlers,
+  BudgetCapsHandlers,
+  ApprovalsHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -166,9 +188,7 @@ const ConfigurationServices = Layer.mergeAll(
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
 /** The gateway: what its configuration names, and how that fares. */
-const GatewayServices = Gateway.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
-)
+const GatewayCatalogue = Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer)
 
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
@@ -189,6 +209,27 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
   Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(AccountSessionEndings.layer, Passwords.layer)),
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer, Tenants.layer))
+)
+
+/** What may be spent, and is: above agents and tenants, whose it is. */
+const LedgerServices = Layer.mergeAll(
+  Spend.layer,
+  Approvals.layer,
+  Grants.layer,
+  CapStandings.layer,
+  SweeperLayer
+).pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer, CataloguePricesLayer)
+  )
+)
+
+/** The gateway's calls, above the ledger that they are metered by, which knows their prices from the catalogue. */
+const GatewayServices = Layer.mergeAll(Gateway.layer, Calls.layer, Callers.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metering.layer)),
+  Layer.provideMerge(Bulkheads.layer),
+  Layer.provideMerge(LedgerServices),
+  Layer.provideMerge(GatewayCatalogue)
 )
 
 const Services = Layer.mergeAll(
@@ -224,6 +265,7 @@ const Routes = Layer.mergeAll(
   ClaimPageLayer,
   PrometheusLayer,
   OAuthWireLayer,
+  GatewayWireLayer,
   AllowedMethodsLayer,
   edgeLayer
 )
