@@ -14,7 +14,7 @@ import { DashboardApi } from "./dashboard/api.ts"
 import { DelegationsApi } from "./delegations/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
-import { LlmAdminApi, LlmApi } from "./llm/api.ts"
+import { LlmAdminApi, LlmApi, LlmCallsApi } from "./llm/api.ts"
 import { SpendApi } from "./ledger/api.ts"
 import { ApprovalsApi } from "./ledger/approval-api.ts"
 import { BudgetCapsApi } from "./ledger/cap-api.ts"
@@ -52,6 +52,7 @@ export class Api extends HttpApi.make("application-manager")
     AccountsApi,
     SignInApi,
     LlmApi,
+    LlmCallsApi,
     LlmAdminApi,
     SpendApi,
     BudgetCapsApi,

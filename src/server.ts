@@ -52,17 +52,8 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
-import { Attempts } from "./llm/attempts.ts"
-import { Breakers } from "./llm/breakers.ts"
-import { Bulkheads } from "./llm/bulkheads.ts"
-import { Callers } from "./llm/callers.ts"
-import { Calls } from "./llm/calls.ts"
-import { GatewayConfiguration } from "./llm/configuration.ts"
-import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
-import { Metering } from "./llm/metering.ts"
-import { CataloguePricesLayer } from "./llm/prices.ts"
-import { Gateway } from "./llm/service.ts"
-import { ProviderSightings } from "./llm/sightings.ts"
+import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { GatewayCallsLayer, GatewayCatalogueLayer } from "./llm/layers.ts"
 import { GatewayWireLayer } from "./llm/wire.ts"
 import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
 import { Approvals } from "./ledger/approvals.ts"
@@ -149,6 +140,7 @@ const Handlers = Layer.mergeAll(
   AccountsHandlers,
   SignInHandlers,
   LlmHandlers,
+  LlmCallsHandlers,
   LlmAdminHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
@@ -187,9 +179,6 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
-/** The gateway: what its configuration names, and how that fares. */
-const GatewayCatalogue = Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer)
-
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
   AgentTemplates.layer,
@@ -218,18 +207,12 @@ const LedgerServices = Layer.mergeAll(
   Grants.layer,
   CapStandings.layer,
   SweeperLayer
-).pipe(
-  Layer.provideMerge(
-    Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer, CataloguePricesLayer)
-  )
-)
+).pipe(Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer)))
 
-/** The gateway's calls, above the ledger that they are metered by, which knows their prices from the catalogue. */
-const GatewayServices = Layer.mergeAll(Gateway.layer, Calls.layer, Callers.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metering.layer)),
-  Layer.provideMerge(Bulkheads.layer),
+/** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
+const GatewayServices = GatewayCallsLayer.pipe(
   Layer.provideMerge(LedgerServices),
-  Layer.provideMerge(GatewayCatalogue)
+  Layer.provideMerge(GatewayCatalogueLayer)
 )
 
 const Services = Layer.mergeAll(

@@ -3,7 +3,8 @@ import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { type Attempt } from "./attempts.ts"
 import { type RequestBound } from "./bounds.ts"
 import { costOf, ratesFor } from "./cost.ts"
-import { type Hold, type SettleMethod } from "./metering.ts"
+import { type Hold } from "./metering.ts"
+import { measured, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
 
@@ -37,10 +38,12 @@ export class CallMeter {
   /** Set while a request is out: who leaves then may have to pay for it. */
   progress: (() => Progress) | undefined
   timeToFirstTokenMs: number | null = null
+  /** When the first bytes of a stream were there. */
+  private streamingSince: number | undefined
   private hold: Hold | undefined
   private target: RunningTarget | undefined
   private readonly call: MeteredCall
-  private readonly startedAt: number
+  readonly startedAt: number
 
   constructor(call: MeteredCall, startedAt: number) {
     this.call = call
@@ -59,6 +62,12 @@ export class CallMeter {
 
   at(target: RunningTarget): void {
     this.target = target
+  }
+
+  /** From here on the answer streams. */
+  streams(now: number): void {
+    this.streamingSince = now
+    this.timeToFirstTokenMs = now - this.startedAt
   }
 
   get reservationId(): string | undefined {
@@ -114,6 +123,12 @@ export class CallMeter {
     return progress === undefined ? this.release : Effect.asVoid(this.settle(this.estimate(progress), "aborted", 499))
   })
 
+  /** The time that providers took: all attempts, and of a stream what came after its first bytes. */
+  private upstreamMs(now: number): number {
+    const attempts = this.attempts.reduce((sum, { durationMs }) => sum + durationMs, 0)
+    return attempts + (this.streamingSince === undefined ? 0 : now - this.streamingSince)
+  }
+
   private close(usage: TokenUsage, cost: bigint, method: SettleMethod, status: number): Effect.Effect<void> {
     return Effect.suspend(() => {
       const { call, hold, target } = this
@@ -122,7 +137,8 @@ export class CallMeter {
       if (hold === undefined) return Effect.void
       return Effect.flatMap(Clock.currentTimeMillis, (now) => {
         const rates = target?.rates ?? null
-        return hold.settle({
+        const latencyMs = now - this.startedAt
+        const settled = hold.settle({
           costNanoUsd: cost,
           tokens: usage.inputTokens + usage.outputTokens,
           method,
@@ -136,13 +152,20 @@ export class CallMeter {
             ...usage,
             ratesNanoUsdPerMTok: rates === null ? null : texts(ratesFor(rates, usage.inputTokens)),
             catalogueVersion: call.catalogueVersion,
-            latencyMs: now - this.startedAt,
+            latencyMs,
             timeToFirstTokenMs: this.timeToFirstTokenMs,
             status,
             attempts: this.attempts,
             traceId: call.traceId
           }
         })
+        const provider = target?.provider.id ?? ""
+        const upstreamMs = this.upstreamMs(now)
+        const { operation } = call
+        return Effect.andThen(
+          settled,
+          measured({ operation, provider, model: target?.model ?? "", usage, method, latencyMs, upstreamMs })
+        )
       })
     })
   }

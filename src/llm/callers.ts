@@ -30,7 +30,13 @@ export class Callers extends Context.Service<
   {
     identify(
       request: HttpServerRequest.HttpServerRequest,
-      capability: Capability
+      /** Of which each is enough. */
+      capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
+    ): Effect.Effect<GatewayCaller, CallRefused>
+    /** The agent that a caller is, or declares, with what it brings along. */
+    agentOf(
+      principal: Principal,
+      declared: { readonly agentId?: string | undefined; readonly taskType?: string | undefined }
     ): Effect.Effect<GatewayCaller, CallRefused>
   }
 >()("app/llm/Callers") {
@@ -118,19 +124,18 @@ export class Callers extends Context.Service<
       })
 
       /** Which agent is charged, with which task type; what it declares must be so. */
-      const withAgent = Effect.fnUntraced(function* (
-        request: HttpServerRequest.HttpServerRequest,
-        principal: Principal
+      const agentOf = Effect.fnUntraced(function* (
+        principal: Principal,
+        { agentId: named, taskType }: { readonly agentId?: string | undefined; readonly taskType?: string | undefined }
       ) {
-        const { "x-agent-id": named, "x-plan-id": planId, "x-task-type": taskType } = request.headers
-        if (planId !== undefined) return yield* refused(404, "plan_not_found", "The agent has no plan with this id.")
         const own = principal.kind === "agent" ? principal.name.slice("agent:".length) : undefined
         if (own !== undefined && named !== undefined && named !== own) {
           return yield* refused(403, "forbidden", "The credential is another agent's.")
         }
         const id = own ?? named
         if (id === undefined) return { principal, agentId: undefined, taskType, perTurnNanoUsd: null }
-        if (!uuid.test(id)) return yield* refused(400, "invalid_request", "x-agent-id is no id.", {}, "x-agent-id")
+        if (!uuid.test(id))
+          return yield* refused(400, "invalid_request", "agentId: Expected the id of an agent", {}, "agentId")
         const agent = yield* agents.get(AgentId.make(id)).pipe(
           asSystem,
           Effect.option,
@@ -148,19 +153,22 @@ export class Callers extends Context.Service<
             "task_type_not_allowed",
             `The agent may not do tasks of type ${task}.`,
             {},
-            "x-task-type"
+            "taskType"
           )
         }
         return { principal, agentId: agent.id, taskType: task, perTurnNanoUsd: agent.perTurnBudget ?? null }
       })
 
       return Callers.of({
-        identify: Effect.fnUntraced(function* (request, capability) {
+        agentOf,
+        identify: Effect.fnUntraced(function* (request, capabilities) {
           const principal = yield* principalOf(request)
-          if (!principal.capabilities.some((held) => covers(held, capability))) {
-            return yield* refused(403, "forbidden", `The caller lacks ${capability}.`)
+          if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {
+            return yield* refused(403, "forbidden", `The caller lacks ${capabilities[0]}.`)
           }
-          return yield* withAgent(request, principal)
+          const { "x-agent-id": agentId, "x-plan-id": planId, "x-task-type": taskType } = request.headers
+          if (planId !== undefined) return yield* refused(404, "plan_not_found", "The agent has no plan with this id.")
+          return yield* agentOf(principal, { agentId, taskType })
         })
       })
     })

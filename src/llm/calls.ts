@@ -1,18 +1,17 @@
-import { Clock, Context, Effect, Exit, Layer, Random, Scope, type Stream } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
-import { usdText } from "../kernel/usd.ts"
 import { Askers } from "../ledger/askers.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
-import { streamedAnswer, wholeAnswer } from "./answering.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
 import { chatBound, embeddingBound } from "./bounds.ts"
+import { answerCall, type CallAnswer, passedBack } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
 import { Metering, type Spender } from "./metering.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
-import { type ProviderAnswer, type ProviderFailure } from "./providers/provider.ts"
+import { type ProviderFailure } from "./providers/provider.ts"
 import { CallRefused, refused, retryAfter } from "./refusal.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
@@ -26,13 +25,14 @@ export interface Call extends Incoming {
   readonly taskType?: string | undefined
   /** What one call of the agent may cost at most. */
   readonly perTurnNanoUsd?: bigint | null | undefined
+  /** Models to be asked in turn where every target of the first one fails. */
+  readonly fallbacks?: ReadonlyArray<string>
 }
 
-/** A provider's answer, in the dialect of the caller. */
-export interface CallAnswer {
-  readonly status: number
+/** How many tokens a request is, in Anthropic's words. */
+export interface Counted {
   readonly headers: Readonly<Record<string, string>>
-  readonly body: Uint8Array | Stream.Stream<Uint8Array>
+  readonly bytes: Uint8Array
 }
 
 /** A hold outlives its call by so much, so that nobody settles what is still under way. */
@@ -45,7 +45,7 @@ export class Calls extends Context.Service<
     /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
     call(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
     /** Asks a provider how many tokens a request is, which costs nothing. */
-    countTokens(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
+    countTokens(call: Call): Effect.Effect<Counted, CallRefused, Scope.Scope>
   }
 >()("app/llm/Calls") {
   static readonly layer = Layer.effect(
@@ -58,7 +58,7 @@ export class Calls extends Context.Service<
       const sightings = yield* ProviderSightings
       const { llm } = yield* Settings
 
-      const modelOf = Effect.fnUntraced(function* ({ body: { model: name }, operation }: Call) {
+      const modelOf = Effect.fnUntraced(function* (name: unknown, operation: Call["operation"]) {
         if (typeof name !== "string" || name === "") {
           return yield* refused(400, "invalid_request", "model: Expected the name of a model", {}, "model")
         }
@@ -137,9 +137,11 @@ export class Calls extends Context.Service<
         const scope = yield* Scope.fork(yield* Effect.scope)
         const startedAt = yield* Clock.currentTimeMillis
         meter.at(target)
-        meter.progress = () => ({ usage: undefined, textBytes: 0 })
+        const onSent = () => {
+          meter.progress = () => ({ usage: undefined, textBytes: 0 })
+        }
         const made = yield* attempts
-          .make(target, { operation: call.operation, body, headers: call.headers }, routing)
+          .make(target, { operation: call.operation, body, headers: call.headers }, routing, onSent)
           .pipe(Scope.provide(scope), Effect.result)
         const durationMs = (yield* Clock.currentTimeMillis) - startedAt
         const status = made._tag === "Success" ? made.success.status : made.failure.error.status
@@ -154,8 +156,10 @@ export class Calls extends Context.Service<
         yield* checkIncoming(incoming)
         const gateway = configuration.running()
         const { routing } = gateway
-        const model = yield* modelOf(incoming)
-        const targets = yield* targetsOf(incoming, model, gateway)
+        const model = yield* modelOf(incoming.body.model, incoming.operation)
+        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) => modelOf(name, incoming.operation))
+        const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
+        const targets = orders.flat()
         const spender = yield* spenderOf(incoming, model)
         const request = yield* CurrentRequest
         const startedAt = yield* Clock.currentTimeMillis
@@ -181,18 +185,17 @@ export class Calls extends Context.Service<
         const ttlSeconds = Math.max(llm.gateway.holdSeconds, routing.timeoutSeconds + holdMarginSeconds)
 
         let last: ProviderFailure | undefined
+        let estimate: Estimate | undefined
         for (const target of targets) {
           const caps = yield* metering.governed(at(spender, target))
           const governed = perTurn === null ? caps : { byMoney: true, byHard: true }
           const defaultOutputTokens = llm.gateway.defaultMaxOutputTokens
           const terms: Terms = { model, targets, bound, governed, defaultOutputTokens, hasOutput: isChat }
           if (!meter.holdsFor(target)) yield* meter.release
-          let estimate: Estimate | undefined
           for (let tries = 1; ; tries++) {
+            // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
-              estimate = meter.holdsFor(target)
-                ? yield* estimateOf(terms)
-                : yield* hold(meter, spender, target, terms, perTurn ?? unlimited, ttlSeconds)
+              estimate = yield* hold(meter, spender, target, terms, perTurn ?? unlimited, ttlSeconds)
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
             const made = yield* Effect.result(
@@ -201,7 +204,7 @@ export class Calls extends Context.Service<
                 orElse: () => Effect.fail(outOfTime)
               })
             )
-            if (made._tag === "Success") return yield* answered(incoming, target, made.success, meter, deadline)
+            if (made._tag === "Success") return yield* answerCall(incoming, target, made.success, meter, deadline)
             if (made.failure === outOfTime) {
               yield* meter.forfeit(504)
               return yield* outOfTime
@@ -224,76 +227,15 @@ export class Calls extends Context.Service<
           : refusalOf(last)
       })
 
-      const answered = Effect.fnUntraced(function* (
-        { body, dialect }: Call,
-        { provider }: RunningTarget,
-        answer: ProviderAnswer,
-        meter: CallMeter,
-        deadline: number
-      ) {
-        const now = yield* Clock.currentTimeMillis
-        const id = meter.reservationId ?? ""
-        const head = {
-          model: String(body.model),
-          id: `${dialect === "openai" ? "chatcmpl" : "msg"}_${id.replaceAll("-", "")}`
-        }
-        const requestId = (yield* CurrentRequest)?.requestId ?? ""
-        const options = { from: provider.dialect, to: dialect, head, createdSeconds: Math.floor(now / 1000), requestId }
-        const headers = { ...passedBack(answer.headers), "x-reservation-id": id }
-        if (!(answer.body instanceof Uint8Array)) {
-          const asked = body.stream_options
-          const includeUsage =
-            typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
-          const stream = streamedAnswer(
-            answer.body.first,
-            answer.body.rest,
-            { ...options, includeUsage },
-            meter,
-            deadline
-          )
-          const remaining = meter.remaining(undefined)
-          return {
-            status: answer.status,
-            headers: {
-              ...headers,
-              "content-type": "text/event-stream",
-              "x-accel-buffering": "no",
-              ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
-            },
-            body: stream
-          }
-        }
-        const whole = yield* Effect.result(wholeAnswer(answer.body, options))
-        const read = whole._tag === "Success" ? whole.success : { usage: undefined, textBytes: answer.body.length }
-        const usage = read.usage ?? meter.estimate(read)
-        const remaining = meter.remaining(meter.cost(usage))
-        const cost = yield* meter.settle(
-          usage,
-          read.usage === undefined ? "estimated" : "provider_usage",
-          answer.status
-        )
-        if (whole._tag === "Failure") return yield* whole.failure
-        return {
-          status: answer.status,
-          headers: {
-            ...headers,
-            "content-type": "application/json",
-            "x-cost-usd": usdText(cost),
-            ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
-          },
-          body: whole.success.bytes
-        }
-      })
-
       const countTokens = Effect.fn("Calls.countTokens")(function* (incoming: Call) {
         yield* checkIncoming(incoming)
-        const model = yield* modelOf(incoming)
+        const model = yield* modelOf(incoming.body.model, incoming.operation)
         const { routing } = configuration.running()
         const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
         if (counting === undefined) {
           // Nobody else counts; the bound that calls are let in by is never too small.
           const { inputTokens } = chatBound("anthropic", incoming.body, incoming.bytes.length)
-          return answerOf({ input_tokens: Math.ceil(inputTokens / 3) })
+          return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
         }
         const body = yield* outgoing(incoming, counting, undefined, 1)
         const answer = yield* Effect.mapError(
@@ -301,9 +243,8 @@ export class Calls extends Context.Service<
           refusalOf
         )
         return {
-          status: answer.status,
-          headers: { ...passedBack(answer.headers), "content-type": "application/json" },
-          body: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
+          headers: passedBack(answer.headers),
+          bytes: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
         }
       })
 
@@ -322,21 +263,7 @@ const unlimited = 2n ** 62n
 
 const outOfTime = refused(504, "provider-timeout", "The call took longer than the gateway waits.")
 
-const answerOf = (value: object): CallAnswer => ({
-  status: 200,
-  headers: { "content-type": "application/json" },
-  body: new TextEncoder().encode(JSON.stringify(value))
-})
+const counted = (inputTokens: number) => new TextEncoder().encode(JSON.stringify({ input_tokens: inputTokens }))
 
 const refusalOf = ({ error, retryAfterSeconds }: ProviderFailure): CallRefused =>
   new CallRefused({ error, headers: retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds) })
-
-/** What callers may see of a provider's headers: its limits, and its own id of the request. */
-const passedBack = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
-  const passed: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (/^(?:x-ratelimit-|anthropic-ratelimit-)/.test(name)) passed[name] = value
-    if (name === "x-request-id" || name === "request-id") passed["x-upstream-request-id"] = value
-  }
-  return passed
-}

@@ -10,16 +10,14 @@ import { type Asker, type ReserveResult, type Shortage, type Standing } from "..
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
 import { denialOf } from "../ledger/views.ts"
-import { type CallRefused, refused, retryAfter } from "./refusal.ts"
+import { denied as countDenial, type SettleMethod } from "./metrics.ts"
+import { CallRefused, refused, retryAfter } from "./refusal.ts"
 
 /** Who spends, and for what. */
 export interface Spender {
   readonly tenantId: TenantId
   readonly dimensions: Dimensions
 }
-
-/** How a settled amount was found. */
-export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"
 
 /** What a call did cost, as its row keeps it. */
 export interface Settlement {
@@ -148,7 +146,9 @@ export class Metering extends Context.Service<
           }
         }
         const now = yield* Clock.currentTimeMillis
-        return yield* Effect.fail(noRoom(result, principal, id, amount, tokens, now))
+        const refusal = noRoom(result, principal, id, amount, tokens, now)
+        yield* countDenial(refusal.refusal.error.code ?? "unknown")
+        return yield* Effect.fail(refusal)
       })
 
       return Metering.of({ governed, hold })
@@ -214,13 +214,14 @@ const denied = (
   now: number
 ): CallRefused => {
   const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
-  const { detail, reason } = denialOf(principal, shortage, standings, asked)
+  const problem = denialOf(principal, shortage, standings, asked)
+  const { detail, reason } = problem
+  const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) =>
+    new CallRefused({ error: { status, code, message: detail }, headers, problem })
   const { resetsAt } = shortage.standing
   const secondsLeft = resetsAt === null ? 60 : (resetsAt - now) / 1000
-  if (reason === "in-flight") return refused(429, "rate_limit_exceeded", detail, retryAfter(1))
-  if (isRate(shortage.standing)) return refused(429, "rate_limit_exceeded", detail, retryAfter(secondsLeft))
+  if (reason === "in-flight") return refuse(429, "rate_limit_exceeded", retryAfter(1))
+  if (isRate(shortage.standing)) return refuse(429, "rate_limit_exceeded", retryAfter(secondsLeft))
   const left = shortage.limit - shortage.spent
-  return left > 0n
-    ? refused(402, "request_exceeds_budget", detail, hopeless)
-    : refused(402, "insufficient_quota", detail, hopeless)
+  return left > 0n ? refuse(402, "request_exceeds_budget", hopeless) : refuse(402, "insufficient_quota", hopeless)
 }

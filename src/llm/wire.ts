@@ -1,4 +1,4 @@
-import { ByteSize, Effect, Layer } from "effect"
+import { ByteSize, Effect, Layer, type Scope } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type Dialect } from "../compat/domain.ts"
@@ -8,7 +8,8 @@ import { CurrentRequest } from "../platform/request.ts"
 import { declaresMoreThan } from "../platform/request-body.ts"
 import { Settings } from "../platform/settings.ts"
 import { Callers, type GatewayCaller } from "./callers.ts"
-import { type Call, type CallAnswer, Calls } from "./calls.ts"
+import { type CallAnswer } from "./call-answers.ts"
+import { type Call, Calls } from "./calls.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { anthropicModels, openAiModels } from "./model-pages.ts"
 import { type Operation } from "./providers/provider.ts"
@@ -57,7 +58,7 @@ const errorAnswer = (dialect: Dialect, { error, headers = {} }: CallRefused, req
     headers: { ...headers, "request-id": requestId }
   })
 
-const answerOf = ({ body, headers, status }: CallAnswer, requestId: string) => {
+const answerOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
   const all = { ...headers, "request-id": requestId }
   return body instanceof Uint8Array
     ? HttpServerResponse.uint8Array(body, { status, contentType: "application/json", headers: all })
@@ -103,7 +104,7 @@ export const GatewayWireLayer = Layer.unwrap(
           path,
           () => dialect,
           Effect.fnUntraced(function* (request, requestId) {
-            const caller: GatewayCaller = yield* callers.identify(request, capability)
+            const caller: GatewayCaller = yield* callers.identify(request, [capability])
             const { body, bytes } = yield* readBody(request, maxBodyBytes)
             const call: Call = {
               dialect,
@@ -115,7 +116,10 @@ export const GatewayWireLayer = Layer.unwrap(
               taskType: caller.taskType,
               perTurnNanoUsd: caller.perTurnNanoUsd
             }
-            const made = operation === "count-tokens" ? calls.countTokens(call) : calls.call(call)
+            const made: Effect.Effect<Omit<CallAnswer, "report">, CallRefused, Scope.Scope> = operation ===
+            "count-tokens"
+              ? Effect.map(calls.countTokens(call), ({ bytes, headers }) => ({ status: 200, headers, body: bytes }))
+              : calls.call(call)
             return answerOf(yield* Effect.provideService(made, CurrentPrincipal, caller.principal), requestId)
           })
         ).pipe(Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBodyBytes)))
@@ -128,7 +132,7 @@ export const GatewayWireLayer = Layer.unwrap(
         "/v1/models",
         (request) => (request.headers["anthropic-version"] === undefined ? "openai" : "anthropic"),
         Effect.fnUntraced(function* (request, requestId) {
-          yield* callers.identify(request, "llm:complete")
+          yield* callers.identify(request, ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"])
           const { models: known } = configuration.running()
           const page = request.headers["anthropic-version"] === undefined ? openAiModels(known) : anthropicModels(known)
           return HttpServerResponse.jsonUnsafe(page, { headers: { "request-id": requestId } })

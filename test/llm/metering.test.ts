@@ -136,7 +136,7 @@ layer(serviceLayer(), options)("metering", (it) => {
       const rich = yield* spender(service, [{ limit: 1 }])
       yield* ask(service, rich.key)
       assert.strictEqual(standIn.requests.at(-1)?.body.max_completion_tokens, 50)
-      const poor = yield* spender(service, [{ limit: 0.001 }])
+      const poor = yield* spender(service, [{ limit: 0.0007 }])
       yield* ask(service, poor.key)
       const sent: number = standIn.requests.at(-1)?.body.max_completion_tokens
       assert.isAbove(sent, 0)
