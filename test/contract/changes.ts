@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
+import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
 import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
-import { spendChanges } from "./spend-changes.ts"
 
 type Service = TestService["Service"]
 
@@ -279,6 +279,7 @@ export const withoutEntry: Readonly<
   >
 > = {
   ...gatewayWithoutEntry,
+  ...spendWithoutEntry,
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))
