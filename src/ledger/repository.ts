@@ -169,11 +169,11 @@ const Drift = Schema.Struct({
 })
 export type Drift = typeof Drift.Type
 
-/** What one statement does: the requests by their places, and what the audit log says of each. */
+/** What one statement does: the requests by their places, and what the audit log says of those that it records. */
 export interface Batch {
   readonly head: object
   readonly requests: ReadonlyArray<object>
-  readonly entries: ReadonlyArray<object>
+  readonly entries?: ReadonlyArray<object>
 }
 
 /** The statements of the ledger. Each is one function call and so a transaction of its own, unless it is part of another. */
@@ -213,10 +213,16 @@ export class LedgerRepository extends Context.Service<
       }
       const callBatch = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
         const find = SqlSchema.findOne({
-          Request: Schema.Struct({ head: Schema.String, requests: Schema.String, entries: Schema.String }),
+          Request: Schema.Struct({
+            head: Schema.String,
+            requests: Schema.String,
+            entries: Schema.UndefinedOr(Schema.String)
+          }),
           Result: Schema.Struct({ outcome: Outcome }),
           execute: ({ entries, head, requests }) => sql`
-            SELECT ${sql.literal(name)}(${head}::text::json, ${requests}::text::json, ${entries}::text::json) AS outcome`
+            SELECT ${sql.literal(name)}(${head}::text::json, ${requests}::text::json${
+              entries === undefined ? sql`` : sql`, ${entries}::text::json`
+            }) AS outcome`
         })
         return Effect.fn(`LedgerRepository.${name}`)(({ entries, head, requests }: Batch) =>
           Effect.orDie(
@@ -224,7 +230,7 @@ export class LedgerRepository extends Context.Service<
               find({
                 head: JSON.stringify(head),
                 requests: JSON.stringify(requests),
-                entries: JSON.stringify(entries)
+                entries: entries === undefined ? undefined : JSON.stringify(entries)
               }),
               (found) => (found as { readonly outcome: S["Type"] }).outcome
             )

@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { type AgentNotFound } from "../agents/domain.ts"
+import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { CurrentRepeatable, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { Settings } from "../platform/settings.ts"
@@ -67,6 +68,7 @@ export class Spend extends Context.Service<
     Spend,
     Effect.gen(function* () {
       const askers = yield* Askers
+      const audit = yield* Audit
       const ledger = yield* Ledger
       const prices = yield* Prices
       const random = yield* SecureRandom.SecureRandom
@@ -112,6 +114,11 @@ export class Spend extends Context.Service<
           }
           case "denied":
           case "no-room":
+            yield* audit.refused({
+              action: spendActions.SpendRefused,
+              target: result.shortage.standing.cap.id,
+              reason: "A budget cap has no room"
+            })
             return yield* denialOf(principal, result.shortage, result.standings, {
               usd: amount,
               tokens: BigInt(counted),
@@ -174,7 +181,6 @@ export class Spend extends Context.Service<
 
       const extend = Effect.fn("Spend.extend")(function* (id: ReservationId, ttlSeconds: number) {
         const principal = yield* CurrentPrincipal
-        const { audit } = yield* asker
         const { reservation, verdict } = yield* repository.extend({
           now: DateTime.formatIso(yield* DateTime.now),
           id,
@@ -182,8 +188,7 @@ export class Spend extends Context.Service<
           origin: "api",
           principal: principal.name,
           unrestricted: isUnrestricted(principal),
-          ttl: ttlSeconds,
-          entries: [entryOf(1, spendActions.SpendExtended, id, audit, { ttlSeconds })]
+          ttl: ttlSeconds
         })
         if (verdict === "unopened" && reservation !== undefined) {
           return yield* new ReservationNotOpen({ state: reservation.state })
@@ -195,7 +200,7 @@ export class Spend extends Context.Service<
 
       const refund = Effect.fn("Spend.refund")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
         const principal = yield* CurrentPrincipal
-        const { audit } = yield* asker
+        const { audit: origin } = yield* asker
         const id = ChargeId.make(yield* random.uuidV7())
         const outcome = yield* repository.refund({
           now: DateTime.formatIso(yield* DateTime.now),
@@ -207,7 +212,7 @@ export class Spend extends Context.Service<
           principal: principal.name,
           system: principal.tenantId === undefined,
           entries: [
-            entryOf(1, spendActions.SpendRefunded, chargeId, audit, { amountUsd: Number(amountUsd) / 1e9, reason })
+            entryOf(1, spendActions.SpendRefunded, chargeId, origin, { amountUsd: Number(amountUsd) / 1e9, reason })
           ]
         })
         switch (outcome.verdict) {

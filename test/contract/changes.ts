@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
-import { spendChanges } from "./spend-changes.ts"
+import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
 import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
 
 type Service = TestService["Service"]
@@ -117,8 +117,8 @@ const changes = (
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
-  ...spendChanges,
   ...gatewayChanges,
+  ...spendChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
   "trialUsers.update": (service) =>
     Effect.map(makeTrialUser(service), ({ id }) =>
@@ -279,6 +279,7 @@ export const withoutEntry: Readonly<
   >
 > = {
   ...gatewayWithoutEntry,
+  ...spendWithoutEntry,
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))
