@@ -1,16 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { rateTable } from "../../src/llm/cost.ts"
 import { estimateOf, fitting, type Terms } from "../../src/llm/estimates.ts"
 import { runningGateway } from "../../src/llm/running.ts"
 
 const [model] = runningGateway({}, null, [], []).models
 if (model === undefined) throw new Error("no loopback model")
-const rates = rateTable({ inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n })
 const bound = { inputTokens: 1000, extraOutputTokens: 0, choices: 1, askedOutputTokens: undefined, unbounded: [] }
 const terms: Terms = {
   model: { ...model, maxOutputTokens: 500 },
-  targets: model.targets.map((target) => ({ ...target, rates })),
+  targets: model.targets,
   bound,
   governed: { byMoney: true, byHard: true },
   contextTokens: null,
