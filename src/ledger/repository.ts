@@ -169,12 +169,19 @@ const Drift = Schema.Struct({
 })
 export type Drift = typeof Drift.Type
 
+/** What one statement does: the requests by their places, and what the audit log says of those that it records. */
+export interface Batch {
+  readonly head: object
+  readonly requests: ReadonlyArray<object>
+  readonly entries?: ReadonlyArray<object>
+}
+
 /** The statements of the ledger. Each is one function call and so a transaction of its own, unless it is part of another. */
 export class LedgerRepository extends Context.Service<
   LedgerRepository,
   {
-    reserve(batch: object): Effect.Effect<ReserveOutcome>
-    close(batch: object): Effect.Effect<CloseOutcome>
+    reserve(batch: Batch): Effect.Effect<ReserveOutcome>
+    close(batch: Batch): Effect.Effect<CloseOutcome>
     /** Ends at most `most` of what is due; answers how many. `waiting`: also what others are at work on. */
     sweep(request: {
       readonly now: DateTime.Utc
@@ -204,6 +211,32 @@ export class LedgerRepository extends Context.Service<
           )
         )
       }
+      const callBatch = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
+        const find = SqlSchema.findOne({
+          Request: Schema.Struct({
+            head: Schema.String,
+            requests: Schema.String,
+            entries: Schema.UndefinedOr(Schema.String)
+          }),
+          Result: Schema.Struct({ outcome: Outcome }),
+          execute: ({ entries, head, requests }) => sql`
+            SELECT ${sql.literal(name)}(${head}::text::json, ${requests}::text::json${
+              entries === undefined ? sql`` : sql`, ${entries}::text::json`
+            }) AS outcome`
+        })
+        return Effect.fn(`LedgerRepository.${name}`)(({ entries, head, requests }: Batch) =>
+          Effect.orDie(
+            Effect.map(
+              find({
+                head: JSON.stringify(head),
+                requests: JSON.stringify(requests),
+                entries: entries === undefined ? undefined : JSON.stringify(entries)
+              }),
+              (found) => (found as { readonly outcome: S["Type"] }).outcome
+            )
+          )
+        )
+      }
       const sweep = call("budgets_sweep_v1", Schema.Struct({ swept: Schema.Int }))
       const selectDrift = SqlSchema.findAll({
         Request: Schema.Void,
@@ -212,8 +245,8 @@ export class LedgerRepository extends Context.Service<
       })
 
       return LedgerRepository.of({
-        reserve: call("budgets_reserve_v1", ReserveOutcome),
-        close: call("budgets_close_v1", CloseOutcome),
+        reserve: callBatch("budgets_reserve_v1", ReserveOutcome),
+        close: callBatch("budgets_close_v1", CloseOutcome),
         sweep: ({ now, ...request }) =>
           Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept),
         extend: call("budgets_extend_v1", ExtendOutcome),
