@@ -52,6 +52,9 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { GatewayCallsLayer, GatewayCatalogueLayer } from "./llm/layers.ts"
+import { GatewayWireLayer } from "./llm/wire.ts"
 import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
 import { Approvals } from "./ledger/approvals.ts"
 import { Askers } from "./ledger/askers.ts"
@@ -59,17 +62,11 @@ import { BudgetCapsHandlers } from "./ledger/cap-handlers.ts"
 import { BudgetCaps } from "./ledger/caps.ts"
 import { Grants } from "./ledger/grants.ts"
 import { SpendHandlers } from "./ledger/handlers.ts"
-import { Prices } from "./ledger/prices.ts"
 import { Reservations } from "./ledger/reservations.ts"
 import { Ledger } from "./ledger/service.ts"
 import { Spend } from "./ledger/spend.ts"
 import { CapStandings } from "./ledger/standings.ts"
 import { SweeperLayer } from "./ledger/sweeper.ts"
-import { Breakers } from "./llm/breakers.ts"
-import { GatewayConfiguration } from "./llm/configuration.ts"
-import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
-import { Gateway } from "./llm/service.ts"
-import { ProviderSightings } from "./llm/sightings.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -142,11 +139,12 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
+  LlmHandlers,
+  LlmCallsHandlers,
+  LlmAdminHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   ApprovalsHandlers,
-  LlmHandlers,
-  LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -181,11 +179,6 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
-/** The gateway: what its configuration names, and how that fares. */
-const GatewayServices = Gateway.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
-)
-
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
   AgentTemplates.layer,
@@ -214,12 +207,15 @@ const LedgerServices = Layer.mergeAll(
   Grants.layer,
   CapStandings.layer,
   SweeperLayer
-).pipe(
-  Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer, Prices.layerNone))
+).pipe(Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer)))
+
+/** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
+const GatewayServices = GatewayCallsLayer.pipe(
+  Layer.provideMerge(LedgerServices),
+  Layer.provideMerge(GatewayCatalogueLayer)
 )
 
 const Services = Layer.mergeAll(
-  LedgerServices,
   Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,
@@ -252,6 +248,7 @@ const Routes = Layer.mergeAll(
   ClaimPageLayer,
   PrometheusLayer,
   OAuthWireLayer,
+  GatewayWireLayer,
   AllowedMethodsLayer,
   edgeLayer
 )
