@@ -14,6 +14,10 @@ import { DashboardApi } from "./dashboard/api.ts"
 import { DelegationsApi } from "./delegations/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
+import { SpendApi } from "./ledger/api.ts"
+import { ApprovalsApi } from "./ledger/approval-api.ts"
+import { BudgetCapsApi } from "./ledger/cap-api.ts"
+import { PlansApi } from "./plans/api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
@@ -47,6 +51,10 @@ export class Api extends HttpApi.make("application-manager")
     SubjectTokensApi,
     AccountsApi,
     SignInApi,
+    SpendApi,
+    BudgetCapsApi,
+    ApprovalsApi,
+    PlansApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

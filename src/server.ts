@@ -52,6 +52,21 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
+import { Approvals } from "./ledger/approvals.ts"
+import { Askers } from "./ledger/askers.ts"
+import { BudgetCapsHandlers } from "./ledger/cap-handlers.ts"
+import { BudgetCaps } from "./ledger/caps.ts"
+import { Grants } from "./ledger/grants.ts"
+import { SpendHandlers } from "./ledger/handlers.ts"
+import { Prices } from "./ledger/prices.ts"
+import { Reservations } from "./ledger/reservations.ts"
+import { Ledger } from "./ledger/service.ts"
+import { Spend } from "./ledger/spend.ts"
+import { CapStandings } from "./ledger/standings.ts"
+import { SweeperLayer } from "./ledger/sweeper.ts"
+import { PlansHandlers } from "./plans/handlers.ts"
+import { Plans } from "./plans/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -124,6 +139,10 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
+  SpendHandlers,
+  BudgetCapsHandlers,
+  ApprovalsHandlers,
+  PlansHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -179,7 +198,20 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer, Tenants.layer))
 )
 
+/** What may be spent, and is: above agents and tenants, whose it is. */
+const LedgerServices = Layer.mergeAll(
+  Spend.layer,
+  Approvals.layer,
+  Grants.layer,
+  CapStandings.layer,
+  Plans.layer,
+  SweeperLayer
+).pipe(
+  Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer, Prices.layerNone))
+)
+
 const Services = Layer.mergeAll(
+  LedgerServices,
   Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,

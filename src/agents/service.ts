@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Schedule, Schema } from "effect"
+import { Cache, Context, DateTime, Effect, Exit, Layer, Schedule, Schema } from "effect"
 import { Model } from "effect/schema"
 import { type Change } from "../audit/domain.ts"
 import { Audit, scopeOf } from "../audit/service.ts"
@@ -35,6 +35,8 @@ export class Agents extends Context.Service<
     list(filter: AgentFilter, after: AgentId | undefined, limit: number): Effect.Effect<Slice<Agent, AgentId>>
     /** The agent, if the caller may see it: an agent sees itself alone. */
     get(id: AgentId): Effect.Effect<Agent, AgentNotFound>
+    /** The tenant of an agent that the caller may see; remembered, since it never changes. */
+    tenantOf(id: AgentId): Effect.Effect<TenantId, AgentNotFound>
     register(input: AgentRegistration): Effect.Effect<Agent, Refused | TenantNotFound>
     update(id: AgentId, patch: AgentPatch): Effect.Effect<Agent, Refused | AgentNotFound | AgentNotActive>
     /** Ends the agent for good; again does nothing. */
@@ -79,6 +81,17 @@ export class Agents extends Context.Service<
       const get = Effect.fn("Agents.get")(function* (id: AgentId) {
         yield* visible(id)
         return yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.get(id))
+      })
+
+      const homes = yield* Cache.makeWith(
+        (id: AgentId) => Effect.map(database.transaction("all", repository.get(id)), ({ tenantId }) => tenantId),
+        { capacity: 50_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 day" : 0) }
+      )
+      const tenantOf = Effect.fnUntraced(function* (id: AgentId) {
+        yield* visible(id)
+        const home = yield* Cache.get(homes, id)
+        const { tenantId } = yield* CurrentPrincipal
+        return tenantId === undefined || tenantId === home ? home : yield* new AgentNotFound({})
       })
 
       const templateOf = (id: AgentTemplateId | null | undefined, tenantId: TenantId) =>
@@ -172,7 +185,7 @@ export class Agents extends Context.Service<
       const seen = (id: string) =>
         Effect.map(DateTime.now, ({ epochMilliseconds }) => void sightings.set(id, epochMilliseconds))
 
-      return Agents.of({ list, get, register, update, retire, lock, take, seen })
+      return Agents.of({ list, get, tenantOf, register, update, retire, lock, take, seen })
     })
   )
 

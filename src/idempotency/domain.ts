@@ -36,3 +36,21 @@ export class IdempotencyInProgress extends Problem<IdempotencyInProgress>()("Ide
 export const OneTimeSecrets = Context.Reference<ReadonlyArray<string>>("app/idempotency/OneTimeSecrets", {
   defaultValue: () => []
 })
+
+/** An endpoint whose service keeps the key with its change by itself, without a transaction around it. */
+export const KeepsItsKey = Context.Reference<boolean>("app/idempotency/KeepsItsKey", { defaultValue: () => false })
+
+/** A request that may come again, for a service that keeps its key by itself. */
+export interface RepeatableRequest {
+  readonly route: string
+  readonly key: string
+  /** Fingerprint of the body, in hex. */
+  readonly requestSha256: string
+  /** Says of the answer that it was given before. */
+  readonly markReplayed: () => void
+}
+
+/** The request in hand, where it has a key and its endpoint says {@link KeepsItsKey}. */
+export const CurrentRepeatable = Context.Reference<RepeatableRequest | undefined>("app/idempotency/CurrentRepeatable", {
+  defaultValue: () => undefined
+})

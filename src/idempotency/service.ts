@@ -8,9 +8,11 @@ import { Database } from "../platform/database.ts"
 import { Sealing } from "../platform/sealing.ts"
 import { Idempotency } from "./api.ts"
 import {
+  CurrentRepeatable,
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
   IdempotencyKeyReused,
+  KeepsItsKey,
   type KeptAnswer,
   OneTimeSecrets
 } from "./domain.ts"
@@ -40,6 +42,8 @@ export const IdempotencyLayer = Layer.effect(
     return Idempotency.of((httpEffect, { endpoint }) => {
       if (endpoint.method !== "POST") return httpEffect
       const secrets = Context.get(endpoint.annotations, OneTimeSecrets)
+      const keepsItsKey = Context.get(endpoint.annotations, KeepsItsKey)
+      const route = `POST ${endpoint.path}`
       const once = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, key: string) {
         if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
         const principal = yield* CurrentPrincipal
@@ -47,7 +51,19 @@ export const IdempotencyLayer = Layer.effect(
         const body = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))
         // Bodies hold passwords, which a plain digest would let whoever has the database try out.
         const requestSha256 = yield* fingerprint(Buffer.concat([Buffer.from(`${request.url}\n`), body]))
-        const slot = { principal: principal.name, route: `POST ${endpoint.path}`, key }
+        if (keepsItsKey) {
+          let isReplayed = false
+          const markReplayed = () => void (isReplayed = true)
+          const requestHex = Buffer.from(requestSha256).toString("hex")
+          const response = yield* Effect.provideService(httpEffect, CurrentRepeatable, {
+            route,
+            key,
+            requestSha256: requestHex,
+            markReplayed
+          })
+          return isReplayed ? HttpServerResponse.setHeader(response, "idempotency-replayed", "true") : response
+        }
+        const slot = { principal: principal.name, route, key }
         return yield* database.transaction(
           scopeOf(principal),
           Effect.gen(function* () {

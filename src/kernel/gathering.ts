@@ -3,23 +3,39 @@ import { type Cause, Deferred, Effect, FiberSet } from "effect"
 /**
  * Serves many callers with few round trips: what arrives in one turn of the event loop goes together, and what comes while
  * that is under way gathers for the next run. `run` answers one result for each item, in their order; when it fails, all
- * callers of that run fail with it.
+ * callers of that run fail with it. Of items that have one of their `keys` in common only the first goes in a run.
  */
 export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options: {
   readonly maximum: number
+  readonly keys?: (item: Item) => ReadonlyArray<string>
   readonly run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
 }) {
   const fork = yield* FiberSet.makeRuntime<never>()
   let waiting: Array<{ readonly item: Item; readonly answer: Deferred.Deferred<Result> }> = []
   let underWay = false
 
+  const take = () => {
+    const { keys, maximum } = options
+    if (keys === undefined) return waiting.splice(0, maximum)
+    const seen = new Set<string>()
+    const batch: typeof waiting = []
+    const rest: typeof waiting = []
+    for (const entry of waiting) {
+      const own = batch.length < maximum ? keys(entry.item) : []
+      const isFirst = batch.length < maximum && !own.some((key) => seen.has(key))
+      for (const key of own) seen.add(key)
+      ;(isFirst ? batch : rest).push(entry)
+    }
+    waiting = rest
+    return batch
+  }
+
   const serve: Effect.Effect<void> = Effect.suspend(() => {
     if (waiting.length === 0) {
       underWay = false
       return Effect.void
     }
-    const batch = waiting.slice(0, options.maximum)
-    waiting = waiting.slice(options.maximum)
+    const batch = take()
     return options.run(batch.map(({ item }) => item)).pipe(
       Effect.matchCause({
         onSuccess: (results) => {

@@ -1,29 +1,45 @@
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 
-const nanosPerUsd = 1_000_000_000n
+const least = 0.000000001
 const largest = 8_388_607.999999999
 
-/** Nano-dollars as a JSON number of dollars; exact, since below 2^23 a double carries nine decimals. */
-const toNumber = (nanoUsd: bigint): number =>
-  Number(`${nanoUsd / nanosPerUsd}.${String(nanoUsd % nanosPerUsd).padStart(9, "0")}`)
+/** Nano-dollars as the decimal number of dollars that they are. */
+export const usdText = (nanoUsd: bigint): string => {
+  const digits = String(nanoUsd < 0n ? -nanoUsd : nanoUsd).padStart(10, "0")
+  const fraction = digits.slice(-9).replace(/0+$/, "")
+  return `${nanoUsd < 0n ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`
+}
+
+/** The nano-dollars of a number of dollars; none when it has more than nine decimals. */
+export const nanoUsdOf = (usd: number): bigint | undefined => {
+  const decimals = usd.toFixed(9)
+  return Number(decimals) === usd ? BigInt(decimals.replace(".", "")) : undefined
+}
+
+const dollars = (minimum: number) =>
+  Schema.Finite.pipe(
+    Schema.check(Schema.isBetween({ minimum, maximum: largest })),
+    Schema.annotate({ examples: [0.25] })
+  ).pipe(
+    Schema.decodeTo(
+      Schema.BigInt,
+      SchemaTransformation.transformEffect<bigint, number, never, never>({
+        decode: (usd, options) => {
+          const nanoUsd = nanoUsdOf(usd)
+          return nanoUsd === undefined
+            ? Effect.fail(
+                new SchemaIssue.InvalidValue({ expected: "US dollars with at most nine decimals" }, usd, options)
+              )
+            : Effect.succeed(nanoUsd)
+        },
+        // Exact, since below 2^23 a double carries nine decimals.
+        encode: (nanoUsd) => Effect.succeed(Number(usdText(nanoUsd)))
+      })
+    )
+  )
 
 /** US dollars on the wire (a number above zero with at most nine decimals), nano-dollars (`bigint`) within. */
-export const Usd = Schema.Finite.pipe(
-  Schema.check(Schema.isBetween({ minimum: 0.000000001, maximum: largest })),
-  Schema.annotate({ examples: [0.25] })
-).pipe(
-  Schema.decodeTo(
-    Schema.BigInt,
-    SchemaTransformation.transformEffect<bigint, number, never, never>({
-      decode: (usd, options) => {
-        const decimals = usd.toFixed(9)
-        return Number(decimals) === usd
-          ? Effect.succeed(BigInt(decimals.replace(".", "")))
-          : Effect.fail(
-              new SchemaIssue.InvalidValue({ expected: "US dollars with at most nine decimals" }, usd, options)
-            )
-      },
-      encode: (nanoUsd) => Effect.succeed(toNumber(nanoUsd))
-    })
-  )
-)
+export const Usd = dollars(least)
+
+/** The same, and zero: limits and what something did cost. */
+export const UsdOrZero = dollars(0)

@@ -66,6 +66,12 @@ const settings = {
   "Agents:StrictAudience": setting(flag, "false", "Take assertions for the issuer only, not for an endpoint's URL"),
   "Agents:MaxDelegationDepth": setting(integer(1, 32), "5", "Agents that may act one on behalf of another in a chain"),
   "Agents:RequireKeyProof": setting(flag, "false", "Register no agent's key without a proof of its private half"),
+  "Budgets:HoldSeconds": setting(
+    integer(60, 30 * day),
+    "86400",
+    "Seconds that a reservation waits for an approval before it expires"
+  ),
+  "Budgets:RequireCap": setting(flag, "false", "Refuse reservations that no budget cap governs"),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
   "Audit:RetentionDays": setting(

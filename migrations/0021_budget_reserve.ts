@@ -1,0 +1,217 @@
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+
+export default Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+
+  // Admits a batch of reservations in one statement, which is its own transaction. `p` has: `now`; `books`, the versions of
+  // the caps that the caller knows, by tenant; `counters`, what any of the requests counts for; `pairRequests` and
+  // `pairCounters`, which request counts for which of them; `requests`, by their places, and `entries` of the audit log.
+  // Rows are found by their keys, whatever the planner thinks of a young table. Each request gets a verdict:
+  //   open, held (an approval cap has no room), denied (a hard cap has none), no-room (an approval, and no cap may be raised
+  //   for it), replay (its key was used), due (it would fit once what has expired is swept), gone (no longer held),
+  //   stale (the caps are others by now, nothing was done)
+  yield* sql`
+    CREATE FUNCTION budgets_reserve_v1(p json) RETURNS json
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+    DECLARE
+      moment timestamptz := p->>'now';
+      requests json := p->'requests';
+      ids uuid[]; tenants uuid[]; kinds text[]; amounts bigint[]; tokens bigint[];
+      counter_tenants uuid[]; counter_caps uuid[]; counter_keys text[]; counters uuid[];
+      units text[]; modes text[]; limits bigint[]; spents bigint[]; reserveds bigint[]; deltas bigint[]; ends bigint[];
+      pair_requests integer[]; pair_counters integer[]; headrooms text[];
+      verdicts text[]; failing integer[]; failing_limits text[]; failing_spents text[]; failing_reserveds text[];
+      taken integer[] := '{}'; due boolean[]; keyed boolean := (p->>'keyed')::boolean;
+      lists text[]; headroom_lists text[]; end_lists text[];
+      total integer; first integer; next integer := 1; fails integer; hard_fails integer; at integer;
+      need bigint; short boolean; approving boolean;
+      r record;
+    BEGIN
+      IF EXISTS (
+        SELECT FROM json_to_recordset(p->'books') AS b(tenant uuid, version bigint)
+        LEFT JOIN budget_books k ON k.tenant_id = b.tenant WHERE coalesce(k.caps_version, 0) <> b.version
+      ) THEN RETURN json_build_object('stale', true); END IF;
+
+      SELECT array_agg(q.id ORDER BY place), array_agg(q.tenant ORDER BY place), array_agg(q.kind ORDER BY place),
+        array_agg(q.amount ORDER BY place), array_agg(q.tokens ORDER BY place), count(*)
+      INTO ids, tenants, kinds, amounts, tokens, total
+      FROM json_to_recordset(requests) AS q(
+        place integer, id uuid, tenant uuid, kind text, amount bigint, tokens bigint);
+      verdicts := array_fill(NULL::text, ARRAY[total]);
+
+      IF keyed THEN taken := budget_claim_keys(requests, moment); END IF;
+      FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;
+
+      -- Approvals take what is held, and nobody else then does.
+      IF 'reserve' <> ANY (kinds) THEN
+        FOR r IN
+          SELECT q.place, b.state, b.expires_at, b.amount, b.tokens FROM json_to_recordset(requests) AS q(
+            place integer, id uuid, tenant uuid, kind text)
+          JOIN budget_reservations b ON b.tenant_id = q.tenant AND b.id = q.id
+          WHERE q.kind <> 'reserve' ORDER BY b.tenant_id, b.id FOR UPDATE OF b
+        LOOP
+          IF r.state <> 'held' OR r.expires_at <= moment THEN verdicts[r.place] := 'gone'; END IF;
+        END LOOP;
+      END IF;
+
+      SELECT array_agg(c.tenant ORDER BY place), array_agg(c.cap ORDER BY place), array_agg(c.key ORDER BY place)
+      INTO counter_tenants, counter_caps, counter_keys
+      FROM json_to_recordset(p->'counters') AS c(place integer, tenant uuid, cap uuid, key text);
+      pair_requests := p->>'pairRequests';
+      pair_counters := p->>'pairCounters';
+
+      IF counter_caps IS NOT NULL THEN
+        counters := budget_open_counters(counter_tenants, counter_caps, counter_keys, moment);
+        PERFORM budget_lock_counters(counter_tenants, counters, moment);
+        SELECT array_agg(b.unit ORDER BY k.place),
+          array_agg(CASE WHEN c.status = 'active' AND c.deleted_at IS NULL THEN c.mode ELSE 'soft' END ORDER BY k.place),
+          array_agg(budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment) ORDER BY k.place),
+          array_agg(b.spent ORDER BY k.place), array_agg(b.reserved ORDER BY k.place),
+          array_agg(CASE WHEN isfinite(b.period_end) THEN (extract(epoch FROM b.period_end) * 1000)::bigint END
+            ORDER BY k.place)
+        INTO units, modes, limits, spents, reserveds, ends
+        FROM unnest(counters, counter_tenants) WITH ORDINALITY AS k(id, tenant, place)
+        JOIN budget_counters b ON b.tenant_id = k.tenant AND b.id = k.id
+        JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id;
+        deltas := array_fill(0::bigint, ARRAY[cardinality(counters)]);
+      END IF;
+
+      failing := array_fill(NULL::integer, ARRAY[total]);
+      failing_limits := array_fill(NULL::text, ARRAY[total]);
+      failing_spents := failing_limits;
+      failing_reserveds := failing_limits;
+      lists := failing_limits;
+      headroom_lists := failing_limits;
+      end_lists := failing_limits;
+      headrooms := array_fill(NULL::text, ARRAY[coalesce(cardinality(pair_requests), 0)]);
+      due := array_fill(NULL::boolean, ARRAY[coalesce(cardinality(counters), 0)]);
+
+      FOR i IN 1..total LOOP
+        first := next;
+        fails := NULL;
+        hard_fails := NULL;
+        WHILE pair_requests[next] = i LOOP
+          at := pair_counters[next];
+          IF verdicts[i] IS NULL AND modes[at] <> 'soft' THEN
+            need := CASE units[at] WHEN 'usd' THEN amounts[i] WHEN 'tokens' THEN tokens[i] ELSE 1 END;
+            IF spents[at]::numeric + reserveds[at] + need > limits[at] THEN
+              fails := coalesce(fails, next);
+              IF modes[at] = 'hard' THEN hard_fails := coalesce(hard_fails, next); END IF;
+            END IF;
+          END IF;
+          next := next + 1;
+        END LOOP;
+        CONTINUE WHEN verdicts[i] IS NOT NULL;
+
+        approving := kinds[i] = 'override' AND hard_fails IS NULL AND fails IS NOT NULL;
+        IF fails IS NOT NULL AND NOT approving THEN
+          fails := coalesce(hard_fails, fails);
+          at := pair_counters[fails];
+          need := CASE units[at] WHEN 'usd' THEN amounts[i] WHEN 'tokens' THEN tokens[i] ELSE 1 END;
+          -- What has expired takes no room, so it is swept before anybody is refused for it.
+          IF spents[at]::numeric + need <= limits[at] THEN
+            IF due[at] IS NULL THEN
+              due[at] := EXISTS (SELECT FROM budget_reservations b WHERE b.state = 'open' AND b.origin <> 'plan'
+                AND b.expires_at <= moment
+                AND (counter_tenants[at] = '00000000-0000-0000-0000-000000000000' OR b.tenant_id = counter_tenants[at]));
+            END IF;
+          END IF;
+          failing[i] := fails;
+          failing_limits[i] := limits[at];
+          failing_spents[i] := spents[at];
+          failing_reserveds[i] := reserveds[at];
+          verdicts[i] := CASE
+            WHEN due[at] AND spents[at]::numeric + need <= limits[at] THEN 'due'
+            WHEN kinds[i] <> 'reserve' THEN 'no-room'
+            WHEN hard_fails IS NULL THEN 'held'
+            ELSE 'denied' END;
+        ELSE
+          verdicts[i] := 'open';
+          FOR pair IN first..next - 1 LOOP
+            at := pair_counters[pair];
+            need := CASE units[at] WHEN 'usd' THEN amounts[i] WHEN 'tokens' THEN tokens[i] ELSE 1 END;
+            IF approving AND modes[at] = 'approval' AND spents[at]::numeric + reserveds[at] + need > limits[at] THEN
+              INSERT INTO budget_grants (tenant_id, cap_id, counter_key, amount, reason, expires_at, created_at, created_by)
+              SELECT counter_tenants[at], counter_caps[at], counter_keys[at], spents[at] + reserveds[at] + need - limits[at],
+                'approval of ' || ids[i], CASE WHEN ends[at] IS NOT NULL THEN to_timestamp(ends[at] / 1000.0) END, moment,
+                requests->(i - 1)->>'principal';
+              limits[at] := spents[at] + reserveds[at] + need;
+            END IF;
+            reserveds[at] := reserveds[at] + need;
+            deltas[at] := deltas[at] + need;
+          END LOOP;
+        END IF;
+        lists[i] := '{';
+        FOR pair IN first..next - 1 LOOP
+          at := pair_counters[pair];
+          headrooms[pair] := greatest(limits[at]::numeric - spents[at] - reserveds[at], 0);
+          lists[i] := lists[i] || CASE WHEN pair > first THEN ',' ELSE '' END || counters[at];
+          IF keyed THEN
+            headroom_lists[i] := concat_ws(',', headroom_lists[i], headrooms[pair]);
+            end_lists[i] := concat_ws(',', end_lists[i], coalesce(ends[at]::text, 'null'));
+          END IF;
+        END LOOP;
+        lists[i] := lists[i] || '}';
+      END LOOP;
+
+      IF counters IS NOT NULL THEN
+        UPDATE budget_counters b SET reserved = b.reserved + d.delta
+        FROM unnest(counters, counter_tenants, deltas) AS d(id, tenant, delta)
+        WHERE b.tenant_id = d.tenant AND b.id = d.id AND d.delta > 0;
+        IF budget_has_thresholds(counters, counter_tenants) THEN
+          PERFORM budget_note_alerts(moment, counters);
+        END IF;
+      END IF;
+
+      INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, plan_id, application_id, api_key_id,
+        user_id, model, provider, task_type, amount, tokens, ttl_seconds, expires_at, created_at, created_by, metadata,
+        counter_ids, answer)
+      SELECT q.tenant, q.id, q.verdict, q.origin, q.agent, q.plan, q.application, q.api_key, q.user_id, q.model,
+        q.provider, q.task_type, q.amount, q.tokens, q.ttl,
+        moment + make_interval(secs => CASE q.verdict WHEN 'open' THEN q.ttl ELSE q.hold END),
+        moment, q.principal, q.metadata, q.list::uuid[],
+        CASE WHEN q.key IS NOT NULL THEN jsonb_build_object('state', q.verdict, 'caps', q.caps,
+          'headrooms', string_to_array(q.headroom_list, ','), 'ends', ('[' || q.end_list || ']')::jsonb) END
+      FROM ROWS FROM (
+        json_to_recordset(requests) AS (place integer, id uuid, tenant uuid, kind text, origin text, agent uuid, plan uuid,
+          application integer, api_key uuid, user_id text, model text, provider text, task_type text, amount bigint,
+          tokens bigint, ttl integer, hold integer, principal text, metadata jsonb, key text, caps jsonb),
+        unnest(verdicts), unnest(lists), unnest(headroom_lists), unnest(end_lists)
+      ) AS q(place, id, tenant, kind, origin, agent, plan, application, api_key, user_id, model, provider, task_type, amount,
+        tokens, ttl, hold, principal, metadata, key, caps, verdict, list, headroom_list, end_list)
+      WHERE q.verdict IN ('open', 'held') AND q.kind = 'reserve';
+
+      IF 'reserve' <> ANY (kinds) THEN
+        UPDATE budget_reservations b SET state = 'open', amount = q.amount, decided_at = moment, decided_by = q.principal,
+          decision_reason = q.reason, expires_at = moment + make_interval(secs => b.ttl_seconds),
+          counter_ids = q.list::uuid[]
+        FROM ROWS FROM (
+          json_to_recordset(requests) AS (id uuid, tenant uuid, kind text, amount bigint, principal text, reason text),
+          unnest(verdicts), unnest(lists)
+        ) AS q(id, tenant, kind, amount, principal, reason, verdict, list)
+        WHERE b.tenant_id = q.tenant AND b.id = q.id AND q.verdict = 'open' AND q.kind <> 'reserve';
+      END IF;
+
+      IF keyed THEN
+        PERFORM budget_free_keys(requests, ARRAY(
+          SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
+          WHERE verdict NOT IN ('open', 'held', 'replay')));
+      END IF;
+      PERFORM budget_audit(p->'entries', array_agg(place::integer), array_agg(tenants[place]),
+        array_agg(CASE verdict WHEN 'held' THEN 'SpendHeld' END), moment)
+      FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict IN ('open', 'held');
+
+      RETURN json_build_object('verdicts', verdicts, 'headrooms', headrooms, 'ends', ends,
+        'failing', failing, 'failingLimits', failing_limits, 'failingSpents', failing_spents,
+        'failingReserveds', failing_reserveds,
+        'replays', CASE WHEN cardinality(taken) = 0 THEN '[]'::json ELSE budget_replays(requests, taken) END,
+        'approved', CASE WHEN 'reserve' <> ANY (kinds) THEN (
+          SELECT coalesce(json_agg(json_build_object('place', q.place, 'reservation', to_json(b))), '[]')
+          FROM json_to_recordset(requests) AS q(place integer, id uuid, tenant uuid, kind text)
+          JOIN budget_reservations b ON b.tenant_id = q.tenant AND b.id = q.id WHERE q.kind <> 'reserve')
+          ELSE '[]'::json END);
+    END
+    $$`
+})

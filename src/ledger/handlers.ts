@@ -1,0 +1,33 @@
+import { Effect } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
+import { pageLimitDefault } from "../kernel/page.ts"
+import { Reservations } from "./reservations.ts"
+import { type Reserved, Spend } from "./spend.ts"
+
+const answered = (reserved: Reserved) => {
+  const headers = { location: `/api/spend/reservations/${reserved.id}` }
+  const { state, ...rest } = reserved
+  return state === "open"
+    ? HttpApiSchema.withHeaders({ body: { ...rest, state }, headers })
+    : HttpApiSchema.withHeaders({ body: { ...rest, state }, headers })
+}
+
+export const SpendHandlers = groupHandlers(
+  Api,
+  "spend",
+  Effect.fn(function* (handlers) {
+    const reservations = yield* Reservations
+    const spend = yield* Spend
+    return handlers.handleAll({
+      reserve: ({ payload }) => Effect.map(spend.reserve(payload), answered),
+      reconcile: ({ payload }) => spend.reconcile(payload),
+      list: ({ query: { cursor, limit, ...filter } }) => reservations.list(filter, cursor, limit ?? pageLimitDefault),
+      get: ({ params }) => reservations.get(params.id),
+      release: ({ params }) => spend.release(params.id),
+      extend: ({ params, payload }) => spend.extend(params.id, payload.ttlSeconds),
+      refund: ({ payload }) => spend.refund(payload)
+    })
+  })
+)

@@ -1,0 +1,39 @@
+import { Schema } from "effect"
+import { nanoUsdOf, usdText } from "../kernel/usd.ts"
+
+/** What a cap counts; amounts in it are nano-dollars, tokens or requests, always as bigint. */
+export const Unit = Schema.Literals(["usd", "tokens", "requests"]).annotate({ examples: ["usd"] })
+export type Unit = typeof Unit.Type
+
+const largestUsd = 8_388_607.999999999
+const largestCount = 9_007_199_254_740_991
+
+/** An amount of some unit as requests name it; the unit beside it says what fits. */
+export const Quantity = Schema.Finite.pipe(
+  Schema.check(Schema.isBetween({ minimum: 0, maximum: largestCount }))
+).annotate({
+  description: "US dollars with at most nine decimals, or a whole number of tokens or requests",
+  examples: [250]
+})
+
+/** What is wrong with an amount for its unit; nothing when it fits. */
+export const quantityFault = (unit: Unit, quantity: number): string | undefined => {
+  if (unit !== "usd") return Number.isInteger(quantity) ? undefined : `Expected a whole number of ${unit}`
+  if (quantity > largestUsd) return `Expected at most ${largestUsd} US dollars`
+  return nanoUsdOf(quantity) === undefined ? "Expected US dollars with at most nine decimals" : undefined
+}
+
+/** An amount within, of a quantity that fits its unit. */
+export const amountOf = (unit: Unit, quantity: number): bigint =>
+  unit === "usd" ? (nanoUsdOf(quantity) ?? 0n) : BigInt(quantity)
+
+/** A total of some unit on the wire. */
+export const quantityOf = (unit: Unit, amount: bigint): number =>
+  Number(unit === "usd" ? usdText(amount) : String(amount))
+
+/** A sum of some unit, as large as it may become. */
+export const Total = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: largestCount }))).annotate(
+  {
+    examples: [12.5]
+  }
+)

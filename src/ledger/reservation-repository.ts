@@ -1,0 +1,87 @@
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { AgentId } from "../agents/domain.ts"
+import { TenantId } from "../kernel/identifier.ts"
+import { CapId } from "./cap-domain.ts"
+import { Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
+import { StoredReservation } from "./repository.ts"
+
+const Filter = Schema.Struct({
+  tenantId: Schema.optionalKey(TenantId),
+  state: Schema.optionalKey(ReservationState),
+  origin: Schema.optionalKey(Origin),
+  agentId: Schema.optionalKey(AgentId),
+  planId: Schema.optionalKey(PlanId),
+  capId: Schema.optionalKey(CapId)
+})
+export type ReservationFilter = typeof Filter.Type
+
+const Row = Schema.Struct({ reservation: StoredReservation })
+
+// As the ledger's own statements write it, but with the names that the schema has.
+const columns = `
+  json_build_object('tenantId', r.tenant_id, 'id', r.id, 'state', r.state, 'origin', r.origin, 'agentId', r.agent_id,
+    'planId', r.plan_id, 'applicationId', r.application_id, 'apiKeyId', r.api_key_id, 'userId', r.user_id,
+    'model', r.model, 'provider', r.provider, 'taskType', r.task_type, 'amount', r.amount, 'tokens', r.tokens,
+    'ttlSeconds', r.ttl_seconds, 'expiresAt', r.expires_at, 'createdAt', r.created_at, 'createdBy', r.created_by,
+    'metadata', r.metadata, 'counterIds', r.counter_ids, 'answer', NULL, 'decidedAt', r.decided_at,
+    'decidedBy', r.decided_by, 'decisionReason', r.decision_reason, 'closedAt', r.closed_at, 'chargeId', r.charge_id,
+    'actual', r.actual, 'actualTokens', r.actual_tokens, 'late', r.late) AS reservation`
+
+/** Reservations to read; they change by the ledger alone. */
+export class ReservationsRepository extends Context.Service<
+  ReservationsRepository,
+  {
+    find(id: ReservationId): Effect.Effect<Option.Option<StoredReservation>>
+    /** The newest first. */
+    list(
+      filter: ReservationFilter,
+      after: ReservationId | undefined,
+      limit: number
+    ): Effect.Effect<ReadonlyArray<StoredReservation>>
+  }
+>()("app/ledger/ReservationsRepository") {
+  static readonly layer = Layer.effect(
+    ReservationsRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const all = sql.literal(columns)
+      const selectOne = SqlSchema.findOneOption({
+        Request: ReservationId,
+        Result: Row,
+        execute: (id) => sql`SELECT ${all} FROM budget_reservations r WHERE id = ${id}`
+      })
+      const selectPage = SqlSchema.findAll({
+        Request: Schema.Struct({ filter: Filter, after: Schema.UndefinedOr(ReservationId), limit: Schema.Int }),
+        Result: Row,
+        execute: ({ after, filter, limit }) => sql`
+          SELECT ${all} FROM budget_reservations r
+          WHERE ${sql.and([
+            sql`true`,
+            ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
+            ...(filter.state === undefined ? [] : [sql`state = ${filter.state}`]),
+            ...(filter.origin === undefined ? [] : [sql`origin = ${filter.origin}`]),
+            ...(filter.agentId === undefined ? [] : [sql`agent_id = ${filter.agentId}`]),
+            ...(filter.planId === undefined ? [] : [sql`plan_id = ${filter.planId}`]),
+            ...(filter.capId === undefined
+              ? []
+              : [sql`counter_ids && ARRAY(SELECT id FROM budget_counters WHERE cap_id = ${filter.capId})`]),
+            ...(after === undefined ? [] : [sql`id < ${after}`])
+          ])}
+          ORDER BY id DESC LIMIT ${limit}`
+      })
+
+      return ReservationsRepository.of({
+        find: Effect.fn("ReservationsRepository.find")((id) =>
+          Effect.map(
+            Effect.orDie(selectOne(id)),
+            Option.map((row) => row.reservation)
+          )
+        ),
+        list: Effect.fn("ReservationsRepository.list")((filter, after, limit) =>
+          Effect.map(Effect.orDie(selectPage({ filter, after, limit })), (rows) => rows.map((row) => row.reservation))
+        )
+      })
+    })
+  )
+}

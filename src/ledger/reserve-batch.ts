@@ -1,0 +1,182 @@
+import { DateTime, Effect } from "effect"
+import { type TenantId } from "../kernel/identifier.ts"
+import { type CapBook, type Governing } from "./cap-book.ts"
+import { allTenants, CapId } from "./cap-domain.ts"
+import { spendActions } from "./domain.ts"
+import { type ReserveOutcome } from "./repository.ts"
+import { entryOf, type ReserveItem, type ReserveResult, slotOf, type Standing } from "./request.ts"
+
+type Outcome = Exclude<ReserveOutcome, { readonly stale: true }>
+
+/** One request of a batch with the caps that govern it, and which of the batch's counters those are. */
+interface Placed {
+  readonly item: ReserveItem
+  readonly governing: ReadonlyArray<Governing>
+  readonly counters: ReadonlyArray<number>
+  /** The place of its first pair. */
+  readonly first: number
+}
+
+/** What one statement decides: its requests, and how to read its answer. */
+export class ReserveBatch {
+  readonly request: object
+  private readonly placed: ReadonlyArray<Placed>
+  private readonly now: DateTime.Utc
+
+  constructor(
+    items: ReadonlyArray<ReserveItem>,
+    books: ReadonlyMap<TenantId, CapBook>,
+    now: DateTime.Utc,
+    holdSeconds: number
+  ) {
+    this.now = now
+    const counters = new Map<
+      string,
+      { readonly place: number; readonly tenant: string; readonly cap: string; readonly key: string }
+    >()
+    const pairRequests: Array<number> = []
+    const pairCounters: Array<number> = []
+    this.placed = items.map((item, index) => {
+      const governing = [...planOf(item), ...governingIn(books, item)]
+      const first = pairRequests.length
+      const own = governing.map(({ cap, counterKey }) => {
+        const name = `${cap.id}${counterKey}`
+        let counter = counters.get(name)
+        if (counter === undefined) {
+          counter = { place: counters.size + 1, tenant: cap.tenantId, cap: cap.id, key: counterKey }
+          counters.set(name, counter)
+        }
+        pairRequests.push(index + 1)
+        pairCounters.push(counter.place)
+        return counter.place
+      })
+      return { item, governing, counters: own, first }
+    })
+    this.request = {
+      now: DateTime.formatIso(now),
+      keyed: items.some(({ repeatable }) => repeatable !== undefined),
+      plans: items.some(({ plan }) => plan !== undefined),
+      books: Array.from(books, ([tenant, { version }]) => ({ tenant, version: Number(version) })),
+      counters: [...counters.values()],
+      pairRequests: `{${pairRequests.join()}}`,
+      pairCounters: `{${pairCounters.join()}}`,
+      requests: this.placed.map(({ governing, item }, index) => rowOf(item, governing, index + 1, holdSeconds)),
+      entries: items.map((item, index) => {
+        const action = item.kind === "reserve" ? spendActions.SpendReserved : spendActions.SpendApproved
+        return entryOf(index + 1, action, item.id, item.audit, {
+          ...item.dimensions,
+          ...(item.plan === undefined ? {} : { planId: item.plan.id }),
+          amountUsd: Number(item.amount) / 1e9,
+          tokens: item.tokens,
+          ...(item.reason === undefined ? {} : { reason: item.reason })
+        })
+      })
+    }
+  }
+
+  /** What became of each item; none where something is due that must be swept first. */
+  results(outcome: Outcome): ReadonlyArray<ReserveResult | undefined> {
+    const replays = new Map(outcome.replays.map((replay) => [replay.place, replay]))
+    const approved = new Map(outcome.approved.map(({ place, reservation }) => [place, reservation]))
+    return this.placed.map(({ counters, first, governing, item }, index): ReserveResult | undefined => {
+      const verdict = outcome.verdicts[index]
+      const standings = governing.map((one, at): Standing => ({
+        ...one,
+        headroom: outcome.headrooms[first + at] ?? 0n,
+        resetsAt: outcome.pairEnds?.[first + at] ?? outcome.ends?.[(counters[at] ?? 0) - 1] ?? null
+      }))
+      switch (verdict) {
+        case "open": {
+          const reservation = approved.get(index + 1)
+          return item.kind === "reserve" || reservation === undefined
+            ? { verdict, at: this.now, standings }
+            : { verdict: "approved", reservation }
+        }
+        case "held":
+          return { verdict, at: this.now, standings }
+        case "denied":
+        case "no-room": {
+          const standing = standings[(outcome.failing[index] ?? 0) - 1 - first]
+          if (standing === undefined) return { verdict: "gone" }
+          const shortage = {
+            standing,
+            limit: outcome.failingLimits[index] ?? 0n,
+            spent: outcome.failingSpents[index] ?? 0n,
+            reserved: outcome.failingReserveds[index] ?? 0n
+          }
+          return { verdict, shortage, standings }
+        }
+        case "replay": {
+          const replay = replays.get(index + 1)
+          return replay === undefined ? { verdict: "gone" } : { verdict, ...replay }
+        }
+        case "gone":
+        case "plan-missing":
+          return { verdict }
+        case "plan-suspended":
+          return { verdict: "plan-inactive", planStatus: "suspended" }
+        case "plan-completed":
+          return { verdict: "plan-inactive", planStatus: "completed" }
+        case "plan-aborted":
+          return { verdict: "plan-inactive", planStatus: "aborted" }
+        case "plan-expired":
+          return { verdict: "plan-inactive", planStatus: "expired" }
+        default:
+          return undefined
+      }
+    })
+  }
+}
+
+/** The plan as the first cap of its call: its counter bears its id. */
+const planOf = ({ plan, tenantId }: ReserveItem): ReadonlyArray<Governing> =>
+  plan === undefined
+    ? []
+    : [{ isPlan: true, cap: { tenantId, id: CapId.make(plan.id), name: plan.name ?? "", unit: "usd" }, counterKey: "" }]
+
+/** The caps of its tenant and those over all tenants that govern a reservation. */
+export const governingIn = (
+  books: ReadonlyMap<TenantId, CapBook>,
+  { dimensions, tenantId }: Pick<ReserveItem, "dimensions" | "tenantId">
+): ReturnType<CapBook["governing"]> => [
+  ...(books.get(tenantId)?.governing(dimensions) ?? []),
+  ...(books.get(allTenants)?.governing(dimensions) ?? [])
+]
+
+const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, place: number, holdSeconds: number) => ({
+  place,
+  id: item.id,
+  tenant: item.tenantId,
+  kind: item.kind,
+  origin: item.origin,
+  agent: item.dimensions.agentId,
+  plan: item.plan?.id,
+  application: item.dimensions.applicationId,
+  api_key: item.dimensions.apiKeyId,
+  user_id: item.dimensions.userId,
+  model: item.dimensions.model,
+  provider: item.dimensions.provider,
+  task_type: item.dimensions.taskType,
+  amount: Number(item.amount),
+  tokens: item.tokens,
+  ttl: item.ttlSeconds,
+  hold: holdSeconds,
+  metadata: item.metadata,
+  reason: item.reason,
+  ...slotOf(item),
+  ...(item.repeatable === undefined
+    ? {}
+    : { caps: governing.map(({ cap }) => ({ tenantId: cap.tenantId, id: cap.id, name: cap.name, unit: cap.unit })) })
+})
+
+/** The books of all tenants in a batch. */
+export const booksOf = (
+  get: (tenantId: TenantId) => Effect.Effect<CapBook>,
+  items: ReadonlyArray<Pick<ReserveItem, "tenantId">>
+): Effect.Effect<ReadonlyMap<TenantId, CapBook>> =>
+  Effect.map(
+    Effect.forEach([...new Set([...items.map(({ tenantId }) => tenantId), allTenants])], (tenantId) =>
+      Effect.map(get(tenantId), (book) => [tenantId, book] as const)
+    ),
+    (books) => new Map(books)
+  )

@@ -1,0 +1,173 @@
+import { Context, DateTime, Effect, Layer } from "effect"
+import { type TenantId } from "../kernel/identifier.ts"
+import { makeGathering } from "../kernel/gathering.ts"
+import { Settings } from "../platform/settings.ts"
+import { CapBooks } from "./cap-books.ts"
+import { allTenants } from "./cap-domain.ts"
+import { spendActions } from "./domain.ts"
+import { type Drift, LedgerRepository } from "./repository.ts"
+import {
+  type CloseItem,
+  type CloseResult,
+  entryOf,
+  type ReserveItem,
+  type ReserveResult,
+  slotKeys,
+  slotOf
+} from "./request.ts"
+import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
+
+const mostTogether = 200
+const lanes = 4
+const mostSwept = 2000
+
+/**
+ * The one place where money is kept free, spent and given back. A batch is one statement, which is its own transaction; an
+ * answer leaves after its commit. Requests that arrive while a batch is under way go together in the next one, so that a
+ * hot cap is locked once for many: each tenant has one lane, and a lane one batch under way.
+ */
+export class Ledger extends Context.Service<
+  Ledger,
+  {
+    /** Admits, holds or denies; decided in the order given. */
+    reserveBatch(items: ReadonlyArray<ReserveItem>): Effect.Effect<ReadonlyArray<ReserveResult>>
+    /** Settles and releases; each reservation stands once in a batch. */
+    closeBatch(items: ReadonlyArray<CloseItem>): Effect.Effect<ReadonlyArray<CloseResult>>
+    /** The same for one, together with whatever else arrives. */
+    reserve(item: ReserveItem): Effect.Effect<ReserveResult>
+    close(item: CloseItem): Effect.Effect<CloseResult>
+    /** Ends what is due, of one tenant or all; answers how many. */
+    sweep(tenantId: TenantId | null): Effect.Effect<number>
+    /** The same, waiting for those who are at work on it: after that nothing is refused for what is due. */
+    reclaim(tenantId: TenantId | null): Effect.Effect<void>
+    /** Counters that are not the fold of what was written. */
+    readonly drift: Effect.Effect<ReadonlyArray<Drift>>
+  }
+>()("app/ledger/Ledger") {
+  static readonly layerNoDeps = Layer.effect(
+    Ledger,
+    Effect.gen(function* () {
+      const books = yield* CapBooks
+      const repository = yield* LedgerRepository
+      const { budgets } = yield* Settings
+
+      const sweepWaiting = (tenant: TenantId | null): Effect.Effect<void> =>
+        Effect.gen(function* () {
+          const now = yield* DateTime.now
+          while ((yield* repository.sweepPlans({ now, tenant, most: mostSwept, waiting: true })) === mostSwept);
+          while ((yield* repository.sweep({ now, tenant, most: mostSwept, waiting: true })) === mostSwept);
+        })
+
+      /** Decides items that all have caps, or need none. */
+      const decide = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
+        const decided = new Map<ReserveItem, ReserveResult>()
+        for (let open = items; open.length > 0; open = open.filter((item) => !decided.has(item))) {
+          const known = yield* booksOf(books.get, open)
+          const batch = new ReserveBatch(open, known, yield* DateTime.now, budgets.holdSeconds)
+          const outcome = yield* repository.reserve(batch.request)
+          if ("stale" in outcome) {
+            yield* books.refresh([...known.keys()])
+            continue
+          }
+          const results = batch.results(outcome)
+          for (const [index, item] of open.entries()) {
+            const result = results[index]
+            if (result !== undefined) decided.set(item, result)
+          }
+          // What has expired takes no room: it is swept, and those who were in its way are decided once more.
+          const due = open.filter((item) => !decided.has(item))
+          const ofAll = due.some((item) => governingIn(known, item).some(({ cap }) => cap.tenantId === allTenants))
+          const tenants = ofAll ? [null] : [...new Set(due.map(({ tenantId }) => tenantId))]
+          yield* Effect.forEach(tenants, sweepWaiting, { discard: true })
+        }
+        return items.map((item): ReserveResult => decided.get(item) ?? { verdict: "gone" })
+      })
+
+      const reserveBatch = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
+        if (!budgets.requireCap) return yield* decide(items)
+        const known = yield* booksOf(books.get, items)
+        const covered = items.filter(
+          (item) => item.kind !== "reserve" || item.plan !== undefined || governingIn(known, item).length > 0
+        )
+        const results = yield* decide(covered)
+        const byItem = new Map(covered.map((item, index) => [item, results[index]]))
+        return items.map((item): ReserveResult => byItem.get(item) ?? { verdict: "uncovered" })
+      })
+
+      const closeBatch = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
+        const outcome = yield* repository.close({
+          now: DateTime.formatIso(yield* DateTime.now),
+          keyed: items.some(({ repeatable }) => repeatable !== undefined),
+          requests: items.map((item, index) => ({
+            place: index + 1,
+            id: item.id,
+            tenant: item.tenantId,
+            kind: item.kind,
+            origin: item.origin,
+            unrestricted: item.unrestricted,
+            amount: Number(item.amount),
+            tokens: item.tokens,
+            charge_id: item.kind === "settle" ? item.chargeId : null,
+            usage: item.usage,
+            metadata: item.metadata,
+            ...slotOf(item)
+          })),
+          entries: items.map((item, index) =>
+            entryOf(
+              index + 1,
+              item.kind === "settle" ? spendActions.SpendSettled : spendActions.SpendReleased,
+              item.id,
+              item.audit,
+              item.kind === "settle" ? { actualUsd: Number(item.amount) / 1e9, chargeId: item.chargeId } : {}
+            )
+          )
+        })
+        const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
+        const closed = new Map(
+          outcome.closed.flatMap(({ charge, place, reservation }) =>
+            charge === null ? [] : [[place, { charge, reservation }] as const]
+          )
+        )
+        return outcome.verdicts.map((verdict, index): CloseResult => {
+          if (verdict === "replay") {
+            return { verdict, sha256: replays.get(index + 1) ?? "", closed: closed.get(index + 1) }
+          }
+          return verdict === "done" || verdict === "same" ? { verdict, closed: closed.get(index + 1) } : { verdict }
+        })
+      })
+
+      const reserving = yield* Effect.replicateEffect(
+        makeGathering({ maximum: mostTogether, keys: slotKeys, run: reserveBatch }),
+        lanes
+      )
+      const closing = yield* makeGathering({
+        maximum: mostTogether,
+        keys: (item: CloseItem) => [item.id, ...slotKeys(item)],
+        run: closeBatch
+      })
+
+      return Ledger.of({
+        reserveBatch,
+        closeBatch,
+        reserve: (item) =>
+          (reserving[laneOf(item.tenantId)] ?? ((one) => Effect.map(reserveBatch([one]), first)))(item),
+        close: closing,
+        sweep: Effect.fn("Ledger.sweep")(function* (tenant) {
+          const request = { now: yield* DateTime.now, tenant, most: mostSwept, waiting: false }
+          return (yield* repository.sweepPlans(request)) + (yield* repository.sweep(request))
+        }),
+        reclaim: sweepWaiting,
+        drift: repository.drift
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provideMerge(CapBooks.layer),
+    Layer.provide(LedgerRepository.layer)
+  )
+}
+
+/** Ids end in random digits, so tenants spread over the lanes. */
+const laneOf = (tenantId: TenantId): number => Number.parseInt(tenantId.slice(-4), 16) % lanes
+const first = (results: ReadonlyArray<ReserveResult>): ReserveResult => results[0] ?? { verdict: "gone" }

@@ -1,0 +1,285 @@
+import { Context, DateTime, Effect, Layer } from "effect"
+import { SecureRandom } from "effect/crypto"
+import { type AgentNotFound } from "../agents/domain.ts"
+import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
+import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
+import { checkReplay } from "../idempotency/replays.ts"
+import { type ValidationFailed } from "../kernel/problems.ts"
+import { Settings } from "../platform/settings.ts"
+import { asker, Askers, isUnrestricted } from "./askers.ts"
+import {
+  ChargeId,
+  type GoverningCap,
+  type PlanId,
+  type ReconcileRequest,
+  type Reconciled,
+  type Refund,
+  type RefundRequest,
+  type Reservation,
+  ReservationId,
+  type ReserveRequest,
+  spendActions,
+  ttlSecondsDefault
+} from "./domain.ts"
+import { Prices } from "./prices.ts"
+import {
+  BudgetDenied,
+  ChargeNotFound,
+  PlanNotActive,
+  PlanNotFound,
+  type PriceUnknown,
+  RefundExceedsCharge,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationSettled
+} from "./problem-domain.ts"
+import { LedgerRepository, type StoredReservation } from "./repository.ts"
+import { type CloseResult, entryOf } from "./request.ts"
+import { Ledger } from "./service.ts"
+import { capView, capViews, chargeView, denialOf, refundView, reservationView, uncovered } from "./views.ts"
+
+/** A reservation as a reserve answers it. */
+export interface Reserved {
+  readonly id: ReservationId
+  readonly state: "open" | "held"
+  readonly amountUsd: bigint
+  readonly tokens: number
+  readonly expiresAt: DateTime.Utc
+  readonly remainingTtlSeconds: number
+  readonly caps: ReadonlyArray<GoverningCap>
+  readonly planId: PlanId | null
+}
+
+type ReserveRefused =
+  | BudgetDenied
+  | AgentNotFound
+  | PlanNotFound
+  | PlanNotActive
+  | PriceUnknown
+  | Forbidden
+  | ValidationFailed
+  | IdempotencyKeyReused
+type CloseRefused = ReservationNotFound | ReservationManaged | ReservationSettled | ReservationNotOpen | Forbidden
+
+/** What callers of /api/spend may do: the rules above the ledger. */
+export class Spend extends Context.Service<
+  Spend,
+  {
+    reserve(request: ReserveRequest): Effect.Effect<Reserved, ReserveRefused>
+    reconcile(request: ReconcileRequest): Effect.Effect<Reconciled, CloseRefused | PriceUnknown | IdempotencyKeyReused>
+    /** Gives a reservation back; again does nothing. */
+    release(id: ReservationId): Effect.Effect<void, CloseRefused>
+    extend(id: ReservationId, ttlSeconds: number): Effect.Effect<Reservation, CloseRefused>
+    refund(request: RefundRequest): Effect.Effect<Refund, ChargeNotFound | RefundExceedsCharge | Forbidden>
+  }
+>()("app/ledger/Spend") {
+  static readonly layerNoDeps = Layer.effect(
+    Spend,
+    Effect.gen(function* () {
+      const askers = yield* Askers
+      const ledger = yield* Ledger
+      const prices = yield* Prices
+      const random = yield* SecureRandom.SecureRandom
+      const repository = yield* LedgerRepository
+      const { budgets } = yield* Settings
+
+      const reserve = Effect.fn("Spend.reserve")(function* (request: ReserveRequest) {
+        const { amountUsd, estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
+        const { dimensions, plan, tenantId } = yield* askers.spender(
+          estimate === undefined ? declared : { model: estimate.model, ...declared }
+        )
+        const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* prices.estimate(estimate)
+        const counted = tokens ?? (estimate === undefined ? 0 : estimate.inputTokens + estimate.maxOutputTokens)
+        const principal = yield* CurrentPrincipal
+        const id = ReservationId.make(yield* random.uuidV7())
+        const result = yield* ledger.reserve({
+          ...(yield* asker),
+          kind: "reserve",
+          id,
+          tenantId,
+          origin: "api",
+          dimensions,
+          plan,
+          amount,
+          tokens: counted,
+          ttlSeconds,
+          metadata
+        })
+        switch (result.verdict) {
+          case "open":
+          case "held": {
+            const seconds = result.verdict === "open" ? ttlSeconds : budgets.holdSeconds
+            return {
+              id,
+              state: result.verdict,
+              amountUsd: amount,
+              tokens: counted,
+              expiresAt: DateTime.add(result.at, { seconds }),
+              remainingTtlSeconds: seconds,
+              caps: capViews(principal, result.standings),
+              planId: plan?.id ?? null
+            }
+          }
+          case "denied":
+          case "no-room":
+            return yield* new BudgetDenied(
+              denialOf(principal, result.shortage, result.standings, {
+                usd: amount,
+                tokens: BigInt(counted),
+                requests: 1n
+              })
+            )
+          case "uncovered":
+            return yield* new BudgetDenied(uncovered)
+          case "replay":
+            yield* checkReplay(result.sha256)
+            return replayed(principal, result.reservation, budgets.holdSeconds)
+          case "plan-missing":
+            return yield* new PlanNotFound({})
+          case "plan-inactive":
+            return yield* new PlanNotActive({ planStatus: result.planStatus })
+          default:
+            return yield* Effect.die(new Error(`The ledger answered ${result.verdict} to a reserve`))
+        }
+      })
+
+      const close = Effect.fnUntraced(function* (
+        kind: "settle" | "release",
+        id: ReservationId,
+        what: Pick<Parameters<typeof ledger.close>[0], "amount" | "tokens" | "usage" | "metadata">
+      ) {
+        const principal = yield* CurrentPrincipal
+        const result = yield* ledger.close({
+          ...(yield* asker),
+          ...what,
+          kind,
+          id,
+          tenantId: principal.tenantId ?? null,
+          origin: "api",
+          unrestricted: isUnrestricted(principal),
+          chargeId: ChargeId.make(yield* random.uuidV7())
+        })
+        yield* refusalOf(principal, result.verdict)
+        return result
+      })
+
+      const reconcile = Effect.fn("Spend.reconcile")(function* (request: ReconcileRequest) {
+        const { actualUsd, metadata, reservationId, usage } = request
+        const amount = usage === undefined ? (actualUsd ?? 0n) : yield* prices.charge(usage)
+        const result = yield* close("settle", reservationId, {
+          amount,
+          tokens: usage === undefined ? undefined : usage.inputTokens + usage.outputTokens,
+          usage,
+          metadata
+        })
+        if (result.verdict === "replay") yield* checkReplay(result.sha256)
+        const closed = "closed" in result ? result.closed : undefined
+        if (closed === undefined) return yield* new ReservationNotFound({})
+        return { reservation: reservationView(closed.reservation), charge: chargeView(closed.charge) }
+      })
+
+      const release = Effect.fn("Spend.release")((id: ReservationId) =>
+        Effect.asVoid(close("release", id, { amount: 0n }))
+      )
+
+      const extend = Effect.fn("Spend.extend")(function* (id: ReservationId, ttlSeconds: number) {
+        const principal = yield* CurrentPrincipal
+        const { audit } = yield* asker
+        const { reservation, verdict } = yield* repository.extend({
+          now: DateTime.formatIso(yield* DateTime.now),
+          id,
+          tenant: principal.tenantId ?? null,
+          origin: "api",
+          principal: principal.name,
+          unrestricted: isUnrestricted(principal),
+          ttl: ttlSeconds,
+          entries: [entryOf(1, spendActions.SpendExtended, id, audit, { ttlSeconds })]
+        })
+        if (verdict === "unopened" && reservation !== undefined) {
+          return yield* new ReservationNotOpen({ state: reservation.state })
+        }
+        if (verdict === "managed" && reservation !== undefined) {
+          return yield* new ReservationManaged({ origin: reservation.origin })
+        }
+        yield* refusalOf(principal, verdict)
+        if (reservation === undefined) return yield* new ReservationNotFound({})
+        return reservationView(reservation)
+      })
+
+      const refund = Effect.fn("Spend.refund")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
+        const principal = yield* CurrentPrincipal
+        const { audit } = yield* asker
+        const id = ChargeId.make(yield* random.uuidV7())
+        const outcome = yield* repository.refund({
+          now: DateTime.formatIso(yield* DateTime.now),
+          id,
+          charge: chargeId,
+          tenant: principal.tenantId ?? null,
+          amount: Number(amountUsd),
+          reason,
+          principal: principal.name,
+          system: principal.tenantId === undefined,
+          entries: [
+            entryOf(1, spendActions.SpendRefunded, chargeId, audit, { amountUsd: Number(amountUsd) / 1e9, reason })
+          ]
+        })
+        switch (outcome.verdict) {
+          case "own":
+            return yield* new Forbidden({ missing: [], detail: "Who made a charge refunds nothing of it." })
+          case "exceeds":
+            return yield* new RefundExceedsCharge({ refundableUsd: outcome.refundable ?? 0n })
+          case "done":
+            if (outcome.refund !== undefined) return refundView(outcome.refund)
+        }
+        return yield* new ChargeNotFound({})
+      })
+
+      return Spend.of({ reserve, reconcile, release, extend, refund })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(LedgerRepository.layer))
+}
+
+/** The answer that was given before, to the first request under the key. */
+const replayed = (principal: Principal, reservation: StoredReservation, holdSeconds: number): Reserved => {
+  const { amount, answer, createdAt, id, planId, tokens, ttlSeconds } = reservation
+  const state = answer?.state ?? "open"
+  const seconds = state === "open" ? ttlSeconds : holdSeconds
+  return {
+    id,
+    state,
+    amountUsd: amount,
+    tokens,
+    expiresAt: DateTime.add(createdAt, { seconds }),
+    remainingTtlSeconds: seconds,
+    caps: (answer?.caps ?? []).flatMap((cap, index) =>
+      cap.id === planId
+        ? []
+        : [capView(principal, cap, answer?.headrooms?.[index] ?? 0n, answer?.ends?.[index] ?? null)]
+    ),
+    planId
+  }
+}
+
+const refusalOf = ({ kind }: Principal, verdict: CloseResult["verdict"]): Effect.Effect<void, CloseRefused> => {
+  switch (verdict) {
+    case "missing":
+      return Effect.fail(new ReservationNotFound({}))
+    case "foreign":
+      return kind === "agent"
+        ? Effect.fail(new ReservationNotFound({}))
+        : Effect.fail(new Forbidden({ missing: ["budgets:write"], detail: "Another principal made this reservation." }))
+    case "managed":
+      return Effect.fail(new ReservationManaged({ origin: "gateway" }))
+    case "managed-by-plan":
+      return Effect.fail(new ReservationManaged({ origin: "plan" }))
+    case "conflict":
+      return Effect.fail(new ReservationSettled({}))
+    case "unopened":
+      return Effect.fail(new ReservationNotOpen({ state: "held" }))
+    default:
+      return Effect.void
+  }
+}

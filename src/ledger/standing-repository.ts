@@ -1,0 +1,88 @@
+import { Context, type DateTime, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { TenantId } from "../kernel/identifier.ts"
+import { InstantFromDate } from "../kernel/instant.ts"
+import { AlertThreshold, CapId, CapScope } from "./cap-domain.ts"
+import { Unit } from "./quantity-domain.ts"
+
+/** A counter of a cap as it stands. */
+export const CounterStanding = Schema.Struct({
+  tenantId: TenantId,
+  capId: CapId,
+  name: Schema.String,
+  scope: CapScope,
+  unit: Unit,
+  limitAmount: Schema.BigInt,
+  alertThresholds: Schema.Array(AlertThreshold),
+  createdAt: InstantFromDate,
+  counterKey: Schema.NullOr(Schema.String),
+  grants: Schema.BigInt,
+  spent: Schema.BigInt,
+  reserved: Schema.BigInt,
+  held: Schema.BigInt,
+  windowSeconds: Schema.NullOr(Schema.Int),
+  periodStart: Schema.NullOr(InstantFromDate),
+  periodEnd: Schema.NullOr(InstantFromDate)
+})
+export type CounterStanding = typeof CounterStanding.Type
+
+export interface StandingFilter {
+  readonly tenantId?: TenantId
+  readonly capId?: CapId
+}
+
+export class StandingsRepository extends Context.Service<
+  StandingsRepository,
+  {
+    /** Every cap with each of its counters that runs; a cap that counts each value has none before the first. */
+    list(filter: StandingFilter, at: DateTime.Utc): Effect.Effect<ReadonlyArray<CounterStanding>>
+  }
+>()("app/ledger/StandingsRepository") {
+  static readonly layer = Layer.effect(
+    StandingsRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const select = SqlSchema.findAll({
+        Request: Schema.Struct({
+          tenantId: Schema.UndefinedOr(TenantId),
+          capId: Schema.UndefinedOr(CapId),
+          at: Schema.DateTimeUtcFromDate
+        }),
+        Result: CounterStanding,
+        execute: ({ at, capId, tenantId }) => sql`
+          SELECT c.tenant_id, c.id AS cap_id, c.name, c.scope, c.unit, c.limit_amount, c.alert_thresholds, c.created_at,
+            b.counter_key, c.window_seconds,
+            budget_limit(c.tenant_id, c.id, coalesce(b.counter_key, ''), ${at}::timestamptz) - c.limit_amount AS grants,
+            coalesce(CASE WHEN b.ring IS NULL THEN b.spent ELSE budget_ring_sum(budget_ring_at(b.ring, b.ring_head,
+              budget_bucket(${at}::timestamptz, b.bucket_seconds))) END, 0) AS spent,
+            coalesce(b.reserved, 0) AS reserved,
+            coalesce((
+              SELECT sum(CASE c.unit WHEN 'usd' THEN r.amount WHEN 'tokens' THEN r.tokens ELSE 1 END)
+              FROM budget_reservations r
+              WHERE r.state = 'held' AND r.expires_at > ${at}::timestamptz AND b.id = ANY (r.counter_ids)), 0)::bigint AS held,
+            CASE WHEN isfinite(coalesce(b.period_start, p.starts)) THEN coalesce(b.period_start, p.starts) END
+              AS period_start,
+            CASE WHEN isfinite(coalesce(b.period_end, p.ends)) THEN coalesce(b.period_end, p.ends) END AS period_end
+          FROM budget_caps c
+          CROSS JOIN LATERAL budget_period(c.period, c.time_zone, c.anchor, ${at}::timestamptz) p
+          LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id
+            AND b.period_end > ${at}::timestamptz AND NOT EXISTS (
+              SELECT FROM budget_counters later WHERE later.tenant_id = b.tenant_id AND later.cap_id = b.cap_id
+                AND later.counter_key = b.counter_key AND later.period_start > b.period_start)
+          WHERE ${sql.and([
+            sql`c.deleted_at IS NULL`,
+            sql`(b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')`,
+            ...(tenantId === undefined ? [] : [sql`c.tenant_id = ${tenantId}`]),
+            ...(capId === undefined ? [] : [sql`c.id = ${capId}`])
+          ])}
+          ORDER BY c.id, b.counter_key LIMIT 5000`
+      })
+
+      return StandingsRepository.of({
+        list: Effect.fn("StandingsRepository.list")(({ capId, tenantId }, at) =>
+          Effect.orDie(select({ tenantId, capId, at }))
+        )
+      })
+    })
+  )
+}

@@ -1,0 +1,96 @@
+import { Context, DateTime, Effect, Layer } from "effect"
+import { scopeOf } from "../audit/service.ts"
+import { CurrentPrincipal } from "../auth/domain.ts"
+import { Database } from "../platform/database.ts"
+import { type CapStanding } from "./cap-domain.ts"
+import { quantityOf } from "./quantity-domain.ts"
+import { type CounterStanding, type StandingFilter, StandingsRepository } from "./standing-repository.ts"
+
+/** How caps stand, read from the counters themselves: whatever was answered is in it. */
+export class CapStandings extends Context.Service<
+  CapStandings,
+  {
+    list(
+      filter: StandingFilter
+    ): Effect.Effect<{ readonly asOf: DateTime.Utc; readonly items: ReadonlyArray<CapStanding> }>
+  }
+>()("app/ledger/CapStandings") {
+  static readonly layer = Layer.effect(
+    CapStandings,
+    Effect.gen(function* () {
+      const database = yield* Database
+      const repository = yield* StandingsRepository
+      return CapStandings.of({
+        list: Effect.fn("CapStandings.list")(function* (filter: StandingFilter) {
+          const asOf = yield* DateTime.now
+          const scope = scopeOf(yield* CurrentPrincipal)
+          const counters = yield* database.transaction(scope, repository.list(filter, asOf))
+          return { asOf, items: counters.map((counter) => standingOf(counter, asOf)) }
+        })
+      })
+    })
+  ).pipe(Layer.provide(StandingsRepository.layer))
+}
+
+const warningPercent = 80
+const hundred = 100n
+
+const standingOf = (counter: CounterStanding, now: DateTime.Utc): CapStanding => {
+  const { grants, held, limitAmount, reserved, spent, unit } = counter
+  const limit = limitAmount + grants
+  const left = limit - spent - reserved
+  const quantity = (amount: bigint) => quantityOf(unit, amount)
+  return {
+    capId: counter.capId,
+    name: counter.name,
+    scope: {
+      ...counter.scope,
+      ...(counter.counterKey ? (JSON.parse(counter.counterKey) as Record<string, string>) : {})
+    },
+    unit,
+    limit: quantity(limitAmount),
+    grants: quantity(grants),
+    spent: quantity(spent),
+    reserved: quantity(reserved),
+    held: quantity(held),
+    headroom: quantity(left > 0n ? left : 0n),
+    percentUsed: limit === 0n ? (spent > 0n ? 100 : 0) : Number((spent * hundred * hundred) / limit) / 100,
+    state: stateOf(counter, limit, left),
+    periodStart: counter.periodStart,
+    periodEnd: counter.periodEnd,
+    ...outlookOf(counter, limit, now)
+  }
+}
+
+const stateOf = ({ alertThresholds, spent }: CounterStanding, limit: bigint, left: bigint): CapStanding["state"] => {
+  if (spent > limit) return "over"
+  if (left <= 0n) return "exhausted"
+  const percents = alertThresholds.filter(({ measure }) => measure === "spent").map(({ percent }) => percent)
+  const warning = percents.length === 0 ? warningPercent : Math.min(...percents)
+  return spent * hundred >= limit * BigInt(warning) ? "warning" : "ok"
+}
+
+/** What the period will have spent at the rate so far, and when nothing is left at that rate. */
+const outlookOf = (
+  { createdAt, periodEnd, periodStart, spent, unit, windowSeconds }: CounterStanding,
+  limit: bigint,
+  now: DateTime.Utc
+): Pick<CapStanding, "projected" | "exhaustsAt"> => {
+  const nowMillis = now.epochMilliseconds
+  const start = Math.max(periodStart?.epochMilliseconds ?? 0, createdAt.epochMilliseconds)
+  const elapsed = BigInt(Math.max(nowMillis - start, 1))
+  if (windowSeconds !== null || spent === 0n) {
+    return { projected: windowSeconds === null && periodEnd !== null ? 0 : null, exhaustsAt: null }
+  }
+  const end = periodEnd?.epochMilliseconds
+  const projected = end === undefined ? null : spent + (spent * BigInt(Math.max(end - nowMillis, 0))) / elapsed
+  const left = limit > spent ? limit - spent : 0n
+  const exhaustsIn = (left * elapsed) / spent
+  const exhausts = BigInt(nowMillis) + exhaustsIn
+  const latest = end ?? farthest
+  return {
+    projected: projected === null ? null : quantityOf(unit, projected),
+    exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
+  }
+}
+const farthest = Date.UTC(9999, 11, 31)
