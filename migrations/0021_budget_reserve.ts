@@ -26,7 +26,7 @@ export default Effect.gen(function* () {
       taken integer[] := '{}'; due boolean[]; keyed boolean := (p->>'keyed')::boolean;
       lists text[]; headroom_lists text[]; end_lists text[];
       total integer; first integer; next integer := 1; fails integer; hard_fails integer; at integer;
-      need bigint; short boolean; approving boolean;
+      need bigint; approving boolean; waits boolean := false;
       r record;
     BEGIN
       IF EXISTS (
@@ -46,13 +46,16 @@ export default Effect.gen(function* () {
 
       -- Approvals take what is held, and nobody else then does.
       IF 'reserve' <> ANY (kinds) THEN
+        FOR i IN 1..total LOOP
+          IF kinds[i] <> 'reserve' THEN verdicts[i] := 'gone'; END IF;
+        END LOOP;
         FOR r IN
           SELECT q.place, b.state, b.expires_at, b.amount, b.tokens FROM json_to_recordset(requests) AS q(
             place integer, id uuid, tenant uuid, kind text)
           JOIN budget_reservations b ON b.tenant_id = q.tenant AND b.id = q.id
           WHERE q.kind <> 'reserve' ORDER BY b.tenant_id, b.id FOR UPDATE OF b
         LOOP
-          IF r.state <> 'held' OR r.expires_at <= moment THEN verdicts[r.place] := 'gone'; END IF;
+          IF r.state = 'held' AND r.expires_at > moment THEN verdicts[r.place] := NULL; END IF;
         END LOOP;
       END IF;
 
@@ -104,6 +107,11 @@ export default Effect.gen(function* () {
           next := next + 1;
         END LOOP;
         CONTINUE WHEN verdicts[i] IS NOT NULL;
+        -- Whoever comes after one that waits for the sweep waits too, so that the order of arrival holds.
+        IF waits THEN
+          verdicts[i] := 'due';
+          CONTINUE;
+        END IF;
 
         approving := kinds[i] = 'override' AND hard_fails IS NULL AND fails IS NOT NULL;
         IF fails IS NOT NULL AND NOT approving THEN
@@ -127,6 +135,7 @@ export default Effect.gen(function* () {
             WHEN kinds[i] <> 'reserve' THEN 'no-room'
             WHEN hard_fails IS NULL THEN 'held'
             ELSE 'denied' END;
+          waits := verdicts[i] = 'due';
         ELSE
           verdicts[i] := 'open';
           FOR pair IN first..next - 1 LOOP

@@ -18,6 +18,7 @@ import { SpendApi } from "./ledger/api.ts"
 import { ApprovalsApi } from "./ledger/approval-api.ts"
 import { BudgetCapsApi } from "./ledger/cap-api.ts"
 import { PlansApi } from "./plans/api.ts"
+import { LlmAdminApi, LlmApi } from "./llm/api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
@@ -55,6 +56,8 @@ export class Api extends HttpApi.make("application-manager")
     BudgetCapsApi,
     ApprovalsApi,
     PlansApi,
+    LlmApi,
+    LlmAdminApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

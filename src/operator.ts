@@ -12,7 +12,7 @@ import { Applications } from "./applications/service.ts"
 import { asSystem, Audit } from "./audit/service.ts"
 import { AuthorityChanges } from "./auth/authority-changes.ts"
 import { ConfigurationTrash } from "./configuration/trash.ts"
-import { JoiningDatabaseLayer } from "./platform/connection.ts"
+import { DatabaseConnection, JoiningDatabaseLayer } from "./platform/connection.ts"
 import { DigestLayer } from "./platform/digest.ts"
 import * as Logging from "./platform/logging.ts"
 import { Notifications } from "./platform/notifications.ts"
@@ -79,6 +79,8 @@ const choosePassword = Effect.fnUntraced(function* (fromInput: boolean) {
 
 const run = Effect.fnUntraced(function* ({ command, email, fromInput, name }: Words) {
   const accounts = yield* Accounts
+  const { embeddedIn } = yield* DatabaseConnection
+  const where = Option.getOrElse(embeddedIn, () => "Database:Url")
   const credentials = yield* AccountCredentials
   const known = Option.getOrUndefined(yield* credentials.candidate(email))
   if (command === "create" && known !== undefined) {
@@ -97,10 +99,10 @@ const run = Effect.fnUntraced(function* ({ command, email, fromInput, name }: Wo
       roleIds: [role],
       tenantId: null
     })
-    yield* say(`${email} is an Administrator now.`)
+    yield* say(`${email} is an Administrator now (database: ${where}).`)
   } else {
     yield* accounts.update(known.id, { password })
-    yield* say(`${email} has another password now; its sessions have ended.`)
+    yield* say(`${email} has another password now (database: ${where}); its sessions have ended.`)
   }
   if (isMade) yield* say(`Password: ${Redacted.value(password)}`)
 })
@@ -121,7 +123,7 @@ const Log = Layer.unwrap(
 
 const environmentOf = (words: Words) =>
   Services.pipe(
-    Layer.provide(JoiningDatabaseLayer),
+    Layer.provideMerge(JoiningDatabaseLayer),
     Layer.provide(Log),
     Layer.provide(Settings.layerWith(words.settings))
   )

@@ -67,6 +67,11 @@ import { CapStandings } from "./ledger/standings.ts"
 import { SweeperLayer } from "./ledger/sweeper.ts"
 import { PlansHandlers } from "./plans/handlers.ts"
 import { Plans } from "./plans/service.ts"
+import { Breakers } from "./llm/breakers.ts"
+import { GatewayConfiguration } from "./llm/configuration.ts"
+import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { Gateway } from "./llm/service.ts"
+import { ProviderSightings } from "./llm/sightings.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -143,6 +148,8 @@ const Handlers = Layer.mergeAll(
   BudgetCapsHandlers,
   ApprovalsHandlers,
   PlansHandlers,
+  LlmHandlers,
+  LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -176,6 +183,11 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationTrees.layer,
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
+
+/** The gateway: what its configuration names, and how that fares. */
+const GatewayServices = Gateway.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
+)
 
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
@@ -216,8 +228,9 @@ const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
-  ConfigurationServices
+  GatewayServices
 ).pipe(
+  Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Authentication.layer),
   Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),

@@ -50,7 +50,6 @@ export class AttestationKeyRotations extends Context.Service<
 
       const rotate = Effect.fn("AttestationKeyRotations.rotate")(
         function* (id: AttestationKeyId, { overlapSeconds }: AttestationKeyRotation) {
-          yield* repository.alone
           const before = yield* repository.lock(id)
           const now = yield* DateTime.now
           if (before.purpose === "verify" || before.isReplaced() || !before.maySign(now)) {

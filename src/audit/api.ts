@@ -90,7 +90,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
         OpenApi.annotations({
           summary: "Export the log",
           description:
-            "Streams every entry that the caller may see and the filters let through, with the hashes that prove it: JSON Lines (the default), which `npm run audit:verify` verifies without a database, or CSV. Without a filter the lines come in the order of the chain. The export is itself an entry."
+            'Streams every entry that the caller may see and the filters let through, with the hashes that prove it: JSON Lines (the default), which `npm run audit:verify` verifies without a database, or CSV. Without a filter the lines come in the order of the chain. The last line of JSON Lines is a seal, `{"seal": JWS}`: a signature over the number and the hashes of the lines before it. The export is itself an entry.'
         })
       ),
     HttpApiEndpoint.get("stream", "/stream", {

@@ -222,3 +222,18 @@ export const RetirementStatement = Schema.Struct({
   runs: Schema.Array(RetiredRun),
   retiredAt: Instant
 })
+
+/** The header `typ` of a signed export. */
+export const exportType = "application-manager-audit-export"
+
+/**
+ * What the signature at the end of an export says: these lines, and no others, were given away. `digest` is SHA-256, in hex,
+ * over the `hash` members of the lines in their order; `head` is the newest link at that time.
+ */
+export const ExportStatement = Schema.Struct({
+  lines: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))),
+  digest: LinkHash,
+  head: Schema.Struct({ sequence: Schema.Int, hash: LinkHash }),
+  exportedAt: Instant
+})
+export type ExportStatement = typeof ExportStatement.Type

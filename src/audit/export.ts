@@ -1,9 +1,11 @@
-import { Context, DateTime, Effect, Layer, Option, Schedule, Stream } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
+import * as crypto from "node:crypto"
+import { AttestationKeys } from "../attestation/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { Database, type TenantScope } from "../platform/database.ts"
-import { type AuditFilter } from "./domain.ts"
-import { csvHeader, csvLine, isWhole, jsonLine } from "./exported-line.ts"
+import { type AuditFilter, ExportStatement, exportType } from "./domain.ts"
+import { csvHeader, csvLine, isWhole, jsonLine, type WholeRow } from "./exported-line.ts"
 import { makeChainReader } from "./chain-reader.ts"
 import { ExportRepository } from "./export-repository.ts"
 import { type EntryPlace, type LinkedRow, ProofRepository } from "./proof-repository.ts"
@@ -14,6 +16,7 @@ export const exportActions = auditActions("AuditLog", ["AuditLogExported"])
 export type ExportFormat = "jsonl" | "csv"
 
 const atOnce = 1000
+const statement = Schema.encodeSync(ExportStatement)
 const start: EntryPlace = { occurredAt: "-infinity", id: "00000000-0000-0000-0000-000000000000" }
 
 /** A log on its way out: its lines as bytes, read while they are sent. */
@@ -38,6 +41,7 @@ export class AuditExport extends Context.Service<
     AuditExport,
     Effect.gen(function* () {
       const audit = yield* Audit
+      const keys = yield* AttestationKeys
       const database = yield* Database
       const proof = yield* ProofRepository
       const readChain = yield* makeChainReader
@@ -73,26 +77,51 @@ export class AuditExport extends Context.Service<
           )
       })
 
+      /** Writes lines, and a signature over all of them at the end; without its key the lines come without. */
+      const writeJsonLines = Effect.fnUntraced(function* (head: ExportStatement["head"]) {
+        const exportedAt = yield* DateTime.now
+        const digest = crypto.createHash("sha256")
+        let lines = 0
+        const sign = keys.signer("sign-statements").pipe(
+          Effect.flatMap(({ sign }) =>
+            sign(exportType, statement({ lines, digest: digest.digest("hex"), head, exportedAt }))
+          ),
+          Effect.map((jws) => `{"seal":"${jws}"}\n`),
+          Effect.catchCause((cause) =>
+            Effect.as(Effect.logError("An export of the audit log is not sealed: there is no key", cause), "")
+          )
+        )
+        return {
+          lines: (rows: ReadonlyArray<WholeRow>) => {
+            lines += rows.length
+            for (const row of rows) digest.update(row.hash)
+            return rows.map(jsonLine).join("")
+          },
+          end: sign
+        }
+      })
+
       const run = Effect.fn("AuditExport.run")(function* (filter: AuditFilter, format: ExportFormat) {
         const principal = yield* CurrentPrincipal
         yield* record(filter, format)
-        const { sequence } = yield* proof.head
+        const { hash, sequence } = yield* proof.head
         const scope = scopeOf(principal)
         const isAll = scope === "all" && Object.keys(filter).length === 0
-        const lines = format === "csv" ? csvLine : jsonLine
+        const write = format === "csv" ? writeCsv() : yield* writeJsonLines({ sequence, hash })
         const rows = isAll ? readChain(0, sequence, atOnce) : filtered(scope, filter, sequence)
         const text = rows.pipe(
           Stream.tapCause((cause) => Effect.logError("An export of the audit log broke off", cause)),
           // The next rows are read while these are written and on their way.
           Stream.buffer({ capacity: 1 }),
-          Stream.map((batch) => batch.filter(isWhole).map(lines).join("")),
+          Stream.map((batch) => write.lines(batch.filter(isWhole))),
+          Stream.concat(Stream.fromEffect(write.end)),
           Stream.filter((batch) => batch !== "")
         )
         const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
         return {
           fileName: `audit-log-${day}.${format}`,
           contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
-          content: Stream.encodeText(format === "csv" ? Stream.concat(Stream.make(csvHeader), text) : text)
+          content: Stream.encodeText(text)
         }
       })
 
@@ -103,6 +132,16 @@ export class AuditExport extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(Layer.merge(ProofRepository.layer, ExportRepository.layer))
   )
+}
+
+const writeCsv = () => {
+  let header = csvHeader
+  const lines = (rows: ReadonlyArray<WholeRow>): string => {
+    const text = `${header}${rows.map(csvLine).join("")}`
+    header = ""
+    return text
+  }
+  return { lines, end: Effect.sync(() => lines([])) }
 }
 
 const shown = ({ endDate, startDate, ...rest }: AuditFilter) => ({

@@ -1,7 +1,14 @@
 import { Option, Schema } from "effect"
-import { canonicalObject, type ExactJson, type ExactObject, parseExact } from "../kernel/canonical-json.ts"
-import { checkpointActions, retirementActions } from "./domain.ts"
+import {
+  canonicalObject,
+  type ExactJson,
+  type ExactObject,
+  hasRepeatedMember,
+  parseExact
+} from "../kernel/canonical-json.ts"
+import { checkpointActions, type ExportStatement, retirementActions } from "./domain.ts"
 import { genesisHash, linkHash } from "./link.ts"
+import * as crypto from "node:crypto"
 
 /** How many recent links are remembered, to compare neighbours and checkpoints that come a little out of order. */
 const remembered = 20_000
@@ -15,6 +22,7 @@ const Line = Schema.Struct({
 })
 /** What a line has beside the entry. */
 const proofMembers = new Set(["hash", "previousHash"])
+const readSeal = Schema.decodeUnknownOption(Schema.Struct({ seal: Schema.String }))
 const readLine = Schema.decodeUnknownOption(Line)
 const readJws = Schema.decodeUnknownOption(
   Schema.Struct({ changes: Schema.Struct({ after: Schema.Struct({ jws: Schema.String }) }) })
@@ -27,9 +35,9 @@ export interface LineFault {
   readonly detail: string
 }
 
-/** A statement of the service that a line records, with its signature. */
+/** A statement of the service that a line records, with its signature; a seal is one over all lines before it. */
 export interface Recorded {
-  readonly kind: "checkpoint" | "retirement"
+  readonly kind: "checkpoint" | "retirement" | "seal"
   readonly jws: string
 }
 
@@ -56,6 +64,8 @@ export class ExportedLog {
   private gaps: Array<Run> = []
   /** How many of the kept places the log has, with their hashes. */
   confirmed = 0
+  private isSealed = false
+  private readonly digest = crypto.createHash("sha256")
   private readonly seen = new Map<number, Seen>()
   private readonly retired: Array<Run> = []
   private readonly kept: ReadonlyMap<number, string>
@@ -67,14 +77,22 @@ export class ExportedLog {
 
   /** Takes the next line; answers what it records when that is signed. */
   take(text: string): Recorded | undefined {
-    this.lines += 1
     const members = parsed(text)
+    const seal = members === undefined ? Option.none() : readSeal(members)
+    if (Option.isSome(seal) && !this.isSealed) {
+      this.isSealed = true
+      return { kind: "seal", jws: seal.value.seal }
+    }
+    this.lines += 1
+    if (this.isSealed) this.fault(undefined, "It stands behind the seal, which ends an export")
     const line = members === undefined ? Option.none() : readLine(members)
     if (members === undefined || Option.isNone(line)) {
       this.fault(undefined, "It is no line of an exported log")
       return undefined
     }
     const { hash, previousHash, sequence } = line.value
+    this.digest.update(hash)
+    if (hasRepeatedMember(text, members)) this.fault(sequence, "A member of it stands there twice")
     if (linkHash(canonicalObject(members, proofMembers), previousHash) !== hash) {
       this.fault(sequence, "The entry is not what was linked")
     }
@@ -105,6 +123,11 @@ export class ExportedLog {
   cutBefore(): number | undefined {
     const last = Math.max(0, ...this.kept.keys())
     return last > (this.last ?? 0) ? last : undefined
+  }
+
+  /** Whether all lines so far are those that a seal was put on. */
+  fits({ digest, lines }: Pick<ExportStatement, "digest" | "lines">): boolean {
+    return lines === this.lines && digest === this.digest.copy().digest("hex")
   }
 
   /** The hash of a line among the recent ones. */
@@ -166,7 +189,7 @@ const around = (run: Run, other: Run): ReadonlyArray<Run> =>
         ...(other.last < run.last ? [{ first: other.last + 1, last: run.last }] : [])
       ]
 
-const kindOf = (actionType: ExactJson | undefined): Recorded["kind"] | undefined => {
+const kindOf = (actionType: ExactJson | undefined): "checkpoint" | "retirement" | undefined => {
   if (actionType === checkpointActions.AuditCheckpointSigned.actionType) return "checkpoint"
   return actionType === retirementActions.AuditMonthRetired.actionType ? "retirement" : undefined
 }

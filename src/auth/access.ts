@@ -70,7 +70,7 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
   }
   const { capability, or } = requirement
   return capability === null ||
-    principal.capabilities.some((held) => covers(held, capability) || (or !== undefined && covers(held, or)))
+    principal.capabilities.some((held) => covers(held, capability) || or?.some((other) => covers(held, other)) === true)
     ? undefined
     : { detail: `The caller lacks ${capability}.`, missing: [capability] }
 }

@@ -7,8 +7,8 @@ import { Forbidden, RateLimited, Unauthenticated } from "./domain.ts"
 export interface Requirement {
   /** null: whoever is let in at all may, since it is about the caller itself. */
   readonly capability: Capability | null
-  /** Another one that is enough. */
-  readonly or?: Capability | undefined
+  /** Others, of which each is enough. */
+  readonly or?: ReadonlyArray<Capability> | undefined
   /** Whether nobody but an account that signed in may. */
   readonly accountsOnly: boolean
   /** Things of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
@@ -24,7 +24,7 @@ const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
 export const requires = (
   capability: Capability,
-  options?: { readonly systemOnly?: boolean; readonly or?: Capability }
+  options?: { readonly systemOnly?: boolean; readonly or?: ReadonlyArray<Capability> }
 ) => {
   const systemOnly = options?.systemOnly ?? false
   const or = options?.or
@@ -34,7 +34,7 @@ export const requires = (
         override: {
           security: anyCredential,
           "x-required-capability": capability,
-          ...(or === undefined ? {} : { "x-or-capability": or }),
+          ...(or === undefined ? {} : { "x-or-capabilities": or }),
           ...(systemOnly ? { "x-system-only": true } : {})
         }
       })

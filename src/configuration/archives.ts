@@ -66,7 +66,8 @@ export class ConfigurationArchives extends Context.Service<
         const nodes = yield* trees.standing(applicationId)
         const headers = { "content-disposition": `attachment; filename="${slug}-configuration.${format}"` }
         if (format === "zip") {
-          if (nodes.some(({ path }) => !isPortable(path))) return yield* new ConfigurationNotPortable({})
+          const paths = nodes.flatMap(({ path }) => (isPortable(path) ? [] : [path]))
+          if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, mostNamed) })
           return HttpServerResponse.stream(Stream.orDie(zipped(nodes, archived(nodes))), {
             contentType: "application/zip",
             headers
@@ -89,6 +90,8 @@ export class ConfigurationArchives extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TreeRepository.layer))
 }
+
+const mostNamed = 20
 
 /** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
 const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`

@@ -1,4 +1,5 @@
 import { Context, Effect, Layer } from "effect"
+import { CurrentPrincipal } from "../auth/domain.ts"
 import { Overloaded } from "../kernel/problems.ts"
 import { makeThread } from "../platform/thread.ts"
 import { type DiffRequest, unifiedDiff } from "./unified-diff.ts"
@@ -27,8 +28,10 @@ export class Diffs extends Context.Service<
         unified: Effect.fn("Diffs.unified")((request) =>
           request.before.content.length + request.after.content.length <= mostAtOnce
             ? Effect.sync(() => unifiedDiff(request))
-            : Effect.catchTag(ask(request), "ThreadEnded", ({ reason }) =>
-                Effect.fail(new Overloaded({ detail: `The versions could not be compared: ${reason}.` }))
+            : Effect.flatMap(CurrentPrincipal, ({ name }) => ask(name, request)).pipe(
+                Effect.catchTag("ThreadEnded", ({ reason }) =>
+                  Effect.fail(new Overloaded({ detail: `The versions could not be compared: ${reason}.` }))
+                )
               )
         )
       })

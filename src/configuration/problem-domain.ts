@@ -76,11 +76,15 @@ export class ConfigurationArchiveUnreadable extends Problem<ConfigurationArchive
   { slug: "configuration-archive-unreadable", status: 400, meaning: "The body is no zip archive that can be read." }
 ) {}
 
-export class ConfigurationNotPortable extends Problem<ConfigurationNotPortable>()("ConfigurationNotPortable", {
-  slug: "configuration-not-portable",
-  status: 409,
-  meaning: "A name of the tree cannot stand in a zip archive; export it as JSON."
-}) {}
+export class ConfigurationNotPortable extends Problem<ConfigurationNotPortable>()(
+  "ConfigurationNotPortable",
+  {
+    slug: "configuration-not-portable",
+    status: 409,
+    meaning: "Paths of the tree cannot stand in a zip archive; export it as JSON."
+  },
+  { paths: Schema.Array(Schema.String) }
+) {}
 
 export class TooManyWatchers extends Problem<TooManyWatchers>()(
   "TooManyWatchers",

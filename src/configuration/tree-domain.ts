@@ -50,7 +50,7 @@ export const ArchiveNode = Schema.Struct({
   path: NodePath,
   type: NodeType,
   content: Schema.optionalKey(Content).pipe(
-    Schema.annotateKey({ description: "Empty when absent; a folder has none" })
+    Schema.annotateKey({ description: "What a file holds; a folder has none" })
   ),
   schema: Schema.optionalKey(SchemaPath)
 }).annotate({ identifier: "ConfigurationArchiveNode" })

@@ -94,6 +94,10 @@ export class ConfigurationTrees extends Context.Service<
           if (type === "folder" && content !== undefined) {
             errors.push({ path: [...at, "content"], message: "A folder has no content" })
           }
+          // A member that was forgotten must not empty a file that stands.
+          if (type === "file" && content === undefined) {
+            errors.push({ path: [...at, "content"], message: "A file has content; an empty one has an empty text" })
+          }
           const stored = type === "folder" ? null : yield* contents.measured(content ?? "")
           const sha256 = stored === null ? null : Buffer.from(stored.sha256).toString("hex")
           measured.push({ path, type, stored, sha256, schema, at })

@@ -71,3 +71,18 @@ const withoutEscapes = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 
 /** A text as canonical JSON. */
 export const canonicalText = (text: string): string => (withoutEscapes.test(text) ? `"${text}"` : JSON.stringify(text))
+
+const strings = /"(?:[^"\\]|\\.)*"(\s*:)?/g
+
+/** Whether an object within a JSON text has a member twice: readers disagree about which of them counts (RFC 8259 §4). */
+export const hasRepeatedMember = (text: string, value: ExactJson): boolean => {
+  let written = 0
+  for (const [, colon] of text.matchAll(strings)) if (colon !== undefined) written += 1
+  return written !== countMembers(value)
+}
+
+const countMembers = (value: ExactJson): number => {
+  if (typeof value !== "object" || value === null || value instanceof ExactNumber) return 0
+  const members = Object.values(value)
+  return members.reduce((sum: number, member) => sum + countMembers(member), Array.isArray(value) ? 0 : members.length)
+}

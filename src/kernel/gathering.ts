@@ -7,12 +7,15 @@ import { type Cause, Deferred, Effect, FiberSet } from "effect"
  */
 export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options: {
   readonly maximum: number
+  /** How many runs may be under way at once; one, when absent. */
+  readonly concurrency?: number
   readonly keys?: (item: Item) => ReadonlyArray<string>
   readonly run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
 }) {
   const fork = yield* FiberSet.makeRuntime<never>()
   let waiting: Array<{ readonly item: Item; readonly answer: Deferred.Deferred<Result> }> = []
-  let underWay = false
+  const { concurrency = 1 } = options
+  let underWay = 0
 
   const take = () => {
     const { keys, maximum } = options
@@ -32,7 +35,7 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
 
   const serve: Effect.Effect<void> = Effect.suspend(() => {
     if (waiting.length === 0) {
-      underWay = false
+      underWay -= 1
       return Effect.void
     }
     const batch = take()
@@ -58,8 +61,8 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
     Effect.suspend(() => {
       const answer = Deferred.makeUnsafe<Result>()
       waiting.push({ item, answer })
-      if (!underWay) {
-        underWay = true
+      if (underWay < concurrency) {
+        underWay += 1
         fork(afterThisTurn)
       }
       return Deferred.await(answer)

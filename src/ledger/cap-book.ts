@@ -51,7 +51,8 @@ export class CapBook {
     for (const { bound, caps } of this.shapes.values()) {
       for (const cap of caps.get(keyOf(bound, values)) ?? []) found.push({ cap, counterKey: counterKey(cap, values) })
     }
-    return found
+    // In the order in which they were made, which is that of their ids.
+    return found.length < 2 ? found : found.toSorted((a, b) => (a.cap.id < b.cap.id ? -1 : 1))
   }
 }
 

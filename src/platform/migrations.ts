@@ -1,12 +1,19 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Effect, Layer } from "effect"
+import { Data, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
 import { fileURLToPath } from "node:url"
 
 /** The role that the pool runs as; made by the first migration, without login, ownership or the right to bypass policies. */
 export const applicationRole = "application_manager"
+
+/** The user that the service connects as may not run as {@link applicationRole}. */
+export class RoleNotGranted extends Data.TaggedError("RoleNotGranted")<{ readonly user: string }> {
+  override get message() {
+    return `The database user ${this.user} (Database:Url) is no member of the role that the service runs as. Let an administrator run: GRANT ${applicationRole} TO ${this.user};`
+  }
+}
 
 const loader = MigratorFileSystem.fromFileSystem(fileURLToPath(new URL("../../migrations", import.meta.url)))
 
@@ -15,7 +22,14 @@ export const migrate = (connection: PgClient.PgClientConfig) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     yield* sql`SET lock_timeout = '60s'`
-    return yield* PgMigrator.run({ loader })
+    const applied = yield* PgMigrator.run({ loader })
+    // A role belongs to all databases of a server, so another one's owner may have made it.
+    const [user] = yield* sql<{ readonly name: string; readonly isMember: boolean }>`
+      SELECT current_user AS name, pg_has_role(current_user, ${applicationRole}, 'MEMBER') AS "isMember"`
+    if (user?.isMember !== true) {
+      return yield* new RoleNotGranted({ user: String(user?.name) })
+    }
+    return applied
   }).pipe(
     Effect.provide(
       PgClient.layer({ ...connection, applicationName: "application-manager-migrations", maxConnections: 1 }).pipe(

@@ -72,6 +72,14 @@ const settings = {
     "Seconds that a reservation waits for an approval before it expires"
   ),
   "Budgets:RequireCap": setting(flag, "false", "Refuse reservations that no budget cap governs"),
+  "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) that is taken on where there is none yet"),
+  "Llm:ConfigFileWins": setting(flag, "false", "Take Llm:ConfigFile on at every start and reload"),
+  "Llm:SecretsDirectory": optional(text, "Where keys of providers may be read from, as file:NAME"),
+  "Llm:Gateway:AllowPrivateAddresses": setting(
+    flag,
+    "false",
+    "Let a tested provider's address lead into private networks"
+  ),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
   "Audit:RetentionDays": setting(

@@ -1,6 +1,10 @@
 import { Console, Data, Effect, Runtime } from "effect"
 import { HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
+import { EmbeddedPostgresError } from "./embedded-postgres/error.ts"
+import { EncryptionKeyUnusable } from "./encryption-key.ts"
+import { RoleNotGranted } from "./migrations.ts"
+import { SettingsError } from "./settings-reader.ts"
 
 /** Why the service could not start, in one line that names the settings to look at. */
 export class StartFailure extends Data.TaggedError("StartFailure")<{ readonly message: string }> {
@@ -11,6 +15,15 @@ const rootOf = (error: unknown): string =>
   error instanceof Error ? (error.cause === undefined ? error.message : rootOf(error.cause)) : String(error)
 
 const explanationOf = (error: unknown): string | undefined => {
+  if (
+    error instanceof StartFailure ||
+    error instanceof SettingsError ||
+    error instanceof EmbeddedPostgresError ||
+    error instanceof EncryptionKeyUnusable ||
+    error instanceof RoleNotGranted
+  ) {
+    return error.message
+  }
   if (error instanceof HttpServerError.ServeError) {
     return `The service cannot listen (Api:Host, Api:Port): ${rootOf(error.cause)}`
   }

@@ -1,4 +1,4 @@
-import { Data, Duration, Effect, RcRef, Semaphore } from "effect"
+import { Data, Duration, Effect, PartitionedSemaphore, RcRef } from "effect"
 import { Worker } from "node:worker_threads"
 
 const idleTimeToLive = "1 minute"
@@ -11,7 +11,8 @@ export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{ readonly reas
 
 /**
  * Work that must not hold up the service, in a thread of its own: one piece at a time, each with so many seconds of
- * the processor and so many megabytes. What takes more ends with its thread, and the next piece gets a new one. `module` runs `answerWith`.
+ * the processor and so many megabytes. What takes more ends with its thread, and the next piece gets a new one. Those for
+ * whom it works take turns, so nobody's many pieces keep others waiting. `module` runs `answerWith`.
  */
 export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: {
   readonly module: URL
@@ -24,16 +25,16 @@ export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: 
     ),
     idleTimeToLive
   })
-  const oneAtATime = yield* Semaphore.make(1)
+  const oneAtATime = yield* PartitionedSemaphore.make<string>({ permits: 1 })
 
-  return (request: Request): Effect.Effect<Reply, ThreadEnded> =>
+  return (forWhom: string, request: Request): Effect.Effect<Reply, ThreadEnded> =>
     RcRef.get(worker).pipe(
       Effect.flatMap((worker) => ask<Reply>(worker, request, options.seconds)),
       // Whoever gives up leaves a thread behind that would answer the next one with this one's reply.
       Effect.onInterrupt(() => RcRef.invalidate(worker)),
       Effect.tapError(() => RcRef.invalidate(worker)),
       Effect.scoped,
-      oneAtATime.withPermit
+      oneAtATime.withPermit(forWhom)
     )
 })
 
@@ -66,7 +67,7 @@ const reply = <Reply>(worker: Worker, begin: () => void) =>
 
 const ask = Effect.fnUntraced(function* <Reply>(worker: Worker, request: unknown, seconds: number) {
   const before = yield* processorSeconds(worker)
-  const overdue = Effect.fail(new ThreadEnded({ reason: `it took longer than ${seconds} seconds` }))
+  const overdue = Effect.fail(new ThreadEnded({ reason: `it took longer than ${seconds} s` }))
   const spent = Effect.sleep(lookEvery).pipe(
     Effect.andThen(processorSeconds(worker)),
     Effect.repeat({ until: (now) => now - before > seconds }),

@@ -26,7 +26,8 @@ const segment = (part: PropertyKey | { readonly key: PropertyKey }): string | nu
   return typeof key === "number" ? key : String(key)
 }
 
-const faultsOf = (slot: string, error: Schema.SchemaError): ReadonlyArray<Fault> =>
+/** What a schema finds wrong with a part of a request: every fault, under the name of the part. */
+export const faultsOf = (slot: string, error: Schema.SchemaError): ReadonlyArray<Fault> =>
   format(error.issue).issues.map((issue) => ({
     path: [slot, ...(issue.path ?? []).map(segment)],
     // A query parameter is text, unless it stands there twice.

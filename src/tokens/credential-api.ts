@@ -19,6 +19,9 @@ import {
 } from "./domain.ts"
 
 const position = cursor(CredentialId)
+const IntrospectionForm = IntrospectionRequest.annotate({ identifier: "IntrospectionForm" }).pipe(
+  HttpApiSchema.asFormUrlEncoded()
+)
 
 export class AgentCredentialsApi extends HttpApiGroup.make("agentCredentials")
   .add(
@@ -65,8 +68,11 @@ export class AgentCredentialsApi extends HttpApiGroup.make("agentCredentials")
             "Ends it and all that was exchanged from it: here before this answer, elsewhere within a second. Always 204, also for what is over, unknown or another's."
         })
       ),
-    HttpApiEndpoint.post("introspect", "/introspect", { payload: IntrospectionRequest, success: Introspection })
-      .annotateMerge(requires("agents:introspect", { or: "agents:read" }))
+    HttpApiEndpoint.post("introspect", "/introspect", {
+      payload: [IntrospectionRequest, IntrospectionForm],
+      success: Introspection
+    })
+      .annotateMerge(requires("agents:introspect", { or: ["agents:read"] }))
       .annotateMerge(
         OpenApi.annotations({
           summary: "Introspect a token",

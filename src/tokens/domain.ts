@@ -89,9 +89,12 @@ export const AgentCredentialView = Schema.Struct({
 }).annotate({ identifier: "AgentCredential" })
 export type AgentCredentialView = typeof AgentCredentialView.Type
 
-export const IntrospectionRequest = Schema.Struct({ token: token("The token to look at") }).annotate({
-  identifier: "IntrospectionRequest"
-})
+export const IntrospectionRequest = Schema.Struct({
+  token: token("The token to look at"),
+  token_type_hint: Schema.optionalKey(
+    storable(Schema.String).annotate({ description: "Taken, and not needed", examples: ["access_token"] })
+  )
+}).annotate({ identifier: "IntrospectionRequest" })
 
 /** Who acts for the subject, and in whose place before (RFC 8693 §4.1). */
 export interface Act {

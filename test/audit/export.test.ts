@@ -18,10 +18,11 @@ interface Line {
   readonly changes: { readonly after: Record<string, unknown> | null } | null
 }
 
+/** The entries of an export, without the seal at its end. */
 const linesOf = (text: string): ReadonlyArray<Line> =>
   text
     .split("\n")
-    .filter((line) => line !== "")
+    .filter((line) => line !== "" && !line.startsWith('{"seal":'))
     .map((line) => JSON.parse(line))
 
 const exported = Effect.fnUntraced(function* (query = "", key?: string) {

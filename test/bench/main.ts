@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { benchAudit } from "./audit.ts"
 import { benchAuditChain } from "./audit-chain.ts"
 import { benchConfiguration } from "./configuration.ts"
+import { benchEvenTime } from "./even-time.ts"
 import { benchHttp } from "./http.ts"
 import { benchIdentity } from "./identity.ts"
 import { benchSignIn } from "./sign-in.ts"
@@ -14,3 +15,4 @@ await Effect.runPromise(benchAudit)
 await Effect.runPromise(benchAuditChain)
 await Effect.runPromise(benchConfiguration)
 await Effect.runPromise(benchIdentity)
+await Effect.runPromise(benchEvenTime)

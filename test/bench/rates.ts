@@ -63,6 +63,16 @@ export const startService = (directory: string, environment: Record<string, stri
     /serves on (http:\S+)/
   )
 
+/** The reserve endpoint with a lock on the cap's row, on the database of a running service. */
+export const startForUpdate = (directory: string, key: string): Promise<Server> =>
+  started(
+    spawn(process.execPath, [path.join(import.meta.dirname, "for-update.ts")], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, BENCH_DATABASE: path.join(directory, ".data"), BENCH_KEY: key }
+    }),
+    /listening on (http:\S+)/
+  )
+
 /** A bare Fastify server with one route that answers as /health does. */
 export const startFastify = (): Promise<Server> =>
   started(

@@ -255,8 +255,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a w
         const b = yield* makeFolder(service, applicationId, "b")
         yield* makeFile(service, applicationId, "x", "", { parentId: b })
         const nodes = [
-          { path: "/a/x", type: "file" },
-          { path: "/b", type: "file" }
+          { path: "/a/x", type: "file", content: "" },
+          { path: "/b", type: "file", content: "" }
         ]
         const run = (mode: string) =>
           service.call("POST", `/api/configuration/import?applicationId=${applicationId}&mode=${mode}`, {
@@ -396,13 +396,28 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a w
       })
     )
 
+    it.effect("400: a file without its content, which would empty the one that stands", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const id = yield* makeFile(service, applicationId, "a.json", "{}")
+        const refused = yield* service.call("POST", `/api/configuration/import?applicationId=${applicationId}`, {
+          body: { nodes: [{ path: "/a.json", type: "file" }] }
+        })
+        assert.deepStrictEqual(faultPaths(refused), ["payload.nodes.0.content"])
+        assert.strictEqual((yield* service.call("GET", `/api/configuration/${id}`)).body.version, 1)
+      })
+    )
+
     it.effect("409: a tree with a name that no zip archive carries, which JSON does", () =>
       Effect.gen(function* () {
         const service = yield* TestService
         const applicationId = yield* makeApplication(service)
         yield* makeFile(service, applicationId, "a\\b", "")
         const query = `/api/configuration/export?applicationId=${applicationId}`
-        assertProblem(yield* service.call("GET", `${query}&format=zip`), 409, "configuration-not-portable")
+        const refused = yield* service.call("GET", `${query}&format=zip`)
+        assertProblem(refused, 409, "configuration-not-portable")
+        assert.deepStrictEqual(refused.body.paths, ["/a\\b"])
         assert.strictEqual((yield* service.call("GET", query)).status, 200)
       })
     )

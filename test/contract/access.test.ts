@@ -44,7 +44,17 @@ const systemResources = new Set([
 ])
 
 /** Operations of the installation among those of a resource that tenants have too. */
-const systemOperations = new Set(["auditLogs.checkpoints", "auditLogs.verify"])
+const systemOperations = new Set([
+  "auditLogs.checkpoints",
+  "auditLogs.verify",
+  "llm.testProvider",
+  "llm.listModels",
+  "llmAdmin.getConfiguration",
+  "llmAdmin.putConfiguration",
+  "llmAdmin.versions",
+  "llmAdmin.rollback",
+  "llmAdmin.reload"
+])
 
 describe("a capability", () => {
   it.each([

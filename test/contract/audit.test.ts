@@ -135,7 +135,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         const needed = operation["x-required-capability"]
         const isOwn = ownOperations.includes(operationId)
         if (needed === undefined && !isOwn) return assert.fail("asks for no capability")
-        const enough = new Set([needed, operation["x-or-capability"]])
+        const enough = new Set([needed, ...(operation["x-or-capabilities"] ?? [])])
         const others = resources.flatMap(capabilitiesOf).filter((capability) => !enough.has(capability))
         const { id, key } = yield* makeKey(service, others)
         const { answer, traceId } = yield* callTraced(service, operation, yield* prepare(service), key)

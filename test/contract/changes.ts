@@ -3,7 +3,9 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
+import { planChanges } from "./plan-changes.ts"
 import { spendChanges } from "./spend-changes.ts"
+import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
 
 type Service = TestService["Service"]
 
@@ -117,6 +119,8 @@ const changes = (
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
   ...spendChanges,
+  ...planChanges,
+  ...gatewayChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
   "trialUsers.update": (service) =>
     Effect.map(makeTrialUser(service), ({ id }) =>
@@ -276,6 +280,7 @@ export const withoutEntry: Readonly<
     { readonly reason: string; request(service: Service): Effect.Effect<Pick<Change, "parameters" | "body">> }
   >
 > = {
+  ...gatewayWithoutEntry,
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))

@@ -37,7 +37,7 @@ export interface Operation {
   readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, MediaType>> }
   readonly responses: Readonly<Record<string, Response>>
   readonly "x-required-capability"?: string
-  readonly "x-or-capability"?: string
+  readonly "x-or-capabilities"?: ReadonlyArray<string>
   readonly "x-system-only"?: boolean
   readonly "x-accounts-only"?: boolean
 }

@@ -96,6 +96,7 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "agentTokens.exchange",
     // The caps that the walk makes leave no room for what these would be about.
     "spend.extend",
+    "spend.refund",
     "approvals.approve",
     "approvals.deny"
   ].includes(operationId)

@@ -18,7 +18,14 @@ type Kind =
   | "handlers"
   | "service"
 
-const composition = new Set(["main.ts", "server.ts", "migrate.ts", "operator.ts", "audit-verify.ts"])
+const composition = new Set([
+  "main.ts",
+  "server.ts",
+  "migrate.ts",
+  "operator.ts",
+  "audit-verify.ts",
+  "ledger-verify.ts"
+])
 
 /** What a file is by where it stands; in a feature, whatever is none of the other four counts as a service. A second repository is named after what it keeps. */
 const kindOf = (file: string): Kind => {

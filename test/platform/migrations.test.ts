@@ -122,3 +122,30 @@ it.live("new_id gives UUIDv7 that sort by time", () =>
     assert.isAbove(times.at(-1) ?? 0, times[0] ?? 0)
   })
 )
+
+it.live("a database user who is no member of the service's role is told so, with what mends it", () =>
+  Effect.gen(function* () {
+    const server = inject("databaseServer")
+    const database = yield* emptyDatabase
+    const user = `owner_${crypto.randomUUID().replaceAll("-", "")}`
+    // Another database's service has made the role before, so this user has no say over it.
+    yield* migrate(yield* makeDatabase)
+    yield* Effect.acquireRelease(
+      onServer(
+        server,
+        (sql) => sql`CREATE ROLE ${sql(user)} LOGIN CREATEROLE PASSWORD ${sql.literal(`'${user}'`)}`
+      ).pipe(
+        Effect.andThen(onServer(server, (sql) => sql`ALTER DATABASE ${sql(database.database)} OWNER TO ${sql(user)}`))
+      ),
+      () =>
+        Effect.orDie(
+          onServer(server, (sql) => sql`ALTER DATABASE ${sql(database.database)} OWNER TO CURRENT_USER`).pipe(
+            Effect.andThen(asSuperuser(database, (sql) => sql`DROP OWNED BY ${sql(user)} CASCADE`)),
+            Effect.andThen(onServer(server, (sql) => sql`DROP ROLE ${sql(user)}`))
+          )
+        )
+    )
+    const refused = yield* Effect.flip(migrate({ ...database, username: user, password: Redacted.make(user) }))
+    assert.include(String(refused.message), `GRANT application_manager TO ${user};`)
+  })
+)

@@ -206,7 +206,15 @@ describe("layers", () => {
 describe("environment variables", () => {
   it.effect("of others are left alone", () =>
     settingsFrom({
-      environment: { HOME: "/", npm_config_yes: "1", API: "x", Llm__X: "1", Api_Port: "x", __Api__Port: "x", a__b: "" }
+      environment: {
+        HOME: "/",
+        npm_config_yes: "1",
+        API: "x",
+        Other__X: "1",
+        Api_Port: "x",
+        __Api__Port: "x",
+        a__b: ""
+      }
     })
   )
 
@@ -275,12 +283,12 @@ describe("command line", () => {
 
   it.effect("refuses stray words without quoting them, missing values and unknown keys", () =>
     Effect.gen(function* () {
-      const faults = yield* faultsOf({ arguments: ["--Api:ApiKey=", "hunter2", "-p", "--Llm:X=1", "--Api:Port"] })
+      const faults = yield* faultsOf({ arguments: ["--Api:ApiKey=", "hunter2", "-p", "--Other:X=1", "--Api:Port"] })
       assert.deepStrictEqual(faults, [
         [undefined, "command line", "argument 2 is not --Key=value"],
         [undefined, "command line", "argument 3 is not --Key=value"],
         ["Api:Port", "command line", "needs a value"],
-        ["Llm:X", "command line", "unknown key"]
+        ["Other:X", "command line", "unknown key"]
       ])
     })
   )
@@ -345,10 +353,10 @@ describe("files", () => {
       assert.deepStrictEqual(yield* faultsOf({ files: { "appsettings.json": "[]" } }), [
         [undefined, "appsettings.json", "is not a JSON object"]
       ])
-      const text = json({ Llm: {}, Serilog: { Level: "x" }, Api: { TrustedProxies: [{ a: 1 }], Port: ["1"] } })
+      const text = json({ Other: {}, Serilog: { Level: "x" }, Api: { TrustedProxies: [{ a: 1 }], Port: ["1"] } })
       assert.deepStrictEqual(yield* faultsOf({ files: { "appsettings.Development.json": text } }), [
         ["Api:TrustedProxies", "appsettings.Development.json", "a list holds text, numbers, true and false"],
-        ["Llm", "appsettings.Development.json", "unknown key"],
+        ["Other", "appsettings.Development.json", "unknown key"],
         ["Serilog:Level", "appsettings.Development.json", "unknown key; did you mean Logging:Level?"],
         ["Api:Port", "appsettings.Development.json", "takes one value, not a list"]
       ])
@@ -538,7 +546,7 @@ describe("unknown keys", () => {
     ["Api:Port:0", "; did you mean Api:Port?"],
     ["Api:", ""],
     ["Swagger:Enabled", "; did you mean Api:Swagger:Enabled?"],
-    ["Llm:Gateway:Auth", ""],
+    ["Other:Gateway:Auth", ""],
     ["Nothing:Of:The:Kind", ""]
   ] as const)("%s", ([key, suggestion]) =>
     Effect.gen(function* () {

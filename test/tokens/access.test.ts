@@ -104,6 +104,23 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     })
   )
 
+  it.effect("RFC7662 §2.1 asks with a form as well, and may hint at the type of the token", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { accessToken } = yield* tokenOf(service, yield* makeAgent(service))
+      const asForm = (members: Record<string, string>) =>
+        service.call("POST", "/api/agents/introspect", {
+          body: new URLSearchParams(members).toString(),
+          headers: { "content-type": "application/x-www-form-urlencoded" }
+        })
+      const asked = yield* asForm({ token: accessToken, token_type_hint: "access_token" })
+      assert.deepStrictEqual(asked.body, (yield* introspect(service, accessToken)).body)
+      assert.strictEqual(asked.body.active, true)
+      assert.strictEqual((yield* asForm({ token: "malformed" })).text, '{"active":false}')
+      assertProblem(yield* asForm({ token_type_hint: "access_token" }), 400, "validation-failed")
+    })
+  )
+
   it.effect("a tenant's caller reaches its tenant's agents alone, and names no tenant", () =>
     Effect.gen(function* () {
       const service = yield* TestService

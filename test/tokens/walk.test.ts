@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as jose from "jose"
-import { exchange, grant, introspect, isActive, makeAgent, tokenOf } from "../support/agents.ts"
+import { exchange, grant, introspect, isActive, issuerOf, makeAgent, tokenOf } from "../support/agents.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an agent's way", (it) => {
@@ -48,6 +48,47 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
       assert.strictEqual(protectedHeader.kid, keys.keys[0].kid)
       assert.deepInclude(payload, { sub: `agent:${agent.id}`, client_id: agent.id, jti: credentialId })
       assert.strictEqual(payload.aud, payload.iss)
+    })
+  )
+
+  it.effect("RFC9068 §2.2 its claims are the credential's, and introspection tells the same", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const issuer = yield* Effect.promise(() => issuerOf(service))
+      const agent = yield* makeAgent(service, {
+        allowedTaskTypes: ["extraction"],
+        defaultTaskType: "extraction",
+        perTurnBudget: 0.25,
+        maxCredentialTtlSeconds: 600
+      })
+      const subject = yield* makeAgent(service)
+      yield* grant(service, agent, subject)
+      const delegated = yield* exchange(service, agent, (yield* tokenOf(service, subject)).accessToken)
+      const { exp, iat, nbf, ...claims } = jose.decodeJwt(delegated.accessToken)
+      assert.deepStrictEqual<unknown>(claims, {
+        iss: issuer,
+        aud: issuer,
+        sub: `agent:${subject.id}`,
+        act: { sub: `agent:${agent.id}` },
+        client_id: agent.id,
+        agent_id: agent.id,
+        tenant_id: agent.tenantId,
+        jti: delegated.credentialId,
+        scope: "llm:complete",
+        allowed_task_types: ["extraction"],
+        default_task_type: "extraction",
+        per_turn_budget: 0.25
+      })
+      assert.strictEqual(nbf, iat)
+      assert.isAtMost((exp ?? 0) - (iat ?? 0), 600)
+      assert.strictEqual((exp ?? 0) * 1000, Date.parse(delegated.expiresAt))
+      const { active, credential_id, delegation_id, token_type, ...told } = (yield* introspect(
+        service,
+        delegated.accessToken
+      )).body
+      assert.deepStrictEqual(told, { ...claims, exp, iat, nbf })
+      assert.deepStrictEqual([active, credential_id, token_type], [true, delegated.credentialId, "Bearer"])
+      assert.isString(delegation_id)
     })
   )
 })

@@ -1,0 +1,98 @@
+import { Clock, Context, Effect, Layer, type Scope } from "effect"
+import { Breakers } from "./breakers.ts"
+import { Bulkheads } from "./bulkheads.ts"
+import { type ProviderAnswer, type ProviderFailure, type ProviderRequest } from "./providers/provider.ts"
+import { type RunningGateway, type RunningTarget } from "./running.ts"
+import { ProviderSightings } from "./sightings.ts"
+
+/** An attempt that was made, as answers and usage rows tell of it. */
+export interface Attempt {
+  readonly provider: string
+  readonly model: string
+  readonly status: number
+  readonly durationMs: number
+}
+
+const operationNames = { chat: "chat", embed: "embeddings", "count-tokens": "count_tokens" }
+
+/** One try at one target: within its provider's bulkhead and its breaker, as a span of its own. */
+export class Attempts extends Context.Service<
+  Attempts,
+  {
+    make(
+      target: RunningTarget,
+      request: ProviderRequest,
+      routing: RunningGateway["routing"]
+    ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+  }
+>()("app/llm/Attempts") {
+  static readonly layer = Layer.effect(
+    Attempts,
+    Effect.gen(function* () {
+      const breakers = yield* Breakers
+      const bulkheads = yield* Bulkheads
+      const sightings = yield* ProviderSightings
+
+      const send = Effect.fnUntraced(function* ({ model, provider }: RunningTarget, request: ProviderRequest) {
+        const startedAt = yield* Clock.currentTimeMillis
+        const elapsed = Effect.map(Clock.currentTimeMillis, (now) => now - startedAt)
+        return yield* provider.provider.send(request).pipe(
+          Effect.tap(() => Effect.flatMap(elapsed, (latencyMs) => sightings.answered(provider.id, model, latencyMs))),
+          Effect.tapError(({ error, reason }) =>
+            Effect.flatMap(elapsed, (latencyMs) =>
+              sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: error.message })
+            )
+          )
+        )
+      })
+
+      return Attempts.of({
+        make: (target, request, routing) =>
+          Effect.andThen(
+            bulkheads.enter(target.provider),
+            breakers.guard(target.provider.id, target.model, routing)(send(target, request))
+          ).pipe(
+            Effect.tapError((failure) =>
+              Effect.annotateCurrentSpan({ "error.type": failure.received ?? failure.reason })
+            ),
+            Effect.withSpan(`${operationNames[request.operation]} ${target.model}`, {
+              kind: "client",
+              attributes: {
+                "gen_ai.operation.name": operationNames[request.operation],
+                "gen_ai.provider.name": target.provider.vendor ?? target.provider.id,
+                "gen_ai.request.model": target.model
+              }
+            })
+          )
+      })
+    })
+  )
+}
+
+/** Whether a later try may go better. */
+const isTransient = ({ error, reason, received }: ProviderFailure): boolean =>
+  reason !== "status" || [408, 409, 429].includes(error.status) || (received ?? error.status) >= 500
+
+/** Whether another target may answer; one that has another key may take it. */
+export const mayFailOver = (failure: ProviderFailure): boolean =>
+  isTransient(failure) || failure.received === 401 || failure.received === 403
+
+/** Whether the same target may answer if it is asked again. */
+export const mayRepeat = (failure: ProviderFailure): boolean =>
+  isTransient(failure) && failure.reason !== "breaker-open" && failure.reason !== "busy"
+
+const firstPauseMs = 200
+const longestPauseMs = 5_000
+const longestRetryAfterSeconds = 10
+
+/** How long to wait before the next try at the same target; undefined where that would be too long. */
+export const pauseBefore = (
+  tries: number,
+  { retryAfterSeconds }: ProviderFailure,
+  random: number
+): number | undefined => {
+  if (retryAfterSeconds !== undefined) {
+    return retryAfterSeconds > longestRetryAfterSeconds ? undefined : retryAfterSeconds * 1000
+  }
+  return Math.min(longestPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + random / 2)
+}

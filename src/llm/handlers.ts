@@ -1,0 +1,44 @@
+import { Effect } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
+import { linkedPage } from "../kernel/location.ts"
+import { entityTag } from "../kernel/precondition.ts"
+import { GatewayConfiguration, type VersionedDocument } from "./configuration.ts"
+import { Gateway } from "./service.ts"
+
+const versionsLimitDefault = 100
+
+const tagged = ({ document, version }: VersionedDocument) =>
+  HttpApiSchema.withHeaders({ body: document, headers: version === null ? {} : { etag: entityTag(version) } })
+
+export const LlmHandlers = groupHandlers(
+  Api,
+  "llm",
+  Effect.fn(function* (handlers) {
+    const gateway = yield* Gateway
+    return handlers.handleAll({
+      models: () => gateway.models,
+      health: () => gateway.health,
+      testProvider: ({ payload }) => gateway.test(payload),
+      listModels: ({ payload }) => gateway.listModels(payload)
+    })
+  })
+)
+
+export const LlmAdminHandlers = groupHandlers(
+  Api,
+  "llmAdmin",
+  Effect.fn(function* (handlers) {
+    const configuration = yield* GatewayConfiguration
+    return handlers.handleAll({
+      getConfiguration: () => Effect.map(configuration.get, tagged),
+      putConfiguration: ({ headers, payload }) => Effect.map(configuration.put(payload, headers["if-match"]), tagged),
+      versions: ({ query, request }) =>
+        Effect.map(configuration.versions(query.cursor, query.limit ?? versionsLimitDefault), linkedPage(request)),
+      rollback: ({ headers, payload }) =>
+        Effect.map(configuration.rollback(payload.version, headers["if-match"]), tagged),
+      reload: () => configuration.reload
+    })
+  })
+)

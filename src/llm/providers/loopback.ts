@@ -1,0 +1,207 @@
+import { Cause, Clock, Effect } from "effect"
+import { type CompletionUsage } from "../../compat/openai-domain.ts"
+import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderRequest } from "./provider.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The model that answers without any account. */
+export const loopbackModel = "loopback-1"
+export const loopbackId = "loopback"
+const dimensions = 8
+
+const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isJson) : [])
+
+const textOf = (content: unknown): string =>
+  typeof content === "string"
+    ? content
+    : list(content)
+        .map(({ text }) => (typeof text === "string" ? text : ""))
+        .join("")
+
+/** Its tokens: words with the space before them, and every other character by itself. */
+const tokensOf = (text: string): ReadonlyArray<string> => text.match(/\s*[\p{L}\p{N}]+|\s*[^\p{L}\p{N}\s]|\s+$/gu) ?? []
+
+const utf8 = new TextEncoder()
+const bytes = (value: unknown): Uint8Array => utf8.encode(JSON.stringify(value))
+
+interface Said {
+  readonly tokens: ReadonlyArray<string>
+  readonly call: { readonly id: string; readonly name: string; readonly arguments: string } | undefined
+  readonly finishReason: string
+  readonly usage: CompletionUsage
+}
+
+/** A value that a JSON Schema lets through, as far as it says which type it wants. */
+const sampleOf = (schema: unknown, text: string): unknown => {
+  if (!isJson(schema)) return text
+  if (Array.isArray(schema.enum)) return schema.enum[0]
+  switch (schema.type) {
+    case "object":
+      return Object.fromEntries(
+        Object.entries(isJson(schema.properties) ? schema.properties : {}).map(([name, member]) => [
+          name,
+          sampleOf(member, text)
+        ])
+      )
+    case "array":
+      return [sampleOf(schema.items, text)]
+    case "integer":
+    case "number":
+      return 1
+    case "boolean":
+      return true
+    case "null":
+      return null
+    default:
+      return text
+  }
+}
+
+const schemaOf = (body: Json): unknown => {
+  const format = body.response_format
+  return isJson(format) && isJson(format.json_schema) ? format.json_schema.schema : undefined
+}
+
+/** Calls the tool that the caller demands, or the first one when the words ask for it by its name. */
+const calledTool = (body: Json, words: string): Json | undefined => {
+  const tools = list(body.tools).flatMap(({ function: tool }) => (isJson(tool) ? [tool] : []))
+  const { tool_choice: choice } = body
+  const named = isJson(choice) && isJson(choice.function) ? choice.function.name : undefined
+  if (choice === "none") return undefined
+  if (named !== undefined) return tools.find(({ name }) => name === named)
+  if (choice === "required") return tools[0]
+  return tools.find(({ name }) => typeof name === "string" && words.includes(name))
+}
+
+const say = (body: Json): Said => {
+  const messages = list(body.messages)
+  const last = messages.at(-1)
+  const words = textOf(last?.content)
+  const prompt = messages.reduce((count, { content }) => count + 4 + tokensOf(textOf(content)).length, 3)
+  const tool = last?.role === "tool" ? undefined : calledTool(body, words)
+  const schema = schemaOf(body)
+  const limit = [body.max_completion_tokens, body.max_tokens].find((asked) => typeof asked === "number") ?? Infinity
+  const text = schema === undefined ? words : JSON.stringify(sampleOf(schema, words))
+  const whole = tokensOf(tool === undefined ? text : JSON.stringify(sampleOf(tool.parameters, words)))
+  const tokens = whole.slice(0, Number(limit))
+  const usage = { prompt_tokens: prompt, completion_tokens: tokens.length }
+  const cut = tokens.length < whole.length
+  return tool === undefined
+    ? { tokens, call: undefined, finishReason: cut ? "length" : "stop", usage }
+    : {
+        tokens: [],
+        call: { id: `call_${prompt}`, name: String(tool.name), arguments: tokens.join("") },
+        finishReason: cut ? "length" : "tool_calls",
+        usage
+      }
+}
+
+const usageOf = ({ completion_tokens: output, prompt_tokens: input }: CompletionUsage) => ({
+  prompt_tokens: input ?? 0,
+  completion_tokens: output ?? 0,
+  total_tokens: (input ?? 0) + (output ?? 0)
+})
+
+const callOf = ({ arguments: text, id, name }: NonNullable<Said["call"]>) => ({
+  id,
+  type: "function",
+  function: { name, arguments: text }
+})
+
+const completion = (said: Said, created: number): Json => ({
+  id: "chatcmpl-loopback",
+  object: "chat.completion",
+  created,
+  model: loopbackModel,
+  choices: [
+    {
+      index: 0,
+      message: {
+        role: "assistant",
+        content: said.call === undefined ? said.tokens.join("") : null,
+        refusal: null,
+        ...(said.call === undefined ? {} : { tool_calls: [callOf(said.call)] })
+      },
+      logprobs: null,
+      finish_reason: said.finishReason
+    }
+  ],
+  usage: usageOf(said.usage)
+})
+
+const event = (data: string) => utf8.encode(`data: ${data}\n\n`)
+
+const chunks = (said: Said, created: number, includeUsage: boolean): ReadonlyArray<Uint8Array> => {
+  const head = { id: "chatcmpl-loopback", object: "chat.completion.chunk", created, model: loopbackModel }
+  const choice = (delta: Json, finishReason: string | null = null) =>
+    event(JSON.stringify({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason: finishReason }] }))
+  const called = said.call === undefined ? [] : [choice({ tool_calls: [{ index: 0, ...callOf(said.call) }] })]
+  return [
+    choice({ role: "assistant", content: "" }),
+    ...said.tokens.map((content) => choice({ content })),
+    ...called,
+    choice({}, said.finishReason),
+    ...(includeUsage ? [event(JSON.stringify({ ...head, choices: [], usage: usageOf(said.usage) }))] : []),
+    event("[DONE]")
+  ]
+}
+
+/** A vector that depends on the text alone. */
+const vectorOf = (text: string): ReadonlyArray<number> => {
+  const sums = Array.from({ length: dimensions }, (_, place) => place + 1)
+  for (const byte of utf8.encode(text)) {
+    for (const [place, sum] of sums.entries()) sums[place] = (sum * (31 + place) + byte) % 1009
+  }
+  const length = Math.hypot(...sums) || 1
+  return sums.map((sum) => Math.fround(sum / length))
+}
+
+const embeddings = (body: Json): Json => {
+  const inputs = (Array.isArray(body.input) ? body.input : [body.input]).map(String)
+  const tokens = inputs.reduce((count, text) => count + Math.max(1, tokensOf(text).length), 0)
+  return {
+    object: "list",
+    model: loopbackModel,
+    data: inputs.map((text, index) => ({ object: "embedding", index, embedding: written(vectorOf(text), body) })),
+    usage: { prompt_tokens: tokens, total_tokens: tokens }
+  }
+}
+
+const written = (vector: ReadonlyArray<number>, body: Json) =>
+  body.encoding_format === "base64" ? Buffer.from(Float32Array.from(vector).buffer).toString("base64") : vector
+
+const json = (value: Json): ProviderAnswer => ({
+  status: 200,
+  headers: { "content-type": "application/json" },
+  body: bytes(value)
+})
+
+const malformed = new ProviderFailure({
+  reason: "status",
+  sent: false,
+  error: { status: 400, message: "The body is no JSON object.", code: "invalid_json" }
+})
+
+const answer = Effect.fnUntraced(function* ({ body: raw, operation }: ProviderRequest) {
+  const body: unknown = yield* Effect.try({
+    try: () => JSON.parse(typeof raw === "string" ? raw : Buffer.from(raw).toString("utf8")),
+    catch: () => malformed
+  })
+  if (!isJson(body)) return yield* malformed
+  if (operation === "embed") return json(embeddings(body))
+  const said = say(body)
+  const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
+  if (body.stream !== true) return json(completion(said, created))
+  const includeUsage = isJson(body.stream_options) && body.stream_options.include_usage === true
+  const headers = { "content-type": "text/event-stream" }
+  return { status: 200, headers, body: { first: chunks(said, created, includeUsage), rest: Cause.done() } }
+})
+
+/** Echoes the last message, deterministically and with true counts, in OpenAI's dialect; it needs no account. */
+export const loopback: Provider = {
+  id: loopbackId,
+  dialect: "openai",
+  send: answer,
+  listModels: Effect.succeed([{ id: loopbackModel, ownedBy: "application-manager", createdAt: null }])
+}

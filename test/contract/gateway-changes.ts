@@ -1,0 +1,41 @@
+import { Effect } from "effect"
+import { type TestService } from "../support/service.ts"
+import { type Change, type ExpectedEntry } from "./changes.ts"
+
+type Service = TestService["Service"]
+
+const entry = (actionType: string, kept: ExpectedEntry["kept"]): ExpectedEntry => ({
+  actionType,
+  entityType: "GatewayConfiguration",
+  entityId: "llm-gateway",
+  kept
+})
+
+const document = { routing: { retries: 1 } }
+const write = (service: Service) => service.call("PUT", "/api/llm/admin/config", { body: document })
+
+/** How to call the operations of the gateway that change something. */
+export const gatewayChanges: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
+  "llmAdmin.putConfiguration": (service) =>
+    Effect.as(write(service), {
+      body: document,
+      entries: () => [entry("GatewayConfigurationUpdated", "both")]
+    }),
+  "llmAdmin.rollback": (service) =>
+    Effect.as(write(service), {
+      body: { version: 1 },
+      entries: () => [entry("GatewayConfigurationRolledBack", "both")]
+    })
+}
+
+const loopback = () => Effect.succeed({ body: { providerId: "loopback" } })
+
+/** Those that leave no entry, each with the reason. */
+export const gatewayWithoutEntry = {
+  "llm.testProvider": { reason: "it changes nothing", request: loopback },
+  "llm.listModels": { reason: "it changes nothing", request: loopback },
+  "llmAdmin.reload": {
+    reason: "what it reads was written by somebody, whose entry is there",
+    request: () => Effect.succeed({})
+  }
+}

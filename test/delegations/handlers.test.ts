@@ -1,0 +1,147 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as crypto from "node:crypto"
+import { grant, makeAgent } from "../support/agents.ts"
+import { makeKey, makeTenant } from "../support/authority.ts"
+import { assertProblem } from "../support/problem.ts"
+import { serviceLayer, TestService } from "../support/service.ts"
+
+const pathOf = (agentId: string) => `/api/agents/${agentId}/delegations`
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("delegation grants", (it) => {
+  const pair = Effect.gen(function* () {
+    const service = yield* TestService
+    return { service, subject: yield* makeAgent(service), agent: yield* makeAgent(service) }
+  })
+
+  it.effect("201: made for an agent, an account and an external subject, each as it was given", () =>
+    Effect.gen(function* () {
+      const { agent, service, subject } = yield* pair
+      const subjects = [
+        { subjectType: "agent", subject: subject.id },
+        { subjectType: "user", subject: crypto.randomUUID() },
+        { subjectType: "external", subject: "https://idp.example|user 42" }
+      ]
+      for (const about of subjects) {
+        const body = { ...about, scopes: ["llm:complete"], expiresAt: "2099-12-31T23:59:59.000Z", reason: "invoices" }
+        const made = yield* service.call("POST", pathOf(agent.id), { body })
+        assert.strictEqual(made.status, 201, made.text)
+        const { createdAt, id, ...rest } = made.body
+        assert.strictEqual(made.headers.get("location"), `${pathOf(agent.id)}/${id}`)
+        assert.isAtMost(Date.parse(createdAt), Date.now())
+        assert.deepStrictEqual(rest, {
+          ...body,
+          agentId: agent.id,
+          maxDepth: 5,
+          status: "active",
+          createdBy: "service-account",
+          revokedAt: null,
+          lastUsedAt: null
+        })
+      }
+      const { body } = yield* service.call("GET", pathOf(agent.id))
+      assert.deepStrictEqual(
+        body.items.map(({ subjectType }: { readonly subjectType: string }) => subjectType),
+        ["agent", "user", "external"]
+      )
+    })
+  )
+
+  const invalid: ReadonlyArray<
+    readonly [string, (ids: { readonly agent: string; readonly subject: string }) => object]
+  > = [
+    ["scopes beyond the ceiling", () => ({ scopes: ["llm:complete", "tenants:write"] })],
+    ["scopes that are wider than the ceiling", () => ({ scopes: ["llm:*"] })],
+    ["an expiry that is over", () => ({ expiresAt: "2020-01-01T00:00:00Z" })],
+    ["itself as the subject", ({ agent }) => ({ subject: agent })],
+    ["an agent that is none", () => ({ subject: crypto.randomUUID() })],
+    ["an account that has no id's form", () => ({ subjectType: "user", subject: "ada@example.com" })],
+    ["an external subject without its issuer", () => ({ subjectType: "external", subject: "user-42" })],
+    ["an external subject without its sub", () => ({ subjectType: "external", subject: "https://idp.example|" })]
+  ]
+  for (const [what, members] of invalid) {
+    it.effect(`400: ${what}`, () =>
+      Effect.gen(function* () {
+        const { agent, service, subject } = yield* pair
+        const body = {
+          subject: subject.id,
+          subjectType: "agent",
+          scopes: ["llm:complete"],
+          ...members({ agent: agent.id, subject: subject.id })
+        }
+        assertProblem(yield* service.call("POST", pathOf(agent.id), { body }), 400, "delegation-invalid")
+        assert.isEmpty((yield* service.call("GET", pathOf(agent.id))).body.items)
+      })
+    )
+  }
+
+  it.effect("400: no scope, no subject, a depth of nothing", () =>
+    Effect.gen(function* () {
+      const { agent, service, subject } = yield* pair
+      const whole = { subject: subject.id, subjectType: "agent", scopes: ["llm:complete"] }
+      for (const members of [
+        { scopes: [] },
+        { subject: "" },
+        { subjectType: "robot" },
+        { maxDepth: 0 },
+        { maxDepth: 33 }
+      ]) {
+        const answer = yield* service.call("POST", pathOf(agent.id), { body: { ...whole, ...members } })
+        assertProblem(answer, 400, "validation-failed")
+      }
+    })
+  )
+
+  it.effect("another tenant's agent is no subject, and its grants are 404", () =>
+    Effect.gen(function* () {
+      const { agent, service } = yield* pair
+      const tenantId = yield* makeTenant(service.database)
+      const foreign = yield* makeAgent(service, { tenantId })
+      const body = { subject: foreign.id, subjectType: "agent", scopes: ["llm:complete"] }
+      assertProblem(yield* service.call("POST", pathOf(agent.id), { body }), 400, "delegation-invalid")
+      const { id } = yield* grant(service, agent, yield* makeAgent(service))
+      const { key } = yield* makeKey(service, ["*:*"], { tenantId })
+      for (const [method, path, sent] of [
+        ["GET", pathOf(agent.id), undefined],
+        ["POST", pathOf(agent.id), body],
+        ["DELETE", `${pathOf(agent.id)}/${id}`, undefined]
+      ] as const) {
+        const answer = yield* service.call(method, path, { key, ...(sent === undefined ? {} : { body: sent }) })
+        assertProblem(answer, 404, "agent-not-found")
+      }
+      const { body: kept } = yield* service.call("GET", pathOf(agent.id))
+      assert.strictEqual(kept.items[0].status, "active")
+    })
+  )
+
+  it.effect("204: revoked, and again; the grant of another agent is 404", () =>
+    Effect.gen(function* () {
+      const { agent, service, subject } = yield* pair
+      const { id } = yield* grant(service, agent, subject)
+      assertProblem(yield* service.call("DELETE", `${pathOf(subject.id)}/${id}`), 404, "delegation-not-found")
+      for (let time = 0; time < 2; time++) {
+        assert.strictEqual((yield* service.call("DELETE", `${pathOf(agent.id)}/${id}`)).status, 204)
+      }
+      const { body } = yield* service.call("GET", pathOf(agent.id))
+      assert.strictEqual(body.items[0].status, "revoked")
+      assert.isNotNull(body.items[0].revokedAt)
+      const entries = yield* service.call("GET", `/api/audit-logs?actionType=DelegationRevoked&entityId=${id}`)
+      assert.lengthOf(entries.body.items, 1)
+    })
+  )
+
+  it.effect("pages hold every grant once", () =>
+    Effect.gen(function* () {
+      const { agent, service, subject } = yield* pair
+      for (let count = 0; count < 5; count++) yield* grant(service, agent, subject)
+      const seen: Array<string> = []
+      for (let query = "?limit=2"; query !== "";) {
+        const { body } = yield* service.call("GET", `${pathOf(agent.id)}${query}`)
+        seen.push(...body.items.map(({ id }: { readonly id: string }) => id))
+        query = body.nextCursor === null ? "" : `?limit=2&cursor=${body.nextCursor}`
+      }
+      assert.lengthOf(seen, 5)
+      assert.strictEqual(new Set(seen).size, 5)
+    })
+  )
+})

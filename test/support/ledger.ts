@@ -1,0 +1,92 @@
+import { Effect, Layer } from "effect"
+import * as crypto from "node:crypto"
+import { Audit, asSystem } from "../../src/audit/service.ts"
+import { type AuditOrigin } from "../../src/audit/domain.ts"
+import { type TenantId } from "../../src/kernel/identifier.ts"
+import { type Dimensions } from "../../src/ledger/cap-book.ts"
+import { type CapCreation, CapId } from "../../src/ledger/cap-domain.ts"
+import { BudgetCaps } from "../../src/ledger/caps.ts"
+import { ChargeId, ReservationId } from "../../src/ledger/domain.ts"
+import { Grants } from "../../src/ledger/grants.ts"
+import { LedgerRepository } from "../../src/ledger/repository.ts"
+import { type CloseItem, type ReserveItem } from "../../src/ledger/request.ts"
+import { Ledger } from "../../src/ledger/service.ts"
+import { CapStandings } from "../../src/ledger/standings.ts"
+import { Settings } from "../../src/platform/settings.ts"
+import { Tenants } from "../../src/tenants/service.ts"
+import { poolOnOwnDatabase, realClock } from "./clock.ts"
+import { quietAuthority } from "./quiet-authority.ts"
+
+/** The ledger on a database of its own: its pool on the real clock, its decisions on the clock of the test. */
+export const ledgerLayer = (environment: Record<string, string> = {}) =>
+  Layer.mergeAll(Grants.layer, Ledger.layer, CapStandings.layer, LedgerRepository.layer).pipe(
+    Layer.provideMerge(BudgetCaps.layer),
+    Layer.provideMerge(Tenants.layer),
+    Layer.provide(Audit.layer.pipe(Layer.provide(realClock))),
+    Layer.provide(quietAuthority),
+    Layer.provideMerge(poolOnOwnDatabase),
+    Layer.provide(Settings.layerMemory({ environment }))
+  )
+
+export const makeTenant = Effect.gen(function* () {
+  const tenants = yield* Tenants
+  return (yield* tenants.create({ name: crypto.randomUUID() }).pipe(Effect.orDie, asSystem)).id
+})
+
+export const makeCap = Effect.fnUntraced(function* (tenantId: TenantId | null, members: Partial<CapCreation> = {}) {
+  const caps = yield* BudgetCaps
+  return yield* caps
+    .create({ name: "a cap", unit: "usd", limit: 1, period: "month", tenantId, ...members })
+    .pipe(Effect.orDie, asSystem)
+})
+
+export const audit: AuditOrigin = {
+  occurred_at: "2026-01-01T00:00:00.000Z",
+  user_id: "service-account",
+  actor_type: "service-account",
+  tenant_id: null,
+  ip_address: null,
+  user_agent: null,
+  trace_id: null
+}
+
+// Ids in the order of their making, as UUIDv7 has them.
+let made = 0
+const newId = () => `0198a5b0-7c00-7000-8000-${(made += 1).toString(16).padStart(12, "0")}`
+
+export const reserveItem = (tenantId: TenantId, amount: bigint, members: Partial<ReserveItem> = {}): ReserveItem => ({
+  principal: "service-account",
+  audit,
+  kind: "reserve",
+  id: ReservationId.make(newId()),
+  tenantId,
+  origin: "api",
+  dimensions: {} satisfies Dimensions,
+  amount,
+  tokens: 0,
+  ttlSeconds: 300,
+  ...members
+})
+
+export const closeItem = (
+  kind: "settle" | "release",
+  id: ReservationId,
+  members: Partial<CloseItem> = {}
+): CloseItem => ({
+  principal: "service-account",
+  audit,
+  kind,
+  id,
+  tenantId: null,
+  origin: "api",
+  unrestricted: true,
+  amount: 0n,
+  chargeId: ChargeId.make(newId()),
+  ...members
+})
+
+/** What the counters of a cap say now, as text. */
+export const standingOf = Effect.fnUntraced(function* (capId: string) {
+  const standings = yield* CapStandings
+  return (yield* asSystem(standings.list({ capId: CapId.make(capId) }))).items
+})

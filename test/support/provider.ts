@@ -1,0 +1,69 @@
+import { Effect } from "effect"
+import * as http from "node:http"
+import { type AddressInfo } from "node:net"
+
+/** A request as the stand-in received it. */
+export interface ReceivedRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: http.IncomingHttpHeaders
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into requests of every shape
+  readonly body: any
+}
+
+/** Answers a request; what it does with the response is all that a provider may do. */
+export type Answerer = (request: ReceivedRequest, response: http.ServerResponse) => void
+
+/** A stand-in for a vendor's service on a free loopback port. */
+export interface ProviderStandIn {
+  readonly url: string
+  readonly requests: Array<ReceivedRequest>
+  /** How many of its requests were given up by the client before their answer was complete. */
+  aborted: number
+  answer: Answerer
+}
+
+const readBody = async (request: http.IncomingMessage) => {
+  const chunks: Array<Buffer> = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const text = Buffer.concat(chunks).toString("utf8")
+  return text === "" ? undefined : JSON.parse(text)
+}
+
+export const json = (response: http.ServerResponse, status: number, body: unknown, headers = {}) => {
+  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body))
+}
+
+/** Server-Sent Events as vendors write them; `event` is the name, where there is one. */
+export const sse = (response: http.ServerResponse, events: ReadonlyArray<unknown>) => {
+  response.writeHead(200, { "content-type": "text/event-stream" })
+  for (const event of events) response.write(typeof event === "string" ? event : `data: ${JSON.stringify(event)}\n\n`)
+}
+
+export const startProvider = (answer: Answerer) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const standIn: ProviderStandIn = { url: "", requests: [], aborted: 0, answer }
+      const server = http.createServer((incoming, response) => {
+        response.on("close", () => {
+          if (!response.writableFinished) standIn.aborted++
+        })
+        void readBody(incoming).then(
+          (body) => {
+            const request = { method: incoming.method ?? "", path: incoming.url ?? "", headers: incoming.headers, body }
+            standIn.requests.push(request)
+            standIn.answer(request, response)
+          },
+          () => {}
+        )
+      })
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+      const { port } = server.address() as AddressInfo
+      return { standIn: Object.assign(standIn, { url: `http://127.0.0.1:${port}` }), server }
+    }),
+    ({ server }) =>
+      Effect.promise(() => {
+        server.closeAllConnections()
+        return new Promise((resolve) => server.close(resolve))
+      })
+  ).pipe(Effect.map(({ standIn }) => standIn))
