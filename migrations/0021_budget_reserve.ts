@@ -208,9 +208,10 @@ export default Effect.gen(function* () {
           SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
           WHERE verdict NOT IN ('open', 'held', 'replay')));
       END IF;
-      PERFORM budget_audit(p->'entries', array_agg(place::integer), array_agg(tenants[place]),
-        array_agg(CASE verdict WHEN 'held' THEN 'SpendHeld' END), moment)
-      FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict IN ('open', 'held');
+      IF json_array_length(p->'entries') > 0 THEN
+        PERFORM budget_audit(p->'entries', array_agg(place::integer), array_agg(tenants[place]), moment)
+        FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict = 'open';
+      END IF;
 
       RETURN json_build_object('verdicts', verdicts, 'headrooms', headrooms, 'ends', ends,
         'failing', failing, 'failingLimits', failing_limits, 'failingSpents', failing_spents,

@@ -130,7 +130,6 @@ export default Effect.gen(function* () {
           unnest(verdicts), unnest(place_tenants), unnest(place_tokens), unnest(lates)
         ) AS q(id, kind, amount, charge_id, verdict, tenant, charged_tokens, late)
         WHERE b.tenant_id = q.tenant AND b.id = q.id AND q.verdict = 'done';
-        PERFORM budget_audit(p->'entries', done, tenants, '{}', moment);
       END IF;
 
       IF keyed THEN
@@ -205,7 +204,7 @@ export default Effect.gen(function* () {
           'entity_type', 'Tenant', 'entity_id', s.tenant, 'user_id', 'system', 'actor_type', 'system',
           'changes', json_build_object('before', NULL,
             'after', json_build_object('expired', s.expired, 'charged', s.charged)))),
-        array_agg(s.place::integer), array_agg(s.tenant), '{}', moment)
+        array_agg(s.place::integer), array_agg(s.tenant), moment)
       FROM (
         SELECT tenant, row_number() OVER () AS place, count(*) FILTER (WHERE charge_id IS NULL) AS expired,
           count(*) FILTER (WHERE charge_id IS NOT NULL) AS charged
@@ -233,7 +232,6 @@ export default Effect.gen(function* () {
       ELSE
         UPDATE budget_reservations r SET expires_at = moment + make_interval(secs => (p->>'ttl')::integer)
         WHERE r.tenant_id = b.tenant_id AND r.id = b.id RETURNING * INTO b;
-        PERFORM budget_audit(p->'entries', '{1}', ARRAY[b.tenant_id], '{}', moment);
       END IF;
       RETURN json_build_object('verdict', verdict, 'reservation', to_json(b));
     END
@@ -260,7 +258,7 @@ export default Effect.gen(function* () {
       UPDATE budget_reservations r SET state = 'denied', decided_at = moment, decided_by = p->>'principal',
         decision_reason = p->>'reason', closed_at = moment
       WHERE r.tenant_id = b.tenant_id AND r.id = b.id RETURNING * INTO b;
-      PERFORM budget_audit(p->'entries', '{1}', ARRAY[b.tenant_id], '{}', moment);
+      PERFORM budget_audit(p->'entries', '{1}', ARRAY[b.tenant_id], moment);
       RETURN json_build_object('verdict', 'done', 'reservation', to_json(b));
     END
     $$`
@@ -305,7 +303,7 @@ export default Effect.gen(function* () {
       VALUES (c.tenant_id, (p->>'id')::uuid, c.reservation_id, 'refund', c.id, -given, 0, 0, p->>'reason', moment,
         p->>'principal', c.counter_ids, c.buckets)
       RETURNING * INTO e;
-      PERFORM budget_audit(p->'entries', '{1}', ARRAY[c.tenant_id], '{}', moment);
+      PERFORM budget_audit(p->'entries', '{1}', ARRAY[c.tenant_id], moment);
       RETURN json_build_object('verdict', 'done', 'refund', to_json(e));
     END
     $$`

@@ -163,7 +163,6 @@ export default Effect.gen(function* () {
           unnest(verdicts), unnest(place_tenants), unnest(place_tokens), unnest(lates)
         ) AS q(id, kind, amount, charge_id, verdict, tenant, charged_tokens, late)
         WHERE b.tenant_id = q.tenant AND b.id = q.id AND q.verdict = 'done';
-        PERFORM budget_audit(p->'entries', done, tenants, '{}', moment);
       END IF;
 
       IF keyed THEN
@@ -238,7 +237,7 @@ export default Effect.gen(function* () {
       VALUES (c.tenant_id, (p->>'id')::uuid, c.reservation_id, 'refund', c.id, -given, 0, 0, p->>'reason', moment,
         p->>'principal', c.counter_ids, c.buckets)
       RETURNING * INTO e;
-      PERFORM budget_audit(p->'entries', '{1}', ARRAY[c.tenant_id], '{}', moment);
+      PERFORM budget_audit(p->'entries', '{1}', ARRAY[c.tenant_id], moment);
       RETURN json_build_object('verdict', 'done', 'refund', to_json(e));
     END
     $$`

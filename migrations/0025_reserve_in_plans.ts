@@ -22,7 +22,7 @@ export default Effect.gen(function* () {
       taken integer[] := '{}'; due boolean[]; keyed boolean := (p->>'keyed')::boolean;
       lists text[]; headroom_lists text[]; end_lists text[];
       total integer; first integer; next integer := 1; fails integer; hard_fails integer; at integer;
-      need bigint; approving boolean;
+      need bigint; approving boolean; waits boolean := false;
       has_plans boolean := (p->>'plans')::boolean;
       pair_holds uuid[]; pair_ends bigint[]; plan_lists text[]; is_needed boolean[];
       places integer[]; place_tenants uuid[]; place_caps uuid[]; place_keys text[]; opened uuid[];
@@ -45,13 +45,16 @@ export default Effect.gen(function* () {
 
       -- Approvals take what is held, and nobody else then does. A plan's own reservation waits for no approval.
       IF 'reserve' <> ANY (kinds) THEN
+        FOR i IN 1..total LOOP
+          IF kinds[i] <> 'reserve' THEN verdicts[i] := 'gone'; END IF;
+        END LOOP;
         FOR r IN
           SELECT q.place, b.state, b.expires_at, b.amount, b.tokens FROM json_to_recordset(requests) AS q(
             place integer, id uuid, tenant uuid, kind text)
           JOIN budget_reservations b ON b.tenant_id = q.tenant AND b.id = q.id
           WHERE q.kind <> 'reserve' AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id FOR UPDATE OF b
         LOOP
-          IF r.state <> 'held' OR r.expires_at <= moment THEN verdicts[r.place] := 'gone'; END IF;
+          IF r.state = 'held' AND r.expires_at > moment THEN verdicts[r.place] := NULL; END IF;
         END LOOP;
       END IF;
       IF has_plans THEN
@@ -93,8 +96,8 @@ export default Effect.gen(function* () {
           FOR pair IN 1..cardinality(pair_requests) LOOP
             IF pair_holds[pair] IS NULL THEN is_needed[pair_counters[pair]] := true; END IF;
           END LOOP;
-          SELECT array_agg(k.place ORDER BY k.place), array_agg(k.tenant ORDER BY k.place), array_agg(k.cap ORDER BY k.place),
-            array_agg(k.key ORDER BY k.place)
+          SELECT array_agg(k.place ORDER BY k.place), array_agg(k.tenant ORDER BY k.place),
+            array_agg(k.cap ORDER BY k.place), array_agg(k.key ORDER BY k.place)
           INTO places, place_tenants, place_caps, place_keys
           FROM unnest(counter_tenants, counter_caps, counter_keys, is_needed)
             WITH ORDINALITY AS k(tenant, cap, key, needed, place) WHERE k.needed;
@@ -146,6 +149,11 @@ export default Effect.gen(function* () {
           next := next + 1;
         END LOOP;
         CONTINUE WHEN verdicts[i] IS NOT NULL;
+        -- Whoever comes after one that waits for the sweep waits too, so that the order of arrival holds.
+        IF waits THEN
+          verdicts[i] := 'due';
+          CONTINUE;
+        END IF;
 
         approving := kinds[i] = 'override' AND hard_fails IS NULL AND fails IS NOT NULL;
         IF fails IS NOT NULL AND NOT approving THEN
@@ -171,6 +179,7 @@ export default Effect.gen(function* () {
             WHEN kinds[i] <> 'reserve' THEN 'no-room'
             WHEN hard_fails IS NULL THEN 'held'
             ELSE 'denied' END;
+          waits := verdicts[i] = 'due';
         ELSE
           verdicts[i] := 'open';
           FOR pair IN first..next - 1 LOOP
@@ -250,9 +259,10 @@ export default Effect.gen(function* () {
           SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
           WHERE verdict NOT IN ('open', 'held', 'replay')));
       END IF;
-      PERFORM budget_audit(p->'entries', array_agg(place::integer), array_agg(tenants[place]),
-        array_agg(CASE verdict WHEN 'held' THEN 'SpendHeld' END), moment)
-      FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict IN ('open', 'held');
+      IF json_array_length(p->'entries') > 0 THEN
+        PERFORM budget_audit(p->'entries', array_agg(place::integer), array_agg(tenants[place]), moment)
+        FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict = 'open';
+      END IF;
 
       RETURN json_build_object('verdicts', verdicts, 'headrooms', headrooms, 'ends', ends, 'pairEnds', pair_ends,
         'failing', failing, 'failingLimits', failing_limits, 'failingSpents', failing_spents,

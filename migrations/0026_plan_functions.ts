@@ -247,12 +247,14 @@ export default Effect.gen(function* () {
 
       IF outcome->>'verdict' = 'done' THEN
         PERFORM budget_audit(
-          jsonb_set((p->'entries')::jsonb, '{0,changes,after}', (p->'entries'->0->'changes'->'after')::jsonb
+          jsonb_set(
+            CASE WHEN kind = 'heartbeat' AND status = 'suspended'
+              THEN jsonb_set((p->'entries')::jsonb, '{0,action_type}', '"PlanResumed"') ELSE (p->'entries')::jsonb END,
+            '{0,changes,after}', (p->'entries'->0->'changes'->'after')::jsonb
             || jsonb_build_object('status', outcome->'plan'->>'status',
               'budgetUsd', trim_scale((outcome->'plan'->>'budget')::numeric / 1000000000),
               'spentUsd', trim_scale((outcome->'plan'->>'spent')::numeric / 1000000000)))::json,
-          '{1}', ARRAY[(p->>'tenant')::uuid],
-          ARRAY[CASE WHEN kind = 'heartbeat' AND status = 'suspended' THEN 'PlanResumed' END], moment);
+          '{1}', ARRAY[(p->>'tenant')::uuid], moment);
       END IF;
       IF p->>'key' IS NOT NULL THEN
         IF outcome->>'verdict' IN ('done', 'same') THEN
@@ -313,7 +315,7 @@ export default Effect.gen(function* () {
       PERFORM budget_audit(json_agg(json_build_object('place', s.place, 'action_type', s.action, 'entity_type', 'Plan',
           'entity_id', s.id, 'user_id', 'system', 'actor_type', 'system',
           'changes', json_build_object('before', NULL, 'after', budget_plan_json(l, moment)))),
-        array_agg(s.place), array_agg(s.tenant), '{}', moment)
+        array_agg(s.place), array_agg(s.tenant), moment)
       FROM (
         SELECT e.tenant, e.id, e.action, row_number() OVER ()::integer AS place FROM (
           SELECT u.tenant, u.id, 'PlanSuspended' AS action FROM unnest(silent_tenants, silent) AS u(tenant, id)

@@ -211,14 +211,8 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
 )
 
 /** What may be spent, and is: above agents and tenants, whose it is. */
-const LedgerServices = Layer.mergeAll(
-  Spend.layer,
-  Approvals.layer,
-  Grants.layer,
-  CapStandings.layer,
-  Plans.layer,
-  SweeperLayer
-).pipe(
+const BudgetServices = Layer.mergeAll(Approvals.layer, Grants.layer, CapStandings.layer, Plans.layer, SweeperLayer)
+const LedgerServices = Layer.merge(Spend.layer, BudgetServices).pipe(
   Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer, Prices.layerNone))
 )
 

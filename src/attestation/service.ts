@@ -41,6 +41,8 @@ export class AttestationKeys extends Context.Service<
      * put into the database does not.
      */
     verify(purpose: KeyPurpose, type: string, jws: string): Effect.Effect<Signed>
+    /** Whether what a key of the purpose signed counts now, as the key that a JWS names did when it was checked. */
+    counts(purpose: KeyPurpose, jws: string): Effect.Effect<boolean>
     /** The keys whose signatures count, or will. */
     readonly published: Effect.Effect<PublicKeys>
     /** Those of one purpose. */
@@ -128,10 +130,15 @@ export class AttestationKeys extends Context.Service<
         return made
       })
 
+      const counting = Effect.fnUntraced(function* (purpose: KeyPurpose, keyId: string | undefined) {
+        const key = keyId === undefined ? undefined : yield* ring.find(keyId)
+        return key !== undefined && key.purpose === purpose && key.mayVerify(yield* DateTime.now) ? key : undefined
+      })
+
       const trusted = new Map<string, jose.CryptoKey>()
       const trust = Effect.fnUntraced(function* (purpose: KeyPurpose, keyId: string) {
-        const key = yield* ring.find(keyId)
-        if (key === undefined || key.purpose !== purpose || !key.mayVerify(yield* DateTime.now)) return Option.none()
+        const key = yield* counting(purpose, keyId)
+        if (key === undefined) return Option.none()
         const known = trusted.get(keyId)
         if (known !== undefined) return Option.some(known)
         const opened = yield* Effect.option(open(key))
@@ -166,6 +173,7 @@ export class AttestationKeys extends Context.Service<
       return AttestationKeys.of({
         signer,
         verify,
+        counts: (purpose, jws) => Effect.map(counting(purpose, headerOf(jws)?.kid), (key) => key !== undefined),
         published: Effect.withSpan(
           publishedWhere(() => true),
           "AttestationKeys.published"

@@ -257,14 +257,11 @@ export const PendingApproval = Schema.Struct({ reservation: Reservation, caps: S
 })
 export type PendingApproval = typeof PendingApproval.Type
 
+/** What people decide about spending, and what was refused; reservations and charges are a record of their own. */
 export const spendActions = auditActions("Reservation", [
-  "SpendReserved",
-  "SpendHeld",
-  "SpendSettled",
-  "SpendReleased",
-  "SpendExtended",
   "SpendApproved",
   "SpendDenied",
-  "SpendRefunded"
+  "SpendRefunded",
+  "SpendRefused"
 ])
 export const sweepActions = auditActions("Tenant", ["SpendReservationsExpired"])

@@ -61,16 +61,19 @@ export class ReserveBatch {
       pairRequests: `{${pairRequests.join()}}`,
       pairCounters: `{${pairCounters.join()}}`,
       requests: this.placed.map(({ governing, item }, index) => rowOf(item, governing, index + 1, holdSeconds)),
-      entries: items.map((item, index) => {
-        const action = item.kind === "reserve" ? spendActions.SpendReserved : spendActions.SpendApproved
-        return entryOf(index + 1, action, item.id, item.audit, {
-          ...item.dimensions,
-          ...(item.plan === undefined ? {} : { planId: item.plan.id }),
-          amountUsd: Number(item.amount) / 1e9,
-          tokens: item.tokens,
-          ...(item.reason === undefined ? {} : { reason: item.reason })
-        })
-      })
+      entries: items.flatMap((item, index) =>
+        // Reservations are their own record; that somebody let one in is an entry of the audit log.
+        item.kind === "reserve"
+          ? []
+          : [
+              entryOf(index + 1, spendActions.SpendApproved, item.id, item.audit, {
+                ...item.dimensions,
+                amountUsd: Number(item.amount) / 1e9,
+                tokens: item.tokens,
+                ...(item.reason === undefined ? {} : { reason: item.reason })
+              })
+            ]
+      )
     }
   }
 

@@ -4,17 +4,8 @@ import { makeGathering } from "../kernel/gathering.ts"
 import { Settings } from "../platform/settings.ts"
 import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
-import { spendActions } from "./domain.ts"
 import { type Drift, LedgerRepository } from "./repository.ts"
-import {
-  type CloseItem,
-  type CloseResult,
-  entryOf,
-  type ReserveItem,
-  type ReserveResult,
-  slotKeys,
-  slotOf
-} from "./request.ts"
+import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult, slotKeys, slotOf } from "./request.ts"
 import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
 
 const mostTogether = 200
@@ -111,16 +102,7 @@ export class Ledger extends Context.Service<
             usage: item.usage,
             metadata: item.metadata,
             ...slotOf(item)
-          })),
-          entries: items.map((item, index) =>
-            entryOf(
-              index + 1,
-              item.kind === "settle" ? spendActions.SpendSettled : spendActions.SpendReleased,
-              item.id,
-              item.audit,
-              item.kind === "settle" ? { actualUsd: Number(item.amount) / 1e9, chargeId: item.chargeId } : {}
-            )
-          )
+          }))
         })
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
         const closed = new Map(

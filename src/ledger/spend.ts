@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { type AgentNotFound } from "../agents/domain.ts"
+import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { checkReplay } from "../idempotency/replays.ts"
@@ -78,6 +79,7 @@ export class Spend extends Context.Service<
     Spend,
     Effect.gen(function* () {
       const askers = yield* Askers
+      const audit = yield* Audit
       const ledger = yield* Ledger
       const prices = yield* Prices
       const random = yield* SecureRandom.SecureRandom
@@ -123,6 +125,11 @@ export class Spend extends Context.Service<
           }
           case "denied":
           case "no-room":
+            yield* audit.refused({
+              action: spendActions.SpendRefused,
+              target: result.shortage.standing.cap.id,
+              reason: "A budget cap has no room"
+            })
             return yield* new BudgetDenied(
               denialOf(principal, result.shortage, result.standings, {
                 usd: amount,
@@ -185,7 +192,6 @@ export class Spend extends Context.Service<
 
       const extend = Effect.fn("Spend.extend")(function* (id: ReservationId, ttlSeconds: number) {
         const principal = yield* CurrentPrincipal
-        const { audit } = yield* asker
         const { reservation, verdict } = yield* repository.extend({
           now: DateTime.formatIso(yield* DateTime.now),
           id,
@@ -193,8 +199,7 @@ export class Spend extends Context.Service<
           origin: "api",
           principal: principal.name,
           unrestricted: isUnrestricted(principal),
-          ttl: ttlSeconds,
-          entries: [entryOf(1, spendActions.SpendExtended, id, audit, { ttlSeconds })]
+          ttl: ttlSeconds
         })
         if (verdict === "unopened" && reservation !== undefined) {
           return yield* new ReservationNotOpen({ state: reservation.state })
@@ -209,7 +214,7 @@ export class Spend extends Context.Service<
 
       const refund = Effect.fn("Spend.refund")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
         const principal = yield* CurrentPrincipal
-        const { audit } = yield* asker
+        const { audit: origin } = yield* asker
         const id = ChargeId.make(yield* random.uuidV7())
         const outcome = yield* repository.refund({
           now: DateTime.formatIso(yield* DateTime.now),
@@ -221,7 +226,7 @@ export class Spend extends Context.Service<
           principal: principal.name,
           system: principal.tenantId === undefined,
           entries: [
-            entryOf(1, spendActions.SpendRefunded, chargeId, audit, { amountUsd: Number(amountUsd) / 1e9, reason })
+            entryOf(1, spendActions.SpendRefunded, chargeId, origin, { amountUsd: Number(amountUsd) / 1e9, reason })
           ]
         })
         switch (outcome.verdict) {

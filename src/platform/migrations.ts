@@ -1,7 +1,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Data, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { Data, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
 import * as MigratorFileSystem from "effect/sql/MigratorFileSystem"
 import { fileURLToPath } from "node:url"
 
@@ -24,11 +24,13 @@ export const migrate = (connection: PgClient.PgClientConfig) =>
     yield* sql`SET lock_timeout = '60s'`
     const applied = yield* PgMigrator.run({ loader })
     // A role belongs to all databases of a server, so another one's owner may have made it.
-    const [user] = yield* sql<{ readonly name: string; readonly isMember: boolean }>`
-      SELECT current_user AS name, pg_has_role(current_user, ${applicationRole}, 'MEMBER') AS "isMember"`
-    if (user?.isMember !== true) {
-      return yield* new RoleNotGranted({ user: String(user?.name) })
-    }
+    const { isMember, name } = yield* SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ name: Schema.String, isMember: Schema.Boolean }),
+      execute: (role) =>
+        sql`SELECT current_user::text AS name, pg_has_role(current_user, ${role}, 'MEMBER') AS "isMember"`
+    })(applicationRole)
+    if (!isMember) return yield* new RoleNotGranted({ user: name })
     return applied
   }).pipe(
     Effect.provide(

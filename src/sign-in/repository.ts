@@ -71,8 +71,8 @@ export class AccountSessionsRepository extends Context.Service<
     lock(id: AccountSessionId): Effect.Effect<Option.Option<StoredSession>, never, Change>
     insert(session: NewSession): Effect.Effect<AccountSessionId, never, Change>
     insertToken(token: TokenRow, at: DateTime.Utc): Effect.Effect<void, never, Change>
-    /** Marks a token as replaced, unless it is; nothing else of it changes. */
-    replaceToken(sha256: Uint8Array, at: DateTime.Utc): Effect.Effect<void, never, Change>
+    /** Marks a token as replaced, unless it is; false when there is none any more. */
+    replaceToken(sha256: Uint8Array, at: DateTime.Utc): Effect.Effect<boolean, never, Change>
     /** Takes every token of a sign-in away at once. */
     dropTokens(id: AccountSessionId): Effect.Effect<void, never, Change>
     touch(id: AccountSessionId, at: DateTime.Utc): Effect.Effect<void, never, Change>
@@ -187,8 +187,11 @@ export class AccountSessionsRepository extends Context.Service<
         replaceToken: Effect.fn("AccountSessionsRepository.replaceToken")((sha256, at) =>
           Change.use(() =>
             sql`
-              UPDATE account_session_tokens SET replaced_at = ${DateTime.toDateUtc(at)}
-              WHERE sha256 = ${sha256} AND replaced_at IS NULL`.pipe(Effect.asVoid, Effect.orDie)
+              UPDATE account_session_tokens SET replaced_at = coalesce(replaced_at, ${DateTime.toDateUtc(at)})
+              WHERE sha256 = ${sha256} RETURNING session_id`.values.pipe(
+              Effect.map((rows) => rows.length > 0),
+              Effect.orDie
+            )
           )
         ),
         dropTokens: Effect.fn("AccountSessionsRepository.dropTokens")((id) =>

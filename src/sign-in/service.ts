@@ -135,7 +135,8 @@ export class SignIn extends Context.Service<
           const session = Option.getOrUndefined(yield* repository.lock(owner.sessionId))
           if (session === undefined) return yield* notSignedIn
           const account = yield* Effect.mapError(accounts.get(owner.accountId), () => notSignedIn)
-          yield* repository.replaceToken(yield* sha256Of(digest, token), now)
+          // A change of password may have dropped it while this waited for the session.
+          if (!(yield* repository.replaceToken(yield* sha256Of(digest, token), now))) return yield* notSignedIn
           yield* repository.touch(session.id, now)
           return {
             value: yield* issuing.issue(session, account, successor(token, session.rotationSecret)),

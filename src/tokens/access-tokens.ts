@@ -73,7 +73,10 @@ export class AccessTokens extends Context.Service<
       yield* changes.onChange(Cache.invalidateAll(states))
 
       const inspect = Effect.fnUntraced(function* (token: string) {
-        const { id, ours } = yield* Cache.get(identities, token)
+        const identity = yield* Cache.get(identities, token)
+        const { id } = identity
+        // Its key may have ended since the signature was checked.
+        const ours = identity.ours && (yield* keys.counts("sign-tokens", token))
         const state = Option.getOrUndefined(yield* Cache.get(states, ours ? id : `${ofStranger}${id}`))
         const now = yield* DateTime.now
         if (!ours) return yield* refused("no-token-of-ours")

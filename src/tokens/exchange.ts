@@ -115,7 +115,6 @@ export class Exchanges extends Context.Service<
         )
         // A token counts whole seconds, and one that is over when it is made is none.
         if (DateTime.isLessThanOrEqualTo(wholeSecond(ends), now)) return yield* invalidRequest(badSubject)
-        yield* delegations.used(grant.id)
         return {
           scopes: chosen.scopes,
           now,

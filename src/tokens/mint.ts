@@ -5,6 +5,8 @@ import { Agents } from "../agents/service.ts"
 import { AttestationKeys } from "../attestation/service.ts"
 import { rowsOf } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
+import { type DelegationId } from "../delegations/domain.ts"
+import { Delegations } from "../delegations/service.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import { type Capability } from "../kernel/capability.ts"
 import { type TenantId } from "../kernel/identifier.ts"
@@ -32,7 +34,7 @@ export interface UsedAssertion {
 
 /** On whose behalf, by which grant, and what came before. */
 export interface MintDelegation {
-  readonly grantId: string
+  readonly grantId: DelegationId
   readonly subject: string
   readonly actors: ReadonlyArray<AgentId>
   readonly ancestorIds: ReadonlyArray<CredentialId>
@@ -73,6 +75,7 @@ export class CredentialMint extends Context.Service<
     CredentialMint,
     Effect.gen(function* () {
       const agents = yield* Agents
+      const delegations = yield* Delegations
       const random = yield* SecureRandom.SecureRandom
       const repository = yield* TokensRepository
       const { api } = yield* Settings
@@ -116,6 +119,7 @@ export class CredentialMint extends Context.Service<
         })
         if (refusal !== null) return yield* new MintRefused({ fault: refusal as MintFault })
         yield* agents.seen(agent.id)
+        if (delegation !== undefined) yield* delegations.used(delegation.grantId)
         const issuedSeconds = Math.floor(now.epochMilliseconds / 1000)
         const expirySeconds = expiresAt.epochMilliseconds / 1000
         const act = actOf(actors)

@@ -1,34 +1,12 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect } from "effect"
 import { make, registration } from "../support/agents.ts"
 import { assertProblem } from "../support/problem.ts"
-import { type Answer, serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { untilBlocked } from "../support/waiting.ts"
-
-type Sql = Parameters<Parameters<typeof asSuperuser>[1]>[0]
+import { during, type Sql } from "../support/races.ts"
+import { serviceLayer, TestService } from "../support/service.ts"
 
 const path = "/api/agents"
 const ceiling = ["llm:complete", "agents:read"]
-
-/** What the service answers to a request that came while a change of the template was under way, which then holds. */
-const during = Effect.fnUntraced(function* (
-  change: (sql: Sql) => Effect.Effect<unknown, unknown>,
-  request: Effect.Effect<Answer>
-) {
-  const { database } = yield* TestService
-  const asked = yield* asSuperuser(database, (sql) =>
-    sql.withTransaction(
-      Effect.gen(function* () {
-        yield* change(sql)
-        const fiber = yield* Effect.forkDetach(request)
-        yield* untilBlocked(sql)
-        return fiber
-      })
-    )
-  )
-  return yield* Fiber.join(asked)
-})
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
   "an agent that is made from a template",
@@ -42,17 +20,21 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
 
     it.effect("404: the template is being deleted", () =>
       Effect.gen(function* () {
-        const { id, register } = yield* made
-        const answer = yield* during((sql) => sql`DELETE FROM agent_templates WHERE id = ${id}`, register)
+        const { id, register, service } = yield* made
+        const answer = yield* during(
+          service.database,
+          (sql) => sql`DELETE FROM agent_templates WHERE id = ${id}`,
+          register
+        )
         assertProblem(answer, 404, "agent-template-not-found")
       })
     )
 
     it.effect("400: the template is being narrowed, and bounds it already", () =>
       Effect.gen(function* () {
-        const { id, register } = yield* made
+        const { id, register, service } = yield* made
         const narrow = (sql: Sql) => sql`UPDATE agent_templates SET scope_ceiling = '{llm:complete}' WHERE id = ${id}`
-        assertProblem(yield* during(narrow, register), 400, "agent-limits-invalid")
+        assertProblem(yield* during(service.database, narrow, register), 400, "agent-limits-invalid")
       })
     )
 
@@ -64,7 +46,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
           body: { scopeCeiling: ceiling, description: "new" }
         })
         const narrow = (sql: Sql) => sql`UPDATE agent_templates SET scope_ceiling = '{llm:complete}' WHERE id = ${id}`
-        assertProblem(yield* during(narrow, patch), 400, "agent-limits-invalid")
+        assertProblem(yield* during(service.database, narrow, patch), 400, "agent-limits-invalid")
       })
     )
 

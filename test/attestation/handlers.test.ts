@@ -146,6 +146,8 @@ layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, 
           for (const replica of [here, there]) {
             yield* eventually(kids(replica), (published) => !published.includes(old.keyId))
             assert.include(yield* kids(replica), rotated.body.keyId)
+            // Though its signature was checked a moment ago, and its credential has not expired.
+            assert.isFalse(yield* isActive(replica, early.accessToken))
           }
         })
     )

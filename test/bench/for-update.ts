@@ -16,8 +16,8 @@ import { poolLayer } from "../../src/platform/database.ts"
 import { connection, join } from "../../src/platform/embedded-postgres.ts"
 
 /**
- * The reserve endpoint as it is usually written: a transaction locks the cap's row, looks, writes the reservation, moves
- * the counter and writes the audit entry. It knows one kind of cap and one key, so it does less than the service.
+ * The reserve endpoint as it is usually written: a transaction locks the cap's row, looks, writes the reservation and moves
+ * the counter. It knows one kind of cap and one key, so it does less than the service.
  */
 class ForUpdateApi extends HttpApi.make("for-update").add(
   HttpApiGroup.make("spend")
@@ -75,14 +75,6 @@ const Handlers = HttpApiBuilder.group(
               ${DateTime.toDateUtc(now)}, ${DateTime.toDateUtc(expiresAt)})`
         ),
         Effect.tap(sql`UPDATE naive_caps SET reserved = reserved + ${amountUsd} WHERE id = ${capId}`),
-        Effect.tap(
-          sql`
-            INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, outcome,
-              changes, transaction_id)
-            VALUES (${DateTime.toDateUtc(now)}, 'SpendReserved', 'Reservation', ${id}, 'api-key:bench', 'api-key',
-              'success', ${JSON.stringify({ before: null, after: { amountUsd: Number(amountUsd) / 1e9, tokens: 0 } })}::text::jsonb,
-              pg_current_xact_id())`
-        ),
         sql.withTransaction,
         Effect.orDie
       )

@@ -4,7 +4,7 @@ import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
 import { planChanges } from "./plan-changes.ts"
-import { spendChanges } from "./spend-changes.ts"
+import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
 import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
 
 type Service = TestService["Service"]
@@ -281,6 +281,7 @@ export const withoutEntry: Readonly<
   >
 > = {
   ...gatewayWithoutEntry,
+  ...spendWithoutEntry,
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))

@@ -48,27 +48,6 @@ const settle = Effect.fnUntraced(function* (service: Service) {
 
 /** How to call every operation about money that changes something, by its operationId. */
 export const spendChanges: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
-  "spend.reserve": () =>
-    Effect.succeed({
-      body: { amountUsd: 0.25 },
-      entries: ({ body }) => [entry("Reservation", "SpendReserved", body.id, "after")]
-    }),
-  "spend.reconcile": (service) =>
-    Effect.map(reserve(service), ({ id }) => ({
-      body: { reservationId: id, actualUsd: 0.5 },
-      entries: () => [entry("Reservation", "SpendSettled", id, "after")]
-    })),
-  "spend.release": (service) =>
-    Effect.map(reserve(service), ({ id }) => ({
-      parameters: { id },
-      entries: () => [entry("Reservation", "SpendReleased", id, "after")]
-    })),
-  "spend.extend": (service) =>
-    Effect.map(reserve(service), ({ id }) => ({
-      parameters: { id },
-      body: { ttlSeconds: 600 },
-      entries: () => [entry("Reservation", "SpendExtended", id, "after")]
-    })),
   "spend.refund": (service) =>
     Effect.map(settle(service), (chargeId) => ({
       body: { chargeId, amountUsd: 0.25, reason: "credited" },
@@ -116,4 +95,28 @@ export const spendChanges: Readonly<Record<string, (service: Service) => Effect.
       body: { reason: "not this month" },
       entries: () => [entry("Reservation", "SpendDenied", reservationId, "after")]
     }))
+}
+
+const ownRecord = "reservations and charges are a record of their own"
+
+/** Operations about money whose record the ledger itself is. */
+export const spendWithoutEntry: Readonly<
+  Record<
+    string,
+    { readonly reason: string; request(service: Service): Effect.Effect<Pick<Change, "parameters" | "body">> }
+  >
+> = {
+  "spend.reserve": { reason: ownRecord, request: () => Effect.succeed({ body: { amountUsd: 0.25 } }) },
+  "spend.reconcile": {
+    reason: ownRecord,
+    request: (service) => Effect.map(reserve(service), ({ id }) => ({ body: { reservationId: id, actualUsd: 0.5 } }))
+  },
+  "spend.release": {
+    reason: ownRecord,
+    request: (service) => Effect.map(reserve(service), ({ id }) => ({ parameters: { id } }))
+  },
+  "spend.extend": {
+    reason: ownRecord,
+    request: (service) => Effect.map(reserve(service), ({ id }) => ({ parameters: { id }, body: { ttlSeconds: 600 } }))
+  }
 }

@@ -1,10 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { grant, makeAgent } from "../support/agents.ts"
+import { askToken, assertInvalidClient, assertionOf, exchange, grant, makeAgent, tokenOf } from "../support/agents.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
+import { eventually } from "../support/waiting.ts"
 
 const pathOf = (agentId: string) => `/api/agents/${agentId}/delegations`
 
@@ -127,6 +128,24 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("del
       assert.isNotNull(body.items[0].revokedAt)
       const entries = yield* service.call("GET", `/api/audit-logs?actionType=DelegationRevoked&entityId=${id}`)
       assert.lengthOf(entries.body.items, 1)
+    })
+  )
+
+  it.effect("the list says when a grant was used last, and a refused exchange is no use", () =>
+    Effect.gen(function* () {
+      const { agent, service, subject } = yield* pair
+      const other = yield* makeAgent(service)
+      for (const one of [agent, other]) yield* grant(service, one, subject)
+      const { accessToken: subjectToken } = yield* tokenOf(service, subject)
+      const clientAssertion = yield* assertionOf(service, other)
+      yield* askToken(service, other.id, clientAssertion)
+      const replayed = { agentId: other.id, clientAssertion, subjectToken }
+      assertInvalidClient(yield* service.call("POST", "/api/agents/token/exchange", { key: null, body: replayed }))
+      yield* exchange(service, agent, subjectToken)
+      const usedAt = (agentId: string) =>
+        Effect.map(service.call("GET", pathOf(agentId)), ({ body }) => body.items[0].lastUsedAt as string | null)
+      yield* eventually(usedAt(agent.id), (at) => at !== null)
+      assert.isNull(yield* usedAt(other.id))
     })
   )
 

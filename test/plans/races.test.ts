@@ -102,7 +102,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
     })
   )
 
-  it.live("a plan that is over expires once, whoever sweeps", () =>
+  it.effect("a plan that is over expires once, whoever sweeps", () =>
     Effect.gen(function* () {
       const { database } = yield* TestService
       const { collection, figures, post, standing, start } = yield* settingOfTwo()

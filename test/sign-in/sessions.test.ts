@@ -15,6 +15,7 @@ import {
 import { makeTenant } from "../support/authority.ts"
 import { listenTo } from "../support/event-source.ts"
 import { assertProblem } from "../support/problem.ts"
+import { during, type Sql } from "../support/races.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
@@ -180,6 +181,22 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       assert.isTrue(yield* works(service, changed.body.token))
       assertProblem(yield* login(service, account), 401, "unauthenticated")
       yield* signIn(service, { ...account, password: otherPassphrase })
+    })
+  )
+
+  it.effect("401: a refresh that waited for a change of password, which dropped its token", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const token = yield* signIn(service, yield* makeAccount(service))
+      assert.isTrue(yield* works(service, token))
+      const change = (sql: Sql) =>
+        Effect.andThen(
+          sql`SELECT FROM account_sessions FOR UPDATE`,
+          sql`DELETE FROM account_session_tokens WHERE sha256 = sha256(${token}::bytea)`
+        )
+      const answer = yield* during(service.database, change, refresh(service, token))
+      assertProblem(answer, 401, "unauthenticated")
+      assert.isNull(answer.headers.get("set-cookie"))
     })
   )
 

@@ -45,6 +45,8 @@ export interface DocumentedCall {
   readonly queryParameters: ReadonlyArray<DocumentedParameter>
   /** Whether it reads a JSON body. */
   readonly readsJson: boolean
+  /** The media types of the bodies that it reads. */
+  readonly bodyTypes: ReadonlyArray<string>
   /** Whether `{}` is a body that it may take. */
   readonly takesEmptyObject: boolean
   /** Where its body holds free text, each as the path to it; arrays are entered at 0. */
@@ -119,6 +121,7 @@ const callOf = (path: string, method: string, operation: DocumentedOperation): D
     pathParameters,
     queryParameters: parametersIn("query"),
     readsJson: body !== undefined,
+    bodyTypes: Object.keys(operation.requestBody?.content ?? {}),
     takesEmptyObject: body !== undefined && (resolved(body).required ?? []).length === 0,
     textMembers: [...new Map(members.map((member) => [member.join("."), member])).values()],
     statuses: Object.keys(operation.responses).map(Number)
