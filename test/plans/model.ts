@@ -22,6 +22,7 @@ interface ModelPlan {
   readonly expiresAt: number
   readonly heartbeatSeconds: number
   places: ReadonlyArray<Place>
+  hasLateCalls: boolean
 }
 
 interface ModelCall {
@@ -115,7 +116,10 @@ export class PlansModel {
     for (const place of call.places) this.spent.set(place, (this.spent.get(place) ?? zero) + actual)
     if (plan === undefined) return
     plan.spent += actual
-    if (!wasOpen) return
+    if (!wasOpen) {
+      plan.hasLateCalls = true
+      return
+    }
     plan.reserved -= call.amount
     // What returns to where the plan holds no more is lost to it.
     if (!plan.places.every((place) => call.places.includes(place))) {
@@ -128,7 +132,16 @@ export class PlansModel {
     const places = this.heldPlaces()
     if (!places.every((place) => this.hasRoom(place, budget))) return "denied"
     const expiresAt = this.now + lifeSeconds * 1000
-    const plan = { budget, spent: zero, reserved: zero, ended: undefined, expiresAt, heartbeatSeconds, places }
+    const plan = {
+      budget,
+      spent: zero,
+      reserved: zero,
+      ended: undefined,
+      expiresAt,
+      heartbeatSeconds,
+      places,
+      hasLateCalls: false
+    }
     this.plans.set(id, { ...plan, heartbeatBy: 0, deadAt: 0 })
     this.beat(id)
     return "done"
