@@ -163,7 +163,8 @@ layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
     it.effect("and succeeds at least once", () =>
       Effect.gen(function* () {
         for (const operation of operations.filter(isSilent)) {
-          yield* fill(`again before ${operation.operationId}`)
+          yield* fill(`first again before ${operation.operationId}`)
+          yield* fill(`then again before ${operation.operationId}`)
           yield* drive(operation, "driving again", requestsPerOperation, () => false)
         }
         const silent = operations.filter(isSilent)
