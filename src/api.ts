@@ -14,11 +14,11 @@ import { DashboardApi } from "./dashboard/api.ts"
 import { DelegationsApi } from "./delegations/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
+import { LlmAdminApi, LlmApi, LlmCallsApi } from "./llm/api.ts"
 import { SpendApi } from "./ledger/api.ts"
 import { ApprovalsApi } from "./ledger/approval-api.ts"
 import { BudgetCapsApi } from "./ledger/cap-api.ts"
 import { PlansApi } from "./plans/api.ts"
-import { LlmAdminApi, LlmApi } from "./llm/api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
@@ -52,12 +52,13 @@ export class Api extends HttpApi.make("application-manager")
     SubjectTokensApi,
     AccountsApi,
     SignInApi,
+    LlmApi,
+    LlmCallsApi,
+    LlmAdminApi,
     SpendApi,
     BudgetCapsApi,
     ApprovalsApi,
     PlansApi,
-    LlmApi,
-    LlmAdminApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

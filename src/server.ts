@@ -52,6 +52,9 @@ import { Delegations } from "./delegations/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
+import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./llm/handlers.ts"
+import { GatewayCallsLayer, GatewayCatalogueLayer } from "./llm/layers.ts"
+import { GatewayWireLayer } from "./llm/wire.ts"
 import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
 import { Approvals } from "./ledger/approvals.ts"
 import { Askers } from "./ledger/askers.ts"
@@ -59,7 +62,6 @@ import { BudgetCapsHandlers } from "./ledger/cap-handlers.ts"
 import { BudgetCaps } from "./ledger/caps.ts"
 import { Grants } from "./ledger/grants.ts"
 import { SpendHandlers } from "./ledger/handlers.ts"
-import { Prices } from "./ledger/prices.ts"
 import { Reservations } from "./ledger/reservations.ts"
 import { Ledger } from "./ledger/service.ts"
 import { Spend } from "./ledger/spend.ts"
@@ -67,11 +69,6 @@ import { CapStandings } from "./ledger/standings.ts"
 import { SweeperLayer } from "./ledger/sweeper.ts"
 import { PlansHandlers } from "./plans/handlers.ts"
 import { Plans } from "./plans/service.ts"
-import { Breakers } from "./llm/breakers.ts"
-import { GatewayConfiguration } from "./llm/configuration.ts"
-import { LlmAdminHandlers, LlmHandlers } from "./llm/handlers.ts"
-import { Gateway } from "./llm/service.ts"
-import { ProviderSightings } from "./llm/sightings.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -144,12 +141,13 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
+  LlmHandlers,
+  LlmCallsHandlers,
+  LlmAdminHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   ApprovalsHandlers,
   PlansHandlers,
-  LlmHandlers,
-  LlmAdminHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -184,11 +182,6 @@ const ConfigurationServices = Layer.mergeAll(
   ConfigurationArchives.layer
 ).pipe(Layer.provideMerge(ConfigurationWatch.layer))
 
-/** The gateway: what its configuration names, and how that fares. */
-const GatewayServices = Gateway.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
-)
-
 // Each needs those below it.
 const AgentServices = Layer.mergeAll(
   AgentTemplates.layer,
@@ -213,11 +206,16 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
 /** What may be spent, and is: above agents and tenants, whose it is. */
 const BudgetServices = Layer.mergeAll(Approvals.layer, Grants.layer, CapStandings.layer, Plans.layer, SweeperLayer)
 const LedgerServices = Layer.merge(Spend.layer, BudgetServices).pipe(
-  Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer, Prices.layerNone))
+  Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer))
+)
+
+/** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
+const GatewayServices = GatewayCallsLayer.pipe(
+  Layer.provideMerge(LedgerServices),
+  Layer.provideMerge(GatewayCatalogueLayer)
 )
 
 const Services = Layer.mergeAll(
-  LedgerServices,
   Admissions.layer,
   Dashboard.layer,
   DetailedHealth.layer,
@@ -250,6 +248,7 @@ const Routes = Layer.mergeAll(
   ClaimPageLayer,
   PrometheusLayer,
   OAuthWireLayer,
+  GatewayWireLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { created } from "../kernel/location.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { Agents } from "./service.ts"
 
-export const AgentsHandlers = HttpApiBuilder.group(
+export const AgentsHandlers = groupHandlers(
   Api,
   "agents",
   Effect.fn(function* (handlers) {

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { created } from "../kernel/location.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { AgentTemplates } from "./templates.ts"
 
-export const AgentTemplatesHandlers = HttpApiBuilder.group(
+export const AgentTemplatesHandlers = groupHandlers(
   Api,
   "agentTemplates",
   Effect.fn(function* (handlers) {

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { created } from "../kernel/location.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { Delegations } from "./service.ts"
 
-export const DelegationsHandlers = HttpApiBuilder.group(
+export const DelegationsHandlers = groupHandlers(
   Api,
   "delegations",
   Effect.fn(function* (handlers) {

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentNotFound } from "../agents/domain.ts"
 import { Access, requires } from "../auth/api.ts"
 import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
 import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
@@ -8,10 +9,18 @@ import { LinkedArray } from "../kernel/location.ts"
 import { ArrayLimit, cursor } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
-import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { MaxBodyBytes } from "../kernel/validation.ts"
+import { Overloaded, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
+import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
+import { BudgetDenied } from "../ledger/problem-domain.ts"
+import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 import {
+  ApprovalRequired,
+  CostUnbounded,
+  ModelNotFound,
+  ModelUnpriced,
+  ProviderRefused,
+  TurnBudgetExceeded,
   GatewayHealth,
   GatewayModel,
   ListedModel,
@@ -25,6 +34,7 @@ import {
 const anyUse = requires("llm:read", { or: ["llm:complete", "llm:embed", "llm:admin", "llm:write"] })
 const admin = requires("llm:admin", { systemOnly: true })
 const writeBodyBytes = 8_388_608
+const callBodyBytes = 33_554_432
 
 const ifMatch = { "if-match": Schema.optionalKey(IfMatch) }
 const Tagged = HttpApiSchema.WithHeaders(GatewayDocument, {
@@ -85,6 +95,68 @@ export class LlmApi extends HttpApiGroup.make("llm")
   .middleware(Access)
   .prefix("/api/llm")
   .annotateMerge(OpenApi.annotations({ title: "LLM gateway", description: "Models and providers of the gateway." })) {}
+
+const callProblems = [
+  AgentNotFound,
+  ApprovalRequired,
+  BudgetDenied,
+  CostUnbounded,
+  ModelNotFound,
+  ModelUnpriced,
+  Overloaded,
+  ProviderRefused,
+  ProviderTimeout,
+  ProviderUnavailable,
+  TurnBudgetExceeded,
+  ValidationFailed
+] as const
+
+/** Without Idempotency: nothing that was said is kept. */
+export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
+  .add(
+    HttpApiEndpoint.post("complete", "/complete", {
+      payload: LlmRequest,
+      success: [
+        LlmAnswer,
+        HttpApiSchema.StreamSse({
+          events: Schema.Struct({
+            id: Schema.optionalKey(Schema.String),
+            event: Schema.Literals(["delta", "tool_call", "usage", "done", "error"]),
+            data: Schema.String
+          })
+        })
+      ],
+      error: callProblems
+    })
+      .annotateMerge(requires("llm:complete"))
+      .annotate(AnswersIn, ["application/json", "text/event-stream"])
+      .annotate(MaxBodyBytes, callBodyBytes)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Complete a conversation",
+          description:
+            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte."
+        })
+      ),
+    HttpApiEndpoint.post("embed", "/embed", {
+      payload: EmbeddingRequest,
+      success: EmbeddingAnswer,
+      error: callProblems
+    })
+      .annotateMerge(requires("llm:embed"))
+      .annotate(MaxBodyBytes, callBodyBytes)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Embed texts",
+          description: "Up to 2,048 texts as vectors, metered like completions."
+        })
+      )
+  )
+  .middleware(Access)
+  .prefix("/api/llm")
+  .annotateMerge(
+    OpenApi.annotations({ title: "LLM calls", description: "Completions and embeddings in the gateway's own words." })
+  ) {}
 
 export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
   .add(

@@ -22,7 +22,9 @@ export class Attempts extends Context.Service<
     make(
       target: RunningTarget,
       request: ProviderRequest,
-      routing: RunningGateway["routing"]
+      routing: RunningGateway["routing"],
+      /** Told when the request leaves: from then on it may cost something. */
+      onSent?: () => void
     ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   }
 >()("app/llm/Attempts") {
@@ -47,10 +49,19 @@ export class Attempts extends Context.Service<
       })
 
       return Attempts.of({
-        make: (target, request, routing) =>
+        make: (target, request, routing, onSent = () => {}) =>
           Effect.andThen(
             bulkheads.enter(target.provider),
-            breakers.guard(target.provider.id, target.model, routing)(send(target, request))
+            breakers.guard(
+              target.provider.id,
+              target.model,
+              routing
+            )(
+              Effect.suspend(() => {
+                onSent()
+                return send(target, request)
+              })
+            )
           ).pipe(
             Effect.tapError((failure) =>
               Effect.annotateCurrentSpan({ "error.type": failure.received ?? failure.reason })

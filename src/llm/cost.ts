@@ -14,8 +14,8 @@ const ratesOf = (prices: Classes): Rates => {
     output,
     cacheRead: prices.cacheReadUsdPerMTok ?? input,
     cacheWrite,
-    // Where no price is known for it, what Anthropic takes: twice the input.
-    cacheWrite1h: prices.cacheWrite1hUsdPerMTok ?? (2n * input > cacheWrite ? 2n * input : cacheWrite),
+    // Anthropic, where no price is known for it: twice the input. Nobody else sells such writes.
+    cacheWrite1h: prices.cacheWrite1hUsdPerMTok ?? (prices.cacheWriteUsdPerMTok === undefined ? input : 2n * input),
     reasoning: prices.reasoningUsdPerMTok ?? output
   }
 }

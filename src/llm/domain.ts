@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { Dialect } from "../compat/domain.ts"
+import { Uuid } from "../kernel/identifier.ts"
 import { Instant } from "../kernel/instant.ts"
 import { Problem } from "../kernel/problem.ts"
 import { text } from "../kernel/text.ts"
@@ -136,4 +137,44 @@ export class ProviderTimeout extends Problem<ProviderTimeout>()("ProviderTimeout
   slug: "provider-timeout",
   status: 504,
   meaning: "The provider did not answer in time."
+}) {}
+
+export class ModelNotFound extends Problem<ModelNotFound>()("ModelNotFound", {
+  slug: "model-not-found",
+  status: 404,
+  meaning: "The gateway has no model of this name."
+}) {}
+
+export class ModelUnpriced extends Problem<ModelUnpriced>()("ModelUnpriced", {
+  slug: "model-unpriced",
+  status: 403,
+  meaning: "Nobody knows what the model costs, and a cap in money applies."
+}) {}
+
+export class CostUnbounded extends Problem<CostUnbounded>()("CostUnbounded", {
+  slug: "cost-unbounded",
+  status: 403,
+  meaning: "What the request may cost has no bound, and a hard cap applies."
+}) {}
+
+export class TurnBudgetExceeded extends Problem<TurnBudgetExceeded>()("TurnBudgetExceeded", {
+  slug: "turn-budget-exceeded",
+  status: 402,
+  meaning: "The call may cost more than its agent may spend in one turn."
+}) {}
+
+export class ApprovalRequired extends Problem<ApprovalRequired>()(
+  "ApprovalRequired",
+  {
+    slug: "approval-required",
+    status: 402,
+    meaning: "A cap has no room, and somebody may approve the reservation all the same."
+  },
+  { reservationId: Uuid }
+) {}
+
+export class ProviderRefused extends Problem<ProviderRefused>()("ProviderRefused", {
+  slug: "provider-refused",
+  status: 400,
+  meaning: "The provider does not take the request."
 }) {}

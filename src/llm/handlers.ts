@@ -4,6 +4,7 @@ import { Api } from "../api.ts"
 import { groupHandlers } from "../kernel/group-handlers.ts"
 import { linkedPage } from "../kernel/location.ts"
 import { entityTag } from "../kernel/precondition.ts"
+import { Completions } from "./completions.ts"
 import { GatewayConfiguration, type VersionedDocument } from "./configuration.ts"
 import { Gateway } from "./service.ts"
 
@@ -22,6 +23,18 @@ export const LlmHandlers = groupHandlers(
       health: () => gateway.health,
       testProvider: ({ payload }) => gateway.test(payload),
       listModels: ({ payload }) => gateway.listModels(payload)
+    })
+  })
+)
+
+export const LlmCallsHandlers = groupHandlers(
+  Api,
+  "llmCalls",
+  Effect.fn(function* (handlers) {
+    const completions = yield* Completions
+    return handlers.handleAll({
+      complete: ({ payload }) => completions.complete(payload),
+      embed: ({ payload }) => completions.embed(payload)
     })
   })
 )

@@ -1,29 +1,8 @@
-import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { Schema } from "effect"
+import { UsdOrZero } from "../kernel/usd.ts"
 
-const nanosPerUsd = 1_000_000_000n
-const largest = 8_388_607
-
-/** US dollars per million tokens on the wire (zero or more, at most nine decimals), nano-dollars (`bigint`) within. */
-export const UsdPerMTok = Schema.Finite.pipe(
-  Schema.check(Schema.isBetween({ minimum: 0, maximum: largest })),
-  Schema.annotate({ examples: [2.5] })
-).pipe(
-  Schema.decodeTo(
-    Schema.BigInt,
-    SchemaTransformation.transformEffect<bigint, number, never, never>({
-      decode: (usd, options) => {
-        const decimals = usd.toFixed(9)
-        return Number(decimals) === usd
-          ? Effect.succeed(BigInt(decimals.replace(".", "")))
-          : Effect.fail(
-              new SchemaIssue.InvalidValue({ expected: "US dollars with at most nine decimals" }, usd, options)
-            )
-      },
-      encode: (nanoUsd) =>
-        Effect.succeed(Number(`${nanoUsd / nanosPerUsd}.${String(nanoUsd % nanosPerUsd).padStart(9, "0")}`))
-    })
-  )
-)
+/** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
+export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })
 
 const classes = {
   inputUsdPerMTok: UsdPerMTok,

@@ -66,20 +66,36 @@ const settings = {
   "Agents:StrictAudience": setting(flag, "false", "Take assertions for the issuer only, not for an endpoint's URL"),
   "Agents:MaxDelegationDepth": setting(integer(1, 32), "5", "Agents that may act one on behalf of another in a chain"),
   "Agents:RequireKeyProof": setting(flag, "false", "Register no agent's key without a proof of its private half"),
+  "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) that is taken on where there is none yet"),
+  "Llm:ConfigFileWins": setting(flag, "false", "Take Llm:ConfigFile on at every start and reload"),
+  "Llm:SecretsDirectory": optional(text, "Where keys of providers may be read from, as file:NAME"),
+  "Llm:Gateway:Auth": setting(
+    choice("ApiKey", "AgentToken", "ApiKeyOrAgentToken", "ApiKeyAndAgentToken", "None"),
+    "ApiKeyOrAgentToken",
+    "Credentials that the gateway takes; None (Development only) takes everybody, and the default tenant is charged"
+  ),
+  "Llm:Gateway:HoldSeconds": setting(
+    integer(60, 86_400),
+    "900",
+    "Seconds after which a call that nobody ended is settled at what was kept free for it"
+  ),
+  "Llm:Gateway:DefaultMaxOutputTokens": setting(
+    integer(1, 1_000_000),
+    "16384",
+    "Output limit of calls that ask for none where a hard cap applies"
+  ),
+  "Llm:Gateway:MaxBodyBytes": setting(integer(1024, 2 ** 30), "33554432", "Largest body of a gateway call in bytes"),
+  "Llm:Gateway:AllowPrivateAddresses": setting(
+    flag,
+    "false",
+    "Let a tested provider's address lead into private networks"
+  ),
   "Budgets:HoldSeconds": setting(
     integer(60, 30 * day),
     "86400",
     "Seconds that a reservation waits for an approval before it expires"
   ),
   "Budgets:RequireCap": setting(flag, "false", "Refuse reservations that no budget cap governs"),
-  "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) that is taken on where there is none yet"),
-  "Llm:ConfigFileWins": setting(flag, "false", "Take Llm:ConfigFile on at every start and reload"),
-  "Llm:SecretsDirectory": optional(text, "Where keys of providers may be read from, as file:NAME"),
-  "Llm:Gateway:AllowPrivateAddresses": setting(
-    flag,
-    "false",
-    "Let a tested provider's address lead into private networks"
-  ),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
   "Audit:RetentionDays": setting(

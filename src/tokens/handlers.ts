@@ -1,7 +1,8 @@
 import { Effect } from "effect"
-import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
+import { HttpApiSchema } from "effect/http-api"
 import { Api } from "../api.ts"
 import { keysFreshSeconds } from "../attestation/domain.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { AgentCredentials } from "./credentials.ts"
 import { type AgentTokenResponse } from "./domain.ts"
@@ -13,7 +14,7 @@ import { SubjectTokens } from "./subject-tokens.ts"
 const issued = (body: AgentTokenResponse) =>
   HttpApiSchema.withHeaders({ body, headers: { location: `/api/agents/credentials/${body.credentialId}` } })
 
-export const AgentCredentialsHandlers = HttpApiBuilder.group(
+export const AgentCredentialsHandlers = groupHandlers(
   Api,
   "agentCredentials",
   Effect.fn(function* (handlers) {
@@ -28,7 +29,7 @@ export const AgentCredentialsHandlers = HttpApiBuilder.group(
   })
 )
 
-export const AgentTokensHandlers = HttpApiBuilder.group(
+export const AgentTokensHandlers = groupHandlers(
   Api,
   "agentTokens",
   Effect.fn(function* (handlers) {
@@ -42,7 +43,7 @@ export const AgentTokensHandlers = HttpApiBuilder.group(
 
 const cacheable = { "cache-control": `public, max-age=${keysFreshSeconds}` }
 
-export const TokenMetadataHandlers = HttpApiBuilder.group(
+export const TokenMetadataHandlers = groupHandlers(
   Api,
   "tokenMetadata",
   Effect.fn(function* (handlers) {
@@ -54,7 +55,7 @@ export const TokenMetadataHandlers = HttpApiBuilder.group(
   })
 )
 
-export const SubjectTokensHandlers = HttpApiBuilder.group(
+export const SubjectTokensHandlers = groupHandlers(
   Api,
   "subjectTokens",
   Effect.fn(function* (handlers) {

@@ -118,9 +118,9 @@ const changes = (
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
-  ...spendChanges,
   ...planChanges,
   ...gatewayChanges,
+  ...spendChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),
   "trialUsers.update": (service) =>
     Effect.map(makeTrialUser(service), ({ id }) =>

@@ -34,6 +34,14 @@ const loopback = () => Effect.succeed({ body: { providerId: "loopback" } })
 export const gatewayWithoutEntry = {
   "llm.testProvider": { reason: "it changes nothing", request: loopback },
   "llm.listModels": { reason: "it changes nothing", request: loopback },
+  "llmCalls.complete": {
+    reason: "its charge is its record",
+    request: () => Effect.succeed({ body: { model: "loopback-1", messages: [{ role: "user", content: "Hello" }] } })
+  },
+  "llmCalls.embed": {
+    reason: "its charge is its record",
+    request: () => Effect.succeed({ body: { model: "loopback-1", input: "Hello" } })
+  },
   "llmAdmin.reload": {
     reason: "what it reads was written by somebody, whose entry is there",
     request: () => Effect.succeed({})

@@ -143,6 +143,10 @@ describe.each(files)("src/%s", (file) => {
     assert.isUndefined(cycleFrom(file))
   })
 
+  it("makes the handlers of a group in the one way that costs a request nothing", () => {
+    if (kindOf(file) === "handlers") assert.notInclude(sourceOf(file), "HttpApiBuilder.group(")
+  })
+
   it("says what it is by its name, and is short", () => {
     for (const segment of file.slice(0, -".ts".length).split("/")) {
       assert.match(segment, /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/)

@@ -546,7 +546,7 @@ describe("unknown keys", () => {
     ["Api:Port:0", "; did you mean Api:Port?"],
     ["Api:", ""],
     ["Swagger:Enabled", "; did you mean Api:Swagger:Enabled?"],
-    ["Other:Gateway:Auth", ""],
+    ["Other:Place:Lock", ""],
     ["Nothing:Of:The:Kind", ""]
   ] as const)("%s", ([key, suggestion]) =>
     Effect.gen(function* () {

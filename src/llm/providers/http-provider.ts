@@ -89,11 +89,7 @@ export const makeHttpProvider = (
 ): Provider => {
   const base = baseUrl.replace(/\/+$/, "")
   const scoped = HttpClient.withScope(client)
-  const fixed = {
-    ...vendor.headers,
-    ...headers,
-    ...(apiKey === undefined ? {} : vendor.authorize(Redacted.value(apiKey)))
-  }
+  const fixed = { ...headers, ...(apiKey === undefined ? {} : vendor.authorize(Redacted.value(apiKey))) }
   const patience = Duration.seconds(timeoutSeconds)
   const inTime = Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(timedOut) })
 
@@ -155,7 +151,7 @@ export const makeHttpProvider = (
       return yield* failure("status", bad(400, `The provider ${id} has no such operation.`, "unsupported"), false)
     }
     const request = HttpClientRequest.post(`${base}${path}`, {
-      headers: { ...passed, ...fixed },
+      headers: { ...vendor.headers, ...passed, ...fixed },
       body:
         typeof sent === "string"
           ? HttpBody.text(sent, "application/json")
@@ -175,7 +171,9 @@ export const makeHttpProvider = (
   const slow = { duration: patience, orElse: () => Effect.fail(timedOut) }
 
   const listModels = Effect.gen(function* () {
-    const response = yield* answered(HttpClientRequest.get(`${base}${vendor.modelsPath}`, { headers: fixed }))
+    const response = yield* answered(
+      HttpClientRequest.get(`${base}${vendor.modelsPath}`, { headers: { ...vendor.headers, ...fixed } })
+    )
     const bytes = yield* readAll(response, mostModelsBytes)
     const listed = decodeModels(bytes.toString("utf8"))
     if (Option.isNone(listed)) {

@@ -1,0 +1,110 @@
+import { Cause, Clock, Effect, Option, type Pull, Schema, Stream } from "effect"
+import { Message } from "../compat/anthropic-domain.ts"
+import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
+import { type TokenUsage } from "../compat/domain.ts"
+import { ChatCompletion, CompletionUsage } from "../compat/openai-domain.ts"
+import { usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import { type CallMeter } from "./call-meter.ts"
+import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
+import { type CallRefused, refused } from "./refusal.ts"
+import { Relay, type RelayOptions } from "./relay.ts"
+
+/** A whole answer in the dialect of its caller, and what the provider said that it used. */
+export interface Whole {
+  readonly bytes: Uint8Array
+  readonly usage: TokenUsage | undefined
+  readonly textBytes: number
+}
+
+const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
+const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
+const decodeUsage = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ usage: CompletionUsage })))
+
+const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
+const utf8 = new TextEncoder()
+
+/** An answer that came as a whole; what cannot be read is handed on in its own dialect, and counted by its bytes. */
+export const wholeAnswer = (
+  bytes: Uint8Array,
+  { createdSeconds, from, head, to }: Pick<RelayOptions, "createdSeconds" | "from" | "head" | "to">
+): Effect.Effect<Whole, CallRefused> => {
+  const text = Buffer.from(bytes).toString("utf8")
+  if (from === "anthropic") {
+    const message = decodeMessage(text)
+    if (Option.isNone(message)) {
+      return to === from
+        ? Effect.succeed({ bytes, usage: undefined, textBytes: bytes.length })
+        : Effect.fail(unreadable)
+    }
+    const usage = message.value.usage ? usageOfMessage(message.value.usage) : undefined
+    const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
+    return Effect.succeed({ bytes: out, usage, textBytes: bytes.length })
+  }
+  if (to === from) {
+    const told = decodeUsage(text)
+    const usage = Option.isSome(told) ? usageOfCompletion(told.value.usage) : undefined
+    return Effect.succeed({ bytes, usage, textBytes: bytes.length })
+  }
+  const completion = decodeCompletion(text)
+  if (Option.isNone(completion)) return Effect.fail(unreadable)
+  const usage = completion.value.usage ? usageOfCompletion(completion.value.usage) : undefined
+  return Effect.succeed({ bytes: json(completionToMessage(completion.value, head)), usage, textBytes: bytes.length })
+}
+
+const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
+
+/** A streamed answer in the dialect of its caller; it is settled when it ends, before its last bytes leave. */
+export const streamedAnswer = (
+  first: ReadonlyArray<Uint8Array>,
+  rest: Bytes,
+  options: RelayOptions,
+  meter: CallMeter,
+  deadline: number
+): Stream.Stream<Uint8Array> => {
+  const relay = new Relay(options)
+  meter.progress = () => ({ usage: relay.usage, textBytes: relay.textBytes })
+  let waiting: ReadonlyArray<Uint8Array> = first
+  let ended = false
+
+  const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
+    ended = true
+    const progress = { usage: relay.usage, textBytes: relay.textBytes }
+    const complete = relay.finished && relay.usage !== undefined
+    const usage = complete ? relay.usage : meter.estimate(progress)
+    const last = relay.end(usage, failure?.error)
+    yield* meter.settle(usage, complete ? "provider_usage" : "estimated", failure?.error.status ?? 200)
+    return last
+  })
+
+  const inTime = (pull: Bytes) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.timeoutOrElse(pull, {
+        duration: Math.max(1, deadline - now),
+        orElse: () => Effect.succeed(undefined)
+      })
+    )
+
+  const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
+    if (ended) return Cause.done()
+    if (waiting.length > 0) {
+      const out = Buffer.concat(waiting.map((bytes) => relay.push(bytes)))
+      waiting = []
+      return out.length > 0 ? Effect.succeed([out] as const) : next
+    }
+    return inTime(rest).pipe(
+      Effect.matchEffect({
+        onSuccess: (read) => {
+          if (read === undefined || relay.failure !== undefined) return finish(undefined)
+          waiting = read
+          return next
+        },
+        onFailure: (failure) => finish(Cause.isDone(failure) ? undefined : failure)
+      })
+    )
+  })
+
+  const finish = (failure: ProviderFailure | undefined) =>
+    Effect.flatMap(end(failure), (last) => (last.length > 0 ? Effect.succeed([last] as const) : Cause.done()))
+
+  return Stream.fromPull(Effect.succeed(next))
+}

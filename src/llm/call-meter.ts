@@ -1,0 +1,174 @@
+import { Clock, Effect } from "effect"
+import { noUsage, type TokenUsage } from "../compat/domain.ts"
+import { type Attempt } from "./attempts.ts"
+import { type RequestBound } from "./bounds.ts"
+import { costOf, ratesFor } from "./cost.ts"
+import { type Hold } from "./metering.ts"
+import { measured, type SettleMethod } from "./metrics.ts"
+import { type Operation } from "./providers/provider.ts"
+import { type RunningModel, type RunningTarget } from "./running.ts"
+
+/** Where nobody says how many tokens something is, so many bytes of text are taken for one. */
+const bytesPerToken = 3
+
+/** What is known of a call from its start. */
+export interface MeteredCall {
+  readonly operation: Operation
+  readonly dialect: string
+  readonly modelAsked: string
+  readonly model: RunningModel
+  readonly catalogueVersion: string
+  readonly bound: RequestBound
+  readonly taskType: string | undefined
+  readonly traceId: string | undefined
+}
+
+/** What the model said so far, as far as anybody knows. */
+export interface Progress {
+  readonly usage: TokenUsage | undefined
+  readonly textBytes: number
+}
+
+/**
+ * The money of one call from its first hold to its end. Whatever happens, each hold is closed once: with what was used, with
+ * what it may have cost, or with nothing.
+ */
+export class CallMeter {
+  readonly attempts: Array<Attempt> = []
+  /** Set while a request is out: who leaves then may have to pay for it. */
+  progress: (() => Progress) | undefined
+  timeToFirstTokenMs: number | null = null
+  /** When the first bytes of a stream were there. */
+  private streamingSince: number | undefined
+  private hold: Hold | undefined
+  private target: RunningTarget | undefined
+  private readonly call: MeteredCall
+  readonly startedAt: number
+
+  constructor(call: MeteredCall, startedAt: number) {
+    this.call = call
+    this.startedAt = startedAt
+  }
+
+  /** Whether money is kept free at this target's provider. */
+  holdsFor(target: RunningTarget): boolean {
+    return this.hold !== undefined && this.target?.provider.id === target.provider.id
+  }
+
+  take(hold: Hold, target: RunningTarget): void {
+    this.hold = hold
+    this.target = target
+  }
+
+  at(target: RunningTarget): void {
+    this.target = target
+  }
+
+  /** From here on the answer streams. */
+  streams(now: number): void {
+    this.streamingSince = now
+    this.timeToFirstTokenMs = now - this.startedAt
+  }
+
+  get reservationId(): string | undefined {
+    return this.hold?.id
+  }
+
+  /** What caps in money leave, once `costNanoUsd` is charged; null where none governs. */
+  remaining(costNanoUsd: bigint | undefined): bigint | null {
+    const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.hold ?? {}
+    return remainingNanoUsd === null
+      ? null
+      : costNanoUsd === undefined
+        ? remainingNanoUsd
+        : remainingNanoUsd + amountNanoUsd - costNanoUsd
+  }
+
+  /** What a usage costs at the target that served it; nothing where nobody knows a price. */
+  cost(usage: TokenUsage): bigint {
+    const rates = this.target?.rates ?? null
+    return rates === null ? 0n : costOf(usage, rates)
+  }
+
+  /** The usage that is charged where the provider reported none, or only a part. */
+  estimate({ textBytes, usage }: Progress): TokenUsage {
+    return {
+      ...(usage ?? noUsage),
+      inputTokens: usage?.inputTokens || Math.ceil(this.call.bound.inputTokens / bytesPerToken),
+      outputTokens: Math.max(usage?.outputTokens ?? 0, Math.ceil(textBytes / bytesPerToken))
+    }
+  }
+
+  /** Charges what was used; answers what it cost. */
+  settle(usage: TokenUsage, method: SettleMethod, status: number): Effect.Effect<bigint> {
+    const cost = this.cost(usage)
+    return Effect.as(this.close(usage, cost, method, status), cost)
+  }
+
+  /** Charges everything that was kept free: the request was sent, and nobody will ever know what it did cost. */
+  forfeit(status: number): Effect.Effect<void> {
+    return this.close(noUsage, this.hold?.amountNanoUsd ?? 0n, "unanswered", status)
+  }
+
+  readonly release: Effect.Effect<void> = Effect.suspend(() => {
+    const { hold } = this
+    this.hold = undefined
+    this.progress = undefined
+    return hold === undefined ? Effect.void : hold.release
+  })
+
+  /** The end of a call that did not come to its own: its caller left, or something broke. */
+  readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
+    const progress = this.progress?.()
+    return progress === undefined ? this.release : Effect.asVoid(this.settle(this.estimate(progress), "aborted", 499))
+  })
+
+  /** The time that providers took: all attempts, and of a stream what came after its first bytes. */
+  private upstreamMs(now: number): number {
+    const attempts = this.attempts.reduce((sum, { durationMs }) => sum + durationMs, 0)
+    return attempts + (this.streamingSince === undefined ? 0 : now - this.streamingSince)
+  }
+
+  private close(usage: TokenUsage, cost: bigint, method: SettleMethod, status: number): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const { call, hold, target } = this
+      this.hold = undefined
+      this.progress = undefined
+      if (hold === undefined) return Effect.void
+      return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const rates = target?.rates ?? null
+        const latencyMs = now - this.startedAt
+        const settled = hold.settle({
+          costNanoUsd: cost,
+          tokens: usage.inputTokens + usage.outputTokens,
+          method,
+          details: {
+            operation: call.operation,
+            dialect: call.dialect,
+            model: call.modelAsked,
+            modelServed: target?.model,
+            provider: target?.provider.id,
+            taskType: call.taskType,
+            ...usage,
+            ratesNanoUsdPerMTok: rates === null ? null : texts(ratesFor(rates, usage.inputTokens)),
+            catalogueVersion: call.catalogueVersion,
+            latencyMs,
+            timeToFirstTokenMs: this.timeToFirstTokenMs,
+            status,
+            attempts: this.attempts,
+            traceId: call.traceId
+          }
+        })
+        const provider = target?.provider.id ?? ""
+        const upstreamMs = this.upstreamMs(now)
+        const { operation } = call
+        return Effect.andThen(
+          settled,
+          measured({ operation, provider, model: target?.model ?? "", usage, method, latencyMs, upstreamMs })
+        )
+      })
+    })
+  }
+}
+
+const texts = (rates: object) => Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))

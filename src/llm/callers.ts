@@ -1,0 +1,181 @@
+import { Context, Effect, Layer } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { AgentId } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
+import { ApiKeyCredentials } from "../api-keys/credentials.ts"
+import { apiKeyActions } from "../api-keys/domain.ts"
+import { asSystem, Audit } from "../audit/service.ts"
+import { AgentTokens } from "../auth/agent-tokens.ts"
+import { bearerToken } from "../auth/bearer-token.ts"
+import { anonymous, type Principal, serviceAccount } from "../auth/domain.ts"
+import { RateLimits } from "../auth/rate-limits.ts"
+import { ServiceAccount } from "../auth/service-account.ts"
+import { type Capability, covers, intersection } from "../kernel/capability.ts"
+import { CurrentRequest } from "../platform/request.ts"
+import { SettingsError } from "../platform/settings-reader.ts"
+import { Settings } from "../platform/settings.ts"
+import { type CallRefused, refused, retryAfter } from "./refusal.ts"
+
+/** Who calls the gateway, and what its agent brings along. */
+export interface GatewayCaller {
+  readonly principal: Principal
+  readonly agentId: AgentId | undefined
+  readonly taskType: string | undefined
+  readonly perTurnNanoUsd: bigint | null
+}
+
+/** Who may call the gateway, in the words of every SDK: keys and agents' tokens, in either header. */
+export class Callers extends Context.Service<
+  Callers,
+  {
+    identify(
+      request: HttpServerRequest.HttpServerRequest,
+      /** Of which each is enough. */
+      capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
+    ): Effect.Effect<GatewayCaller, CallRefused>
+    /** The agent that a caller is, or declares, with what it brings along. */
+    agentOf(
+      principal: Principal,
+      declared: { readonly agentId?: string | undefined; readonly taskType?: string | undefined }
+    ): Effect.Effect<GatewayCaller, CallRefused>
+  }
+>()("app/llm/Callers") {
+  static readonly layer = Layer.effect(
+    Callers,
+    Effect.gen(function* () {
+      const account = yield* ServiceAccount
+      const agents = yield* Agents
+      const audit = yield* Audit
+      const keys = yield* ApiKeyCredentials
+      const limits = yield* RateLimits
+      const tokens = yield* AgentTokens
+      const { environment, llm, sources } = yield* Settings
+      const policy = llm.gateway.auth
+      if (policy === "None" && environment === "Production") {
+        return yield* new SettingsError({
+          faults: [
+            {
+              name: "Llm:Gateway:Auth",
+              source: sources.get("Llm:Gateway:Auth") ?? "default",
+              reason: "None is for Development only"
+            }
+          ]
+        })
+      }
+
+      const reject = Effect.fnUntraced(function* (message: string) {
+        const request = yield* CurrentRequest
+        yield* Effect.mapError(limits.anonymous(request?.ipAddress ?? "unknown"), ({ retryAfterSeconds }) =>
+          refused(
+            429,
+            "rate_limit_exceeded",
+            "Too many requests without a valid credential.",
+            retryAfter(retryAfterSeconds)
+          )
+        )
+        return yield* refused(401, "invalid_api_key", message)
+      })
+
+      const check = Effect.fnUntraced(function* (credential: string) {
+        if (isAgentToken(credential)) {
+          return yield* Effect.catch(tokens.check(credential), (refusal) =>
+            Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
+          )
+        }
+        if (yield* account.owns(credential)) return serviceAccount
+        return yield* Effect.catch(keys.check(credential), (reason) =>
+          Effect.andThen(
+            audit.refused({ action: apiKeyActions.ApiKeyRefused, target: credential.slice(0, 16), reason }),
+            reject("The credential is not valid.")
+          )
+        )
+      })
+
+      const principalOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
+        const { authorization, "x-api-key": key } = request.headers
+        const bearer = authorization === undefined ? undefined : bearerToken(authorization)
+        if (authorization !== undefined && bearer === undefined) {
+          return yield* reject("Authorization takes one bearer token: Bearer <token>.")
+        }
+        const given = [
+          ...new Set([key, bearer].filter((one) => one !== undefined && one !== ""))
+        ] as ReadonlyArray<string>
+        if (policy === "None" && given.length === 0) return { ...anonymous, capabilities: ["llm:*"] }
+        if (given.length === 0) return yield* reject("No credential was sent: give a key, as the SDK's API key.")
+        const principals = yield* Effect.forEach(given, check)
+        const [first = anonymous, second] = principals
+        if (policy === "ApiKeyAndAgentToken") {
+          const agent = principals.find(({ kind }) => kind === "agent")
+          const other = principals.find(({ kind }) => kind !== "agent")
+          if (agent === undefined || other === undefined)
+            return yield* reject("Both a key and an agent's token are asked for.")
+          if (other.tenantId !== undefined && other.tenantId !== agent.tenantId) {
+            return yield* reject("The key and the agent are of two tenants.")
+          }
+          return { ...agent, capabilities: intersection(agent.capabilities, other.capabilities) }
+        }
+        if (second !== undefined && second.name !== first.name)
+          return yield* reject("The two credentials are of two callers.")
+        const isAgent = first.kind === "agent"
+        if (policy === (isAgent ? "ApiKey" : "AgentToken")) {
+          return yield* reject(isAgent ? "An API key is asked for." : "An agent's token is asked for.")
+        }
+        return first
+      })
+
+      /** Which agent is charged, with which task type; what it declares must be so. */
+      const agentOf = Effect.fnUntraced(function* (
+        principal: Principal,
+        { agentId: named, taskType }: { readonly agentId?: string | undefined; readonly taskType?: string | undefined }
+      ) {
+        const own = principal.kind === "agent" ? principal.name.slice("agent:".length) : undefined
+        if (own !== undefined && named !== undefined && named !== own) {
+          return yield* refused(403, "forbidden", "The credential is another agent's.")
+        }
+        const id = own ?? named
+        if (id === undefined) return { principal, agentId: undefined, taskType, perTurnNanoUsd: null }
+        if (!uuid.test(id))
+          return yield* refused(400, "invalid_request", "agentId: Expected the id of an agent", {}, "agentId")
+        const agent = yield* agents.get(AgentId.make(id)).pipe(
+          asSystem,
+          Effect.option,
+          Effect.map((found) =>
+            found._tag === "Some" && (principal.tenantId ?? found.value.tenantId) === found.value.tenantId
+              ? found.value
+              : undefined
+          )
+        )
+        if (agent === undefined) return yield* refused(404, "agent_not_found", "No agent has this id.")
+        const task = taskType ?? agent.defaultTaskType ?? undefined
+        if (task !== undefined && agent.allowedTaskTypes.length > 0 && !agent.allowedTaskTypes.includes(task)) {
+          return yield* refused(
+            400,
+            "task_type_not_allowed",
+            `The agent may not do tasks of type ${task}.`,
+            {},
+            "taskType"
+          )
+        }
+        return { principal, agentId: agent.id, taskType: task, perTurnNanoUsd: agent.perTurnBudget ?? null }
+      })
+
+      return Callers.of({
+        agentOf,
+        identify: Effect.fnUntraced(function* (request, capabilities) {
+          const principal = yield* principalOf(request)
+          if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {
+            return yield* refused(403, "forbidden", `The caller lacks ${capabilities[0]}.`)
+          }
+          const { "x-agent-id": agentId, "x-plan-id": planId, "x-task-type": taskType } = request.headers
+          if (planId !== undefined) return yield* refused(404, "plan_not_found", "The agent has no plan with this id.")
+          return yield* agentOf(principal, { agentId, taskType })
+        })
+      })
+    })
+  )
+}
+
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** Agents' tokens are signed, in three parts. */
+const isAgentToken = (credential: string): boolean => credential.split(".").length === 3

@@ -1,0 +1,269 @@
+import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
+import { type AgentId } from "../agents/domain.ts"
+import { Askers } from "../ledger/askers.ts"
+import { CurrentRequest } from "../platform/request.ts"
+import { Settings } from "../platform/settings.ts"
+import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
+import { chatBound, embeddingBound } from "./bounds.ts"
+import { answerCall, type CallAnswer, passedBack } from "./call-answers.ts"
+import { CallMeter } from "./call-meter.ts"
+import { GatewayConfiguration } from "./configuration.ts"
+import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
+import { Metering, type Spender } from "./metering.ts"
+import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
+import { type ProviderFailure } from "./providers/provider.ts"
+import { CallRefused, refused, retryAfter } from "./refusal.ts"
+import { routeOrder } from "./routing.ts"
+import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
+import { ProviderSightings } from "./sightings.ts"
+
+/** A call as its caller makes it. */
+export interface Call extends Incoming {
+  /** Headers that a provider may see. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly agentId?: AgentId | undefined
+  readonly taskType?: string | undefined
+  /** What one call of the agent may cost at most. */
+  readonly perTurnNanoUsd?: bigint | null | undefined
+  /** Models to be asked in turn where every target of the first one fails. */
+  readonly fallbacks?: ReadonlyArray<string>
+}
+
+/** How many tokens a request is, in Anthropic's words. */
+export interface Counted {
+  readonly headers: Readonly<Record<string, string>>
+  readonly bytes: Uint8Array
+}
+
+/** A hold outlives its call by so much, so that nobody settles what is still under way. */
+const holdMarginSeconds = 60
+
+/** Carries calls to providers: each is let in by what it may cost, and charged for what it did cost. */
+export class Calls extends Context.Service<
+  Calls,
+  {
+    /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
+    call(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
+    /** Asks a provider how many tokens a request is, which costs nothing. */
+    countTokens(call: Call): Effect.Effect<Counted, CallRefused, Scope.Scope>
+  }
+>()("app/llm/Calls") {
+  static readonly layer = Layer.effect(
+    Calls,
+    Effect.gen(function* () {
+      const askers = yield* Askers
+      const attempts = yield* Attempts
+      const configuration = yield* GatewayConfiguration
+      const metering = yield* Metering
+      const sightings = yield* ProviderSightings
+      const { llm } = yield* Settings
+
+      const modelOf = Effect.fnUntraced(function* (name: unknown, operation: Call["operation"]) {
+        if (typeof name !== "string" || name === "") {
+          return yield* refused(400, "invalid_request", "model: Expected the name of a model", {}, "model")
+        }
+        const model = configuration.running().modelNamed(name)
+        if (model === undefined) {
+          return yield* refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model")
+        }
+        const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
+        if (operation === "embed" ? !embeds : model.kind !== "chat") {
+          const message = `The model \`${name}\` does not do this.`
+          return yield* refused(400, "model_not_supported", message, {}, "model")
+        }
+        return model
+      })
+
+      const targetsOf = Effect.fnUntraced(function* (
+        { operation }: Call,
+        model: RunningModel,
+        gateway: RunningGateway
+      ) {
+        const random = yield* Random.Random
+        const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
+        return routeOrder(able, gateway.routing.strategy, {
+          latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
+          random: () => random.nextDoubleUnsafe()
+        })
+      })
+
+      const spenderOf = ({ agentId, taskType }: Call, model: RunningModel) =>
+        Effect.mapError(
+          askers.spender({
+            model: model.id,
+            ...(agentId === undefined ? {} : { agentId }),
+            ...(taskType === undefined ? {} : { taskType })
+          }),
+          (problem) =>
+            refused(problem.status, problem._tag === "Forbidden" ? "forbidden" : "agent_not_found", problem.detail)
+        )
+
+      /** Keeps free what a call may cost at a target; where the caller set no limit, as much as there is room for. */
+      const hold = Effect.fnUntraced(function* (
+        meter: CallMeter,
+        spender: Spender,
+        target: RunningTarget,
+        terms: Terms,
+        mostNanoUsd: bigint,
+        ttlSeconds: number
+      ) {
+        const wanted = yield* estimateOf(terms)
+        const estimate = wanted.amountNanoUsd <= mostNanoUsd ? wanted : fitting(terms, wanted, mostNanoUsd)
+        if (estimate === undefined) {
+          const message = "The call may cost more than the agent's budget for one turn."
+          return yield* refused(402, "request_exceeds_budget", message, { "x-should-retry": "false" })
+        }
+        const ask = ({ amountNanoUsd, tokens }: Estimate) =>
+          metering.hold(at(spender, target), amountNanoUsd, tokens, ttlSeconds)
+        const held = yield* Effect.result(ask(estimate))
+        if (held._tag === "Success") {
+          meter.take(held.success, target)
+          return estimate
+        }
+        const smaller = fitting(terms, estimate, held.failure.roomNanoUsd)
+        if (smaller === undefined) return yield* held.failure.refusal
+        meter.take(yield* Effect.mapError(ask(smaller), ({ refusal }) => refusal), target)
+        return smaller
+      })
+
+      /** One try at a target, which is told of in the end whatever comes of it. */
+      const attempt = Effect.fnUntraced(function* (
+        call: Call,
+        target: RunningTarget,
+        body: string | Uint8Array,
+        meter: CallMeter,
+        routing: RunningGateway["routing"]
+      ) {
+        const scope = yield* Scope.fork(yield* Effect.scope)
+        const startedAt = yield* Clock.currentTimeMillis
+        meter.at(target)
+        const onSent = () => {
+          meter.progress = () => ({ usage: undefined, textBytes: 0 })
+        }
+        const made = yield* attempts
+          .make(target, { operation: call.operation, body, headers: call.headers }, routing, onSent)
+          .pipe(Scope.provide(scope), Effect.result)
+        const durationMs = (yield* Clock.currentTimeMillis) - startedAt
+        const status = made._tag === "Success" ? made.success.status : made.failure.error.status
+        meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
+        if (made._tag === "Success") return made.success
+        meter.progress = undefined
+        yield* Scope.close(scope, Exit.void)
+        return yield* made.failure
+      })
+
+      const call = Effect.fn("Calls.call")(function* (incoming: Call) {
+        yield* checkIncoming(incoming)
+        const gateway = configuration.running()
+        const { routing } = gateway
+        const model = yield* modelOf(incoming.body.model, incoming.operation)
+        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) => modelOf(name, incoming.operation))
+        const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
+        const targets = orders.flat()
+        const spender = yield* spenderOf(incoming, model)
+        const request = yield* CurrentRequest
+        const startedAt = yield* Clock.currentTimeMillis
+        const deadline = startedAt + routing.timeoutSeconds * 1000
+        const { body, bytes, operation } = incoming
+        const isChat = operation === "chat"
+        const bound = isChat ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
+        const meter = new CallMeter(
+          {
+            operation,
+            dialect: incoming.dialect,
+            modelAsked: String(body.model),
+            model,
+            catalogueVersion: gateway.catalogueVersion,
+            bound,
+            taskType: incoming.taskType,
+            traceId: request?.traceId
+          },
+          startedAt
+        )
+        yield* Effect.addFinalizer(() => meter.abandon)
+        const perTurn = incoming.perTurnNanoUsd ?? null
+        const ttlSeconds = Math.max(llm.gateway.holdSeconds, routing.timeoutSeconds + holdMarginSeconds)
+
+        let last: ProviderFailure | undefined
+        let estimate: Estimate | undefined
+        for (const target of targets) {
+          const caps = yield* metering.governed(at(spender, target))
+          const governed = perTurn === null ? caps : { byMoney: true, byHard: true }
+          const defaultOutputTokens = llm.gateway.defaultMaxOutputTokens
+          const terms: Terms = { model, targets, bound, governed, defaultOutputTokens, hasOutput: isChat }
+          if (!meter.holdsFor(target)) yield* meter.release
+          for (let tries = 1; ; tries++) {
+            // A hold that is still there was made with this estimate, and lets no larger one through.
+            if (estimate === undefined || !meter.holdsFor(target)) {
+              estimate = yield* hold(meter, spender, target, terms, perTurn ?? unlimited, ttlSeconds)
+            }
+            const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
+            const made = yield* Effect.result(
+              Effect.timeoutOrElse(attempt(incoming, target, sent, meter, routing), {
+                duration: Math.max(1, deadline - (yield* Clock.currentTimeMillis)),
+                orElse: () => Effect.fail(outOfTime)
+              })
+            )
+            if (made._tag === "Success") return yield* answerCall(incoming, target, made.success, meter, deadline)
+            if (made.failure === outOfTime) {
+              yield* meter.forfeit(504)
+              return yield* outOfTime
+            }
+            const failure = made.failure as ProviderFailure
+            last = failure
+            if (failure.sent) yield* meter.forfeit(failure.error.status)
+            if (!mayFailOver(failure)) return yield* refusalOf(failure)
+            const pause =
+              mayRepeat(failure) && tries <= routing.retries
+                ? pauseBefore(tries, failure, yield* Random.next)
+                : undefined
+            if (pause === undefined) break
+            yield* Effect.sleep(pause)
+          }
+        }
+        yield* meter.release
+        return yield* last === undefined
+          ? refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))
+          : refusalOf(last)
+      })
+
+      const countTokens = Effect.fn("Calls.countTokens")(function* (incoming: Call) {
+        yield* checkIncoming(incoming)
+        const model = yield* modelOf(incoming.body.model, incoming.operation)
+        const { routing } = configuration.running()
+        const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
+        if (counting === undefined) {
+          // Nobody else counts; the bound that calls are let in by is never too small.
+          const { inputTokens } = chatBound("anthropic", incoming.body, incoming.bytes.length)
+          return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
+        }
+        const body = yield* outgoing(incoming, counting, undefined, 1)
+        const answer = yield* Effect.mapError(
+          attempts.make(counting, { operation: "count-tokens", body, headers: incoming.headers }, routing),
+          refusalOf
+        )
+        return {
+          headers: passedBack(answer.headers),
+          bytes: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
+        }
+      })
+
+      return Calls.of({ call, countTokens })
+    })
+  )
+}
+
+const at = (spender: Spender, { provider }: RunningTarget): Spender => ({
+  ...spender,
+  dimensions: { ...spender.dimensions, provider: provider.id }
+})
+
+/** More than anything costs. */
+const unlimited = 2n ** 62n
+
+const outOfTime = refused(504, "provider-timeout", "The call took longer than the gateway waits.")
+
+const counted = (inputTokens: number) => new TextEncoder().encode(JSON.stringify({ input_tokens: inputTokens }))
+
+const refusalOf = ({ error, retryAfterSeconds }: ProviderFailure): CallRefused =>
+  new CallRefused({ error, headers: retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds) })

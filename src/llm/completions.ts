@@ -1,0 +1,115 @@
+import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { type AgentId } from "../agents/domain.ts"
+import { CurrentPrincipal } from "../auth/domain.ts"
+import { type TokenUsage } from "../compat/domain.ts"
+import { usdText } from "../kernel/usd.ts"
+import { CurrentRequest } from "../platform/request.ts"
+import { Callers } from "./callers.ts"
+import { type CallAnswer } from "./call-answers.ts"
+import { Calls } from "./calls.ts"
+import { type CallProblem, problemOf } from "./call-problems.ts"
+import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./native.ts"
+import { NativeEvents } from "./native-events.ts"
+import { refused } from "./refusal.ts"
+import { type EmbeddingAnswer, type EmbeddingRequest, type LlmAnswer, type LlmRequest } from "./request-domain.ts"
+
+const utf8 = new TextEncoder()
+const unreadable = refused(502, "provider-error", "The provider's answer cannot be read.")
+
+/** Completions and embeddings in the gateway's own words, whichever provider gives them. */
+export class Completions extends Context.Service<
+  Completions,
+  {
+    /** The whole answer, or a stream of it where the request asks for that. */
+    complete(
+      request: LlmRequest
+    ): Effect.Effect<LlmAnswer | HttpServerResponse.HttpServerResponse, CallProblem, Scope.Scope>
+    embed(request: EmbeddingRequest): Effect.Effect<EmbeddingAnswer, CallProblem, Scope.Scope>
+  }
+>()("app/llm/Completions") {
+  static readonly layer = Layer.effect(
+    Completions,
+    Effect.gen(function* () {
+      const callers = yield* Callers
+      const calls = yield* Calls
+
+      const send = Effect.fnUntraced(function* (
+        operation: "chat" | "embed",
+        body: Readonly<Record<string, unknown>>,
+        declared: { readonly agentId?: AgentId | undefined; readonly taskType?: string | undefined },
+        fallbacks: ReadonlyArray<string>
+      ) {
+        // Providers take their time, and have one of their own.
+        const info = yield* CurrentRequest
+        info?.untimed()
+        const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
+        return yield* calls.call({
+          dialect: "openai",
+          operation,
+          body,
+          bytes: utf8.encode(JSON.stringify(body)),
+          headers: {},
+          agentId: caller.agentId,
+          taskType: caller.taskType,
+          perTurnNanoUsd: caller.perTurnNanoUsd,
+          fallbacks
+        })
+      })
+
+      const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
+        const answer = yield* send("chat", chatOf(request), request, request.fallbacks ?? [])
+        if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
+        const said = saidIn(answer.body)
+        if (Option.isNone(said)) return yield* unreadable
+        const { attempts, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
+          answer.report
+        return {
+          ...said.value,
+          model,
+          provider,
+          usage: usageOf(usage),
+          costUsd: costNanoUsd,
+          reservationId,
+          latencyMs,
+          upstreamLatencyMs,
+          attempts
+        }
+      }, Effect.mapError(problemOf))
+
+      const embed = Effect.fn("Completions.embed")(function* (request: EmbeddingRequest) {
+        const answer = yield* send("embed", embeddingsOf(request), request, [])
+        const vectors = answer.body instanceof Uint8Array ? vectorsIn(answer.body) : Option.none()
+        if (Option.isNone(vectors)) return yield* unreadable
+        const { costNanoUsd, model, provider, reservationId, usage } = answer.report
+        return {
+          model,
+          provider,
+          embeddings: vectors.value,
+          usage: { inputTokens: usage.inputTokens },
+          costUsd: costNanoUsd,
+          reservationId
+        }
+      }, Effect.mapError(problemOf))
+
+      return Completions.of({ complete, embed })
+    })
+  )
+}
+
+const streamed = (body: Stream.Stream<Uint8Array>, { headers, report }: CallAnswer) => {
+  const events = new NativeEvents((usage: TokenUsage) => ({
+    costUsd: Number(usdText(report.costOf(usage))),
+    reservationId: report.reservationId,
+    model: report.model,
+    provider: report.provider
+  }))
+  const { "content-type": _, ...passed } = headers
+  return HttpServerResponse.stream(
+    Stream.map(body, (bytes) => utf8.encode(events.push(bytes))).pipe(
+      Stream.concat(Stream.suspend(() => Stream.make(utf8.encode(events.end())))),
+      Stream.filter((bytes) => bytes.length > 0)
+    ),
+    { contentType: "text/event-stream", headers: passed }
+  )
+}

@@ -1,0 +1,73 @@
+import { Effect } from "effect"
+import { type RequestBound } from "./bounds.ts"
+import { costBound } from "./cost.ts"
+import { type Governed } from "./metering.ts"
+import { type CallRefused, refused } from "./refusal.ts"
+import { type RateTable } from "./rate-domain.ts"
+import { type RunningModel, type RunningTarget } from "./running.ts"
+
+/** What a call is let in with. */
+export interface Estimate {
+  readonly inputTokens: number
+  /** Of one answer. */
+  readonly outputTokens: number
+  /** The output limit to send, where the caller gave none and one is needed. */
+  readonly limit: number | undefined
+  readonly amountNanoUsd: bigint
+  readonly tokens: number
+}
+
+/** What the most that a call can cost depends on. */
+export interface Terms {
+  readonly model: RunningModel
+  readonly targets: ReadonlyArray<RunningTarget>
+  readonly bound: RequestBound
+  readonly governed: Governed
+  readonly defaultOutputTokens: number
+  readonly hasOutput: boolean
+}
+
+const tablesOf = (targets: ReadonlyArray<RunningTarget>): ReadonlyArray<RateTable> =>
+  targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
+
+const estimateWith = ({ bound, governed, hasOutput, model, targets }: Terms, outputTokens: number): Estimate => {
+  const inputTokens = Math.min(bound.inputTokens, model.contextTokens ?? Infinity)
+  const all = hasOutput ? outputTokens * bound.choices + bound.extraOutputTokens : 0
+  return {
+    inputTokens,
+    outputTokens,
+    limit: hasOutput && bound.askedOutputTokens === undefined && governed.byHard ? outputTokens : undefined,
+    amountNanoUsd: costBound(inputTokens, all, tablesOf(targets)),
+    tokens: inputTokens + all
+  }
+}
+
+/** The most that a call can use and cost, at the dearest of its targets; fails where that is not known and must be. */
+export const estimateOf = (terms: Terms): Effect.Effect<Estimate, CallRefused> => {
+  const { bound, governed, model, targets } = terms
+  if (governed.byMoney && targets.some(({ rates }) => rates === null)) {
+    return Effect.fail(
+      refused(403, "model_unpriced", `Nobody knows what ${model.id} costs, and a cap in money applies.`)
+    )
+  }
+  const [unbounded] = bound.unbounded
+  if (governed.byHard && unbounded !== undefined) {
+    const { message, path } = unbounded
+    const at = path.join(".")
+    return Effect.fail(refused(403, "cost_unbounded", `${at}: ${message}, and a hard cap applies.`, {}, at))
+  }
+  const most = Math.min(model.maxOutputTokens ?? Infinity, terms.defaultOutputTokens)
+  return Effect.succeed(estimateWith(terms, bound.askedOutputTokens ?? most))
+}
+
+/** The largest estimate that fits into what caps leave, where the caller asked for no limit of its own. */
+export const fitting = (terms: Terms, estimate: Estimate, roomNanoUsd: bigint | null): Estimate | undefined => {
+  if (estimate.limit === undefined || roomNanoUsd === null) return undefined
+  let [least, most] = [0, estimate.outputTokens]
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2)
+    if (estimateWith(terms, middle).amountNanoUsd <= roomNanoUsd) least = middle
+    else most = middle - 1
+  }
+  return least > 0 && least < estimate.outputTokens ? estimateWith(terms, least) : undefined
+}

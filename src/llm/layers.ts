@@ -1,0 +1,24 @@
+import { Layer } from "effect"
+import { Attempts } from "./attempts.ts"
+import { Breakers } from "./breakers.ts"
+import { Bulkheads } from "./bulkheads.ts"
+import { Callers } from "./callers.ts"
+import { Calls } from "./calls.ts"
+import { Completions } from "./completions.ts"
+import { GatewayConfiguration } from "./configuration.ts"
+import { Metering } from "./metering.ts"
+import { CataloguePricesLayer } from "./prices.ts"
+import { Gateway } from "./service.ts"
+import { ProviderSightings } from "./sightings.ts"
+
+/** What the gateway's configuration names, how that fares, and what it costs: below the ledger. */
+export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
+  Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderSightings.layer))
+)
+
+/** The gateway's calls: above the ledger that they are metered by. */
+export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(Calls.layer, Callers.layer)),
+  Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metering.layer)),
+  Layer.provideMerge(Bulkheads.layer)
+)

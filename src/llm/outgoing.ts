@@ -1,0 +1,114 @@
+import { Effect, type Result, Schema } from "effect"
+import { MessagesRequest } from "../compat/anthropic-domain.ts"
+import { chatToMessages } from "../compat/chat-to-messages.ts"
+import { type Dialect } from "../compat/domain.ts"
+import { messagesToChat } from "../compat/messages-to-chat.ts"
+import { ChatRequest } from "../compat/openai-domain.ts"
+import { type Fault } from "../kernel/problem.ts"
+import { faultsOf } from "../platform/validation.ts"
+import { type Operation } from "./providers/provider.ts"
+import { type CallRefused, refused } from "./refusal.ts"
+import { type RunningTarget } from "./running.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+/** A request as it came, in its caller's dialect. */
+export interface Incoming {
+  readonly dialect: Dialect
+  readonly operation: Operation
+  readonly body: Json
+  /** The bytes that the body was read from: what is sent where nothing is to be changed. */
+  readonly bytes: Uint8Array
+}
+
+const options = { errors: "all" } as const
+const decodeChat = Schema.decodeUnknownEffect(ChatRequest, options)
+const decodeMessages = Schema.decodeUnknownEffect(MessagesRequest, options)
+
+/** A refusal that names the first member at fault, and says all. */
+export const refuseFaults = (faults: ReadonlyArray<Fault>): CallRefused => {
+  const shown = faults.map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+  return refused(400, "invalid_request", shown.join("; "), {}, faults[0]?.path.join("."))
+}
+
+const invalid = (error: Schema.SchemaError) =>
+  refuseFaults(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
+
+const carried = (result: Result.Result<Json, ReadonlyArray<Fault>>) =>
+  Effect.mapError(Effect.fromResult(result), refuseFaults)
+
+/** The request for another dialect's provider. */
+const translated = Effect.fnUntraced(function* (
+  { body, dialect }: Incoming,
+  { model }: RunningTarget,
+  outputTokens: number
+) {
+  return dialect === "openai"
+    ? yield* carried(
+        chatToMessages(yield* Effect.mapError(decodeChat(body), invalid), { model, maxOutputTokens: outputTokens })
+      )
+    : yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
+})
+
+/** What a request in its own dialect has changed on its way: the model, a limit where none was given, and that usage is told. */
+const changes = ({ body, dialect, operation }: Incoming, model: string, limit: number | undefined): Json => {
+  const changed: Record<string, unknown> = {}
+  if (body.model !== model) changed.model = model
+  if (operation !== "chat") return changed
+  if (limit !== undefined) changed[dialect === "openai" ? "max_completion_tokens" : "max_tokens"] = limit
+  if (dialect === "openai" && body.stream === true) {
+    const given = typeof body.stream_options === "object" ? body.stream_options : {}
+    changed.stream_options = { ...given, include_usage: true }
+  }
+  return changed
+}
+
+/**
+ * The body for a target. `limit` is the output limit to send where the caller gave none; `outputTokens` is what another
+ * dialect must be told in any case.
+ */
+export const outgoing = Effect.fnUntraced(function* (
+  incoming: Incoming,
+  target: RunningTarget,
+  limit: number | undefined,
+  outputTokens: number
+) {
+  if (incoming.dialect !== target.provider.dialect) {
+    return JSON.stringify(yield* translated(incoming, target, outputTokens))
+  }
+  const changed = changes(incoming, target.model, limit)
+  return Object.keys(changed).length === 0 ? incoming.bytes : JSON.stringify({ ...incoming.body, ...changed })
+})
+
+const isLimit = (value: unknown): boolean =>
+  value === undefined || value === null || (Number.isSafeInteger(value) && Number(value) > 0)
+
+/** The first fault of a request that even its own dialect does not take, as far as it must be read to be metered. */
+export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Effect<void, CallRefused> => {
+  const faults: Array<Fault> = []
+  const expect = (member: string, isGood: boolean, expected: string) => {
+    if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
+  }
+  if (operation === "embed") {
+    const { input } = body
+    expect("input", typeof input === "string" || (Array.isArray(input) && input.length > 0), "text, or a list of texts")
+    if (Array.isArray(input)) expect("input", input.length <= mostInputs, `at most ${mostInputs} inputs`)
+  } else {
+    const { messages } = body
+    expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
+    for (const [index, message] of Array.isArray(messages) ? messages.entries() : []) {
+      const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
+      if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
+    }
+    for (const name of ["max_tokens", "max_completion_tokens", "n"]) {
+      expect(name, isLimit(body[name]), "a whole number above zero")
+    }
+    expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
+    if (dialect === "anthropic" && operation === "chat") {
+      expect("max_tokens", typeof body.max_tokens === "number", "the output limit")
+    }
+  }
+  return faults.length === 0 ? Effect.void : Effect.fail(refuseFaults(faults))
+}
+
+const mostInputs = 2048

@@ -1,0 +1,160 @@
+import { Option, Schema } from "effect"
+import { MessageEvent, type MessageUsage } from "../compat/anthropic-domain.ts"
+import { type AnswerHead } from "../compat/answers.ts"
+import { ChunksToEvents } from "../compat/chunks-to-events.ts"
+import { type Dialect, type TokenUsage } from "../compat/domain.ts"
+import { type DialectError, errorEvent, readError } from "../compat/errors.ts"
+import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
+import { EventsToChunks } from "../compat/events-to-chunks.ts"
+import { ChatChunk } from "../compat/openai-domain.ts"
+import { laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+
+const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
+const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
+const utf8 = new TextEncoder()
+
+const bytesIn = (...texts: ReadonlyArray<string | null | undefined>): number =>
+  texts.reduce((sum, text) => sum + (text ? Buffer.byteLength(text) : 0), 0)
+
+const parsed = (data: string): unknown => {
+  try {
+    return JSON.parse(data)
+  } catch {
+    return undefined
+  }
+}
+
+export interface RelayOptions {
+  /** Whose events come in. */
+  readonly from: Dialect
+  /** Whose events go out. */
+  readonly to: Dialect
+  readonly head: AnswerHead
+  readonly createdSeconds: number
+  readonly requestId: string
+  /** Whether the caller asked to be told the usage; the provider is always asked. Of OpenAI's dialect alone. */
+  readonly includeUsage: boolean
+}
+
+/**
+ * Hands a stream of events on to its caller and reads on the side what is charged by. In the caller's own dialect the bytes
+ * go through as they come; another dialect is translated.
+ */
+export class Relay {
+  /** Whether the model said that it was done. */
+  finished = false
+  /** The bytes of what the model said so far: what is charged where nobody says how many tokens they are. */
+  textBytes = 0
+  /** What the provider said went wrong, once it had begun to answer. */
+  failure: DialectError | undefined
+  private completionUsage: TokenUsage | undefined
+  private messageUsage: MessageUsage | undefined
+  private readonly options: RelayOptions
+  private readonly reader = new EventReader()
+  private readonly toEvents: ChunksToEvents
+  private readonly toChunks: EventsToChunks
+  /** Whether the provider's usage must not be seen, since the caller did not ask for it. */
+  private readonly hidesUsage: boolean
+  private readonly translates: boolean
+
+  constructor(options: RelayOptions) {
+    this.options = options
+    this.translates = options.from !== options.to
+    this.hidesUsage = !this.translates && options.from === "openai" && !options.includeUsage
+    this.toEvents = new ChunksToEvents(options.head)
+    this.toChunks = new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
+  }
+
+  /** What the provider reported so far. */
+  get usage(): TokenUsage | undefined {
+    return this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage)
+  }
+
+  push(bytes: Uint8Array): Uint8Array {
+    const events = this.reader.push(bytes)
+    const out = events.map((event) => this.take(event)).join("")
+    if (this.reader.failure !== undefined) {
+      this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
+    }
+    return this.translates || this.hidesUsage ? utf8.encode(out) : bytes
+  }
+
+  /** What is left to be sent at the end: `usage` where the provider reported none, or what went wrong. */
+  end(usage: TokenUsage, failure: DialectError | undefined): Uint8Array {
+    const rest = this.reader
+      .end()
+      .map((event) => this.take(event))
+      .join("")
+    const own = this.translates || this.hidesUsage ? rest : ""
+    if (this.failure !== undefined && !this.translates) return utf8.encode(own)
+    const broken = this.failure ?? failure ?? (this.finished ? undefined : brokenOff)
+    return utf8.encode(
+      broken === undefined
+        ? own + this.closing(usage)
+        : own + errorEvent(this.options.to, broken, this.options.requestId)
+    )
+  }
+
+  private closing(usage: TokenUsage): string {
+    if (!this.translates) return ""
+    return this.options.to === "anthropic"
+      ? written(this.toEvents.end(usage))
+      : `${chunkText(this.toChunks.end(usage))}data: [DONE]\n\n`
+  }
+
+  /** Reads an event; answers the text that it becomes, where bytes do not go through as they are. */
+  private take({ data, event }: ServerEvent): string {
+    if (data === "[DONE]") return this.hidesUsage ? "data: [DONE]\n\n" : ""
+    const value = parsed(data)
+    return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
+  }
+
+  private takeChunk(value: unknown, data: string): string {
+    if (typeof value === "object" && value !== null && "error" in value && value.error) {
+      this.failure = readError(502, value)
+      return this.hidesUsage ? `data: ${data}\n\n` : ""
+    }
+    const decoded = decodeChunk(value)
+    if (Option.isNone(decoded)) return this.hidesUsage ? `data: ${data}\n\n` : ""
+    const chunk = decoded.value
+    if (chunk.usage) this.completionUsage = usageOfCompletion(chunk.usage)
+    for (const { delta, finish_reason: reason } of chunk.choices ?? []) {
+      if (reason) this.finished = true
+      this.textBytes += bytesIn(delta?.content, delta?.reasoning_content, delta?.refusal)
+      for (const call of delta?.tool_calls ?? []) {
+        this.textBytes += bytesIn(call.function?.name, call.function?.arguments)
+      }
+    }
+    if (this.translates) return written(this.toEvents.push(chunk))
+    const tellsUsageAlone = chunk.usage && (chunk.choices ?? []).length === 0
+    return this.hidesUsage && !tellsUsageAlone ? `data: ${data}\n\n` : ""
+  }
+
+  private takeEvent(value: unknown, name: string): string {
+    const decoded = decodeEvent(value)
+    if (Option.isNone(decoded)) return ""
+    const event = decoded.value
+    if (event.type === "error" || name === "error") {
+      this.failure = readError(502, value)
+      return ""
+    }
+    const reported = event.type === "message_start" ? event.message?.usage : event.usage
+    if (reported) this.messageUsage = laterUsage(this.messageUsage ?? {}, reported)
+    if (event.delta?.stop_reason) this.finished = true
+    const { content_block: block, delta } = event
+    this.textBytes += bytesIn(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
+    return this.translates ? chunkText(this.toChunks.push(event)) : ""
+  }
+}
+
+const brokenOff: DialectError = {
+  status: 502,
+  message: "The provider broke its answer off.",
+  code: "provider-unavailable"
+}
+
+const written = (events: ReadonlyArray<Readonly<Record<string, unknown>> & { readonly type: string }>): string =>
+  events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join("")
+
+const chunkText = (chunks: ReadonlyArray<object>): string =>
+  chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("")
