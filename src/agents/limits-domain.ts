@@ -33,9 +33,9 @@ export const PerTurnBudget = Model.Field({
   json: Budget
 })
 
-/** Whether work of a type may be done; work of no type always may. */
+/** Whether work of a type may be done: where none is listed, of any; work of no type always may. */
 export const allowsTaskType = (allowed: typeof TaskTypes.Type, taskType: string | null): boolean =>
-  taskType === null || allowed.includes(taskType)
+  taskType === null || allowed.length === 0 || allowed.includes(taskType)
 
 /** What bounds an agent, as an agent and a template have it. */
 export interface Limits {

@@ -16,7 +16,7 @@ type Dimension = (typeof dimensions)[number]
 
 /** A cap that governs a reservation, and the key of the counter that it counts on; a plan is one for its calls. */
 export interface Governing {
-  readonly cap: Pick<StoredCap, "tenantId" | "id" | "name" | "unit">
+  readonly cap: Pick<StoredCap, "tenantId" | "id" | "name" | "unit" | "mode" | "period" | "windowSeconds">
   readonly counterKey: string
   readonly isPlan?: true
 }

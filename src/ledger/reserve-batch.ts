@@ -135,7 +135,8 @@ export class ReserveBatch {
 const planOf = ({ plan, tenantId }: ReserveItem): ReadonlyArray<Governing> =>
   plan === undefined
     ? []
-    : [{ isPlan: true, cap: { tenantId, id: CapId.make(plan.id), name: plan.name ?? "", unit: "usd" }, counterKey: "" }]
+    : [{ isPlan: true, cap: { ...likeCap, tenantId, id: CapId.make(plan.id), name: plan.name ?? "" }, counterKey: "" }]
+const likeCap = { unit: "usd", mode: "hard", period: "total", windowSeconds: null } as const
 
 /** The caps of its tenant and those over all tenants that govern a reservation. */
 export const governingIn = (

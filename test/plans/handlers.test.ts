@@ -183,8 +183,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
     })
   )
 
-  it.effect("takes the agent's default task type", () =>
+  it.effect("takes any task type where the agent lists none, and else the agent's default", () =>
     Effect.gen(function* () {
+      const free = yield* makeSetting(yield* TestService, [], { allowedTaskTypes: [] })
+      assert.strictEqual((yield* free.start({ taskType: "painting" })).taskType, "painting")
       const { start } = yield* makeSetting(yield* TestService, [], { defaultTaskType: "summaries" })
       assert.strictEqual((yield* start()).taskType, "summaries")
     })
