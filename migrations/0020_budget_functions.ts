@@ -158,7 +158,8 @@ export default Effect.gen(function* () {
       LEFT JOIN LATERAL (
         SELECT max(b.period_end) AS period_end FROM budget_counters b
         WHERE b.tenant_id = k.tenant AND b.cap_id = k.cap AND b.counter_key = k.key) last ON true
-      WHERE k.id IS NULL
+      -- Somebody else may have made it since it was looked for.
+      WHERE k.id IS NULL AND (last.period_end IS NULL OR last.period_end <= moment)
       ORDER BY c.tenant_id, c.id, k.key
       ON CONFLICT DO NOTHING;
       RETURN budget_find_counters(tenants, caps, keys, moment);

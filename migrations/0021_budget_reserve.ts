@@ -12,12 +12,11 @@ export default Effect.gen(function* () {
   //   for it), replay (its key was used), due (it would fit once what has expired is swept), gone (no longer held),
   //   stale (the caps are others by now, nothing was done)
   yield* sql`
-    CREATE FUNCTION budgets_reserve_v1(p json) RETURNS json
+    CREATE FUNCTION budgets_reserve_v1(p json, requests json, entries json) RETURNS json
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     DECLARE
       moment timestamptz := p->>'now';
-      requests json := p->'requests';
       ids uuid[]; tenants uuid[]; kinds text[]; amounts bigint[]; tokens bigint[];
       counter_tenants uuid[]; counter_caps uuid[]; counter_keys text[]; counters uuid[];
       units text[]; modes text[]; limits bigint[]; spents bigint[]; reserveds bigint[]; deltas bigint[]; ends bigint[];
@@ -208,8 +207,8 @@ export default Effect.gen(function* () {
           SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
           WHERE verdict NOT IN ('open', 'held', 'replay')));
       END IF;
-      IF json_array_length(p->'entries') > 0 THEN
-        PERFORM budget_audit(p->'entries', array_agg(place::integer), array_agg(tenants[place]), moment)
+      IF json_array_length(entries) > 0 THEN
+        PERFORM budget_audit(entries, array_agg(place::integer), array_agg(tenants[place]), moment)
         FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict = 'open';
       END IF;
 

@@ -54,12 +54,11 @@ export default Effect.gen(function* () {
   //   done, same (it was done before, with the same outcome), conflict (it was done with another), missing, foreign (another
   //   principal's), managed (of another origin), unopened (held or denied), replay (its key was used)
   yield* sql`
-    CREATE FUNCTION budgets_close_v1(p json) RETURNS json
+    CREATE FUNCTION budgets_close_v1(p json, requests json) RETURNS json
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     DECLARE
       moment timestamptz := p->>'now';
-      requests json := p->'requests';
       verdicts text[]; taken integer[] := '{}'; at integer; verdict text; keyed boolean := (p->>'keyed')::boolean;
       done integer[] := '{}'; tenants uuid[] := '{}'; ids uuid[] := '{}';
       holds boolean[] := '{}'; amounts bigint[] := '{}'; charged_tokens bigint[] := '{}'; counts integer[] := '{}';

@@ -70,12 +70,11 @@ export default Effect.gen(function* () {
 
   // As before, but a call of a plan that has ended settles late, and a plan's own reservation is nobody's to settle.
   yield* sql`
-    CREATE OR REPLACE FUNCTION budgets_close_v1(p json) RETURNS json
+    CREATE OR REPLACE FUNCTION budgets_close_v1(p json, requests json) RETURNS json
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     DECLARE
       moment timestamptz := p->>'now';
-      requests json := p->'requests';
       verdicts text[]; taken integer[] := '{}'; at integer; verdict text; keyed boolean := (p->>'keyed')::boolean;
       done integer[] := '{}'; tenants uuid[] := '{}'; ids uuid[] := '{}';
       holds boolean[] := '{}'; amounts bigint[] := '{}'; charged_tokens bigint[] := '{}'; counts integer[] := '{}';

@@ -8,12 +8,11 @@ export default Effect.gen(function* () {
   // request is the plan's own. Its verdict may also be plan-missing, plan-suspended, plan-completed, plan-aborted or
   // plan-expired.
   yield* sql`
-    CREATE FUNCTION budgets_reserve_v2(p json) RETURNS json
+    CREATE FUNCTION budgets_reserve_v2(p json, requests json, entries json) RETURNS json
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     DECLARE
       moment timestamptz := p->>'now';
-      requests json := p->'requests';
       ids uuid[]; tenants uuid[]; kinds text[]; amounts bigint[]; tokens bigint[]; plans uuid[];
       counter_tenants uuid[]; counter_caps uuid[]; counter_keys text[]; counters uuid[];
       units text[]; modes text[]; limits bigint[]; spents bigint[]; reserveds bigint[]; deltas bigint[]; ends bigint[];
@@ -259,8 +258,8 @@ export default Effect.gen(function* () {
           SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
           WHERE verdict NOT IN ('open', 'held', 'replay')));
       END IF;
-      IF json_array_length(p->'entries') > 0 THEN
-        PERFORM budget_audit(p->'entries', array_agg(place::integer), array_agg(tenants[place]), moment)
+      IF json_array_length(entries) > 0 THEN
+        PERFORM budget_audit(entries, array_agg(place::integer), array_agg(tenants[place]), moment)
         FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict = 'open';
       END IF;
 
@@ -276,6 +275,6 @@ export default Effect.gen(function* () {
     END
     $$`
 
-  yield* sql`REVOKE ALL ON FUNCTION budgets_reserve_v2(json) FROM PUBLIC`
-  yield* sql`GRANT EXECUTE ON FUNCTION budgets_reserve_v2(json) TO application_manager`
+  yield* sql`REVOKE ALL ON FUNCTION budgets_reserve_v2(json, json, json) FROM PUBLIC`
+  yield* sql`GRANT EXECUTE ON FUNCTION budgets_reserve_v2(json, json, json) TO application_manager`
 })

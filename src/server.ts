@@ -1,4 +1,3 @@
-import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { ByteSize, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { HttpIncomingMessage, HttpRouter } from "effect/http"
@@ -81,6 +80,7 @@ import { perimeter } from "./platform/perimeter.ts"
 import { ProblemPagesLayer } from "./platform/problem-pages.ts"
 import { PrometheusLayer } from "./platform/prometheus.ts"
 import { Sealing } from "./platform/sealing.ts"
+import { SecureRandomLayer } from "./platform/secure-random.ts"
 import { Settings } from "./platform/settings.ts"
 import { Shutdown } from "./platform/shutdown.ts"
 import { SwaggerLayer } from "./platform/swagger.ts"
@@ -233,7 +233,7 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer, BackgroundJobs.layer))
+  Layer.provideMerge(Layer.mergeAll(SecureRandomLayer, DigestLayer, BackgroundJobs.layer))
 )
 
 const BodyLimit = Layer.effect(

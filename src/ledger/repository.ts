@@ -192,12 +192,19 @@ interface SweepRequest {
   readonly waiting: boolean
 }
 
+/** What one statement does: the requests by their places, and what the audit log says of those that it records. */
+export interface Batch {
+  readonly head: object
+  readonly requests: ReadonlyArray<object>
+  readonly entries?: ReadonlyArray<object>
+}
+
 /** The statements of the ledger. Each is one function call and so a transaction of its own, unless it is part of another. */
 export class LedgerRepository extends Context.Service<
   LedgerRepository,
   {
-    reserve(batch: object): Effect.Effect<ReserveOutcome>
-    close(batch: object): Effect.Effect<CloseOutcome>
+    reserve(batch: Batch): Effect.Effect<ReserveOutcome>
+    close(batch: Batch): Effect.Effect<CloseOutcome>
     /** Ends at most `most` of what is due; answers how many. `waiting`: also what others are at work on. */
     sweep(request: SweepRequest): Effect.Effect<number>
     /** The same for plans that missed their heartbeats or are over. */
@@ -229,6 +236,32 @@ export class LedgerRepository extends Context.Service<
         return ({ now, ...request }: SweepRequest) =>
           Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept)
       }
+      const callBatch = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
+        const find = SqlSchema.findOne({
+          Request: Schema.Struct({
+            head: Schema.String,
+            requests: Schema.String,
+            entries: Schema.UndefinedOr(Schema.String)
+          }),
+          Result: Schema.Struct({ outcome: Outcome }),
+          execute: ({ entries, head, requests }) => sql`
+            SELECT ${sql.literal(name)}(${head}::text::json, ${requests}::text::json${
+              entries === undefined ? sql`` : sql`, ${entries}::text::json`
+            }) AS outcome`
+        })
+        return Effect.fn(`LedgerRepository.${name}`)(({ entries, head, requests }: Batch) =>
+          Effect.orDie(
+            Effect.map(
+              find({
+                head: JSON.stringify(head),
+                requests: JSON.stringify(requests),
+                entries: entries === undefined ? undefined : JSON.stringify(entries)
+              }),
+              (found) => (found as { readonly outcome: S["Type"] }).outcome
+            )
+          )
+        )
+      }
       const selectDrift = SqlSchema.findAll({
         Request: Schema.Void,
         Result: Drift,
@@ -236,8 +269,8 @@ export class LedgerRepository extends Context.Service<
       })
 
       return LedgerRepository.of({
-        reserve: call("budgets_reserve_v2", ReserveOutcome),
-        close: call("budgets_close_v1", CloseOutcome),
+        reserve: callBatch("budgets_reserve_v2", ReserveOutcome),
+        close: callBatch("budgets_close_v1", CloseOutcome),
         sweep: sweeping("budgets_sweep_v1"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),

@@ -3,7 +3,7 @@ import { type TenantId } from "../kernel/identifier.ts"
 import { type CapBook, type Governing } from "./cap-book.ts"
 import { allTenants, CapId } from "./cap-domain.ts"
 import { spendActions } from "./domain.ts"
-import { type ReserveOutcome } from "./repository.ts"
+import { type Batch, type ReserveOutcome } from "./repository.ts"
 import { entryOf, type ReserveItem, type ReserveResult, slotOf, type Standing } from "./request.ts"
 
 type Outcome = Exclude<ReserveOutcome, { readonly stale: true }>
@@ -19,7 +19,7 @@ interface Placed {
 
 /** What one statement decides: its requests, and how to read its answer. */
 export class ReserveBatch {
-  readonly request: object
+  readonly statement: Batch
   private readonly placed: ReadonlyArray<Placed>
   private readonly now: DateTime.Utc
 
@@ -52,14 +52,16 @@ export class ReserveBatch {
       })
       return { item, governing, counters: own, first }
     })
-    this.request = {
-      now: DateTime.formatIso(now),
-      keyed: items.some(({ repeatable }) => repeatable !== undefined),
-      plans: items.some(({ plan }) => plan !== undefined),
-      books: Array.from(books, ([tenant, { version }]) => ({ tenant, version: Number(version) })),
-      counters: [...counters.values()],
-      pairRequests: `{${pairRequests.join()}}`,
-      pairCounters: `{${pairCounters.join()}}`,
+    this.statement = {
+      head: {
+        now: DateTime.formatIso(now),
+        keyed: items.some(({ repeatable }) => repeatable !== undefined),
+        plans: items.some(({ plan }) => plan !== undefined),
+        books: Array.from(books, ([tenant, { version }]) => ({ tenant, version: Number(version) })),
+        counters: [...counters.values()],
+        pairRequests: `{${pairRequests.join()}}`,
+        pairCounters: `{${pairCounters.join()}}`
+      },
       requests: this.placed.map(({ governing, item }, index) => rowOf(item, governing, index + 1, holdSeconds)),
       entries: items.flatMap((item, index) =>
         // Reservations are their own record; that somebody let one in is an entry of the audit log.

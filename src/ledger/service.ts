@@ -55,7 +55,7 @@ export class Ledger extends Context.Service<
         for (let open = items; open.length > 0; open = open.filter((item) => !decided.has(item))) {
           const known = yield* booksOf(books.get, open)
           const batch = new ReserveBatch(open, known, yield* DateTime.now, budgets.holdSeconds)
-          const outcome = yield* repository.reserve(batch.request)
+          const outcome = yield* repository.reserve(batch.statement)
           if ("stale" in outcome) {
             yield* books.refresh([...known.keys()])
             continue
@@ -87,8 +87,10 @@ export class Ledger extends Context.Service<
 
       const closeBatch = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
         const outcome = yield* repository.close({
-          now: DateTime.formatIso(yield* DateTime.now),
-          keyed: items.some(({ repeatable }) => repeatable !== undefined),
+          head: {
+            now: DateTime.formatIso(yield* DateTime.now),
+            keyed: items.some(({ repeatable }) => repeatable !== undefined)
+          },
           requests: items.map((item, index) => ({
             place: index + 1,
             id: item.id,

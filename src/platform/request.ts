@@ -1,8 +1,8 @@
 import { Context, Option } from "effect"
-import { SecureRandom } from "effect/crypto"
 import type { Headers, HttpServerRequest } from "effect/http"
 import { HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
+import { randomBytes } from "./secure-random.ts"
 import { IncomingMessage } from "node:http"
 
 /**
@@ -41,7 +41,7 @@ export class RequestInfo {
       this.spanTraceId ??
       (this.generatedTraceId ??= Option.match(HttpTraceContext.fromHeaders(this.request.headers), {
         onSome: (span) => span.traceId,
-        onNone: () => Buffer.from(SecureRandom.randomBytesUnsafe(16)).toString("hex")
+        onNone: () => Buffer.from(randomBytes(16)).toString("hex")
       }))
     )
   }

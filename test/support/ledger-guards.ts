@@ -1,0 +1,135 @@
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as crypto from "node:crypto"
+import { type ReserveItem } from "../../src/ledger/request.ts"
+import { Ledger } from "../../src/ledger/service.ts"
+import { Database } from "../../src/platform/database.ts"
+import { diceOf } from "../contract/dice.ts"
+import { OwnDatabase } from "./clock.ts"
+import { closeItem, makeCap, makeTenant, reserveItem, standingOf } from "./ledger.ts"
+import { asSuperuser } from "./statements.ts"
+
+const nano = 1_000_000_000n
+
+const verdictsOf = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
+  const ledger = yield* Ledger
+  return (yield* ledger.reserveBatch(items)).map(({ verdict }) => verdict)
+})
+
+const assertNoDrift = Effect.gen(function* () {
+  const ledger = yield* Ledger
+  assert.strictEqual((yield* ledger.drift).length, 0, "counters that are not the fold of what was written")
+})
+
+/** What must hold of every ledger, whatever it is made of; each is broken by one of the mutants that the suite must kill. */
+export const guards = {
+  "fills a cap to the last nano-dollar, and not beyond": Effect.gen(function* () {
+    const tenantId = yield* makeTenant
+    yield* makeCap(tenantId, { limit: 0.3 })
+    assert.deepStrictEqual(
+      yield* verdictsOf([100_000_000n, 200_000_000n, 1n].map((amount) => reserveItem(tenantId, amount))),
+      ["open", "open", "denied"]
+    )
+    const large = yield* makeTenant
+    yield* makeCap(large, { limit: 8_388_607.999999999 })
+    assert.deepStrictEqual(
+      yield* verdictsOf([8_388_607_999_999_998n, 2n, 1n, 1n].map((amount) => reserveItem(large, amount))),
+      ["open", "denied", "open", "denied"]
+    )
+    yield* assertNoDrift
+  }),
+
+  "settles once, whoever asks again": Effect.gen(function* () {
+    const ledger = yield* Ledger
+    const tenantId = yield* makeTenant
+    const cap = yield* makeCap(tenantId, { limit: 10 })
+    const item = reserveItem(tenantId, 2n * nano)
+    yield* verdictsOf([item])
+    const settle = () => ledger.closeBatch([closeItem("settle", item.id, { amount: nano })])
+    const results = yield* Effect.all([settle(), settle(), settle(), settle()], { concurrency: 4 })
+    assert.sameMembers(
+      results.flat().map(({ verdict }) => verdict),
+      ["done", "same", "same", "same"]
+    )
+    const [standing] = yield* standingOf(cap.id)
+    assert.deepInclude(standing, { spent: 1, reserved: 0 })
+    yield* assertNoDrift
+  }),
+
+  "moves nothing for a request that comes again": Effect.gen(function* () {
+    const tenantId = yield* makeTenant
+    const cap = yield* makeCap(tenantId, { limit: 10 })
+    const repeatable = {
+      route: "POST /api/spend/reserve",
+      key: crypto.randomUUID(),
+      requestSha256: "00".repeat(32),
+      markReplayed: () => {}
+    }
+    const item = () => reserveItem(tenantId, nano, { repeatable })
+    assert.deepStrictEqual(yield* verdictsOf([item()]), ["open"])
+    assert.deepStrictEqual(yield* verdictsOf([item()]), ["replay"])
+    const [standing] = yield* standingOf(cap.id)
+    assert.strictEqual(standing?.reserved, 1)
+    yield* assertNoDrift
+  }),
+
+  "refuses nobody for what has expired": Effect.gen(function* () {
+    const tenantId = yield* makeTenant
+    yield* makeCap(tenantId, { limit: 1, period: "total" })
+    yield* verdictsOf([reserveItem(tenantId, nano, { ttlSeconds: 5 })])
+    assert.deepStrictEqual(yield* verdictsOf([reserveItem(tenantId, nano)]), ["denied"])
+    yield* TestClock.adjust("5 seconds")
+    assert.deepStrictEqual(yield* verdictsOf([reserveItem(tenantId, nano)]), ["open"])
+    yield* assertNoDrift
+  }),
+
+  "moves all caps or none": Effect.gen(function* () {
+    const tenantId = yield* makeTenant
+    const wide = yield* makeCap(tenantId, { limit: 10 })
+    yield* makeCap(tenantId, { limit: 1, scope: { model: "large" } })
+    const item = (amount: bigint) => reserveItem(tenantId, amount, { dimensions: { model: "large" } })
+    assert.deepStrictEqual(yield* verdictsOf([item(2n * nano), item(nano)]), ["denied", "open"])
+    const [standing] = yield* standingOf(wide.id)
+    assert.strictEqual(standing?.reserved, 1)
+    yield* assertNoDrift
+  }),
+
+  "lets nobody wait in a circle, and nobody above a cap": Effect.gen(function* () {
+    const database = yield* OwnDatabase
+    const ledger = yield* Ledger
+    // In a transaction of its own each statement has a connection to itself, as those of several replicas have.
+    const { transaction } = yield* Database
+    const tenantId = yield* makeTenant
+    const users = Array.from({ length: 12 }, (_, index) => `user ${index}`)
+    const caps = yield* Effect.forEach(users, (userId) => makeCap(tenantId, { limit: 2, scope: { userId } }))
+    const all = yield* makeCap(tenantId, { limit: 15 })
+    const dice = diceOf("storm")
+    const batch = Effect.gen(function* () {
+      const items = Array.from({ length: 6 }, () =>
+        reserveItem(tenantId, nano / 10n, { dimensions: { userId: dice.pickOr(users, "") } })
+      )
+      const results = yield* transaction("all", ledger.reserveBatch(items))
+      const open = items.filter((_, index) => results[index]?.verdict === "open")
+      const closing = open.filter(() => dice.chance(0.5))
+      const settled = closing.map(({ id }) => closeItem("settle", id, { amount: nano / 20n }))
+      yield* transaction("all", ledger.closeBatch(settled))
+    })
+    yield* ledger.reserveBatch([reserveItem(tenantId, 1n)])
+    yield* Effect.all(
+      Array.from({ length: 200 }, () => batch),
+      { concurrency: 16, discard: true }
+    )
+    for (const { id, limit } of [...caps, all]) {
+      const [standing] = yield* standingOf(id)
+      assert.isAtMost((standing?.spent ?? 0) + (standing?.reserved ?? 0), limit + 1e-9)
+    }
+    yield* assertNoDrift
+    const [row] = yield* asSuperuser(
+      database,
+      (sql) => sql<{ readonly deadlocks: string }>`
+        SELECT deadlocks::text AS deadlocks FROM pg_stat_database WHERE datname = current_database()`
+    )
+    assert.strictEqual(row?.deadlocks, "0")
+  })
+}
