@@ -18,6 +18,7 @@ import { LlmAdminApi, LlmApi, LlmCallsApi } from "./llm/api.ts"
 import { SpendApi } from "./ledger/api.ts"
 import { ApprovalsApi } from "./ledger/approval-api.ts"
 import { BudgetCapsApi } from "./ledger/cap-api.ts"
+import { PlansApi } from "./plans/api.ts"
 import { RolesApi } from "./roles/api.ts"
 import { SessionsApi } from "./sessions/api.ts"
 import { SignInApi } from "./sign-in/api.ts"
@@ -57,6 +58,7 @@ export class Api extends HttpApi.make("application-manager")
     SpendApi,
     BudgetCapsApi,
     ApprovalsApi,
+    PlansApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

@@ -66,6 +66,8 @@ import { Ledger } from "./ledger/service.ts"
 import { Spend } from "./ledger/spend.ts"
 import { CapStandings } from "./ledger/standings.ts"
 import { SweeperLayer } from "./ledger/sweeper.ts"
+import { PlansHandlers } from "./plans/handlers.ts"
+import { Plans } from "./plans/service.ts"
 import { AllowedMethodsLayer } from "./platform/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/background-jobs.ts"
 import { DigestLayer } from "./platform/digest.ts"
@@ -145,6 +147,7 @@ const Handlers = Layer.mergeAll(
   SpendHandlers,
   BudgetCapsHandlers,
   ApprovalsHandlers,
+  PlansHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -201,13 +204,10 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
 )
 
 /** What may be spent, and is: above agents and tenants, whose it is. */
-const LedgerServices = Layer.mergeAll(
-  Spend.layer,
-  Approvals.layer,
-  Grants.layer,
-  CapStandings.layer,
-  SweeperLayer
-).pipe(Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer)))
+const BudgetServices = Layer.mergeAll(Approvals.layer, Grants.layer, CapStandings.layer, Plans.layer, SweeperLayer)
+const LedgerServices = Layer.merge(Spend.layer, BudgetServices).pipe(
+  Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer))
+)
 
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(

@@ -33,6 +33,10 @@ export const PerTurnBudget = Model.Field({
   json: Budget
 })
 
+/** Whether work of a type may be done: where none is listed, of any; work of no type always may. */
+export const allowsTaskType = (allowed: typeof TaskTypes.Type, taskType: string | null): boolean =>
+  taskType === null || allowed.length === 0 || allowed.includes(taskType)
+
 /** What bounds an agent, as an agent and a template have it. */
 export interface Limits {
   readonly scopeCeiling: typeof ScopeCeiling.Type

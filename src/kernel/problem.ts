@@ -65,7 +65,8 @@ export const Problem =
     fields?: Fields
   ) => {
     const title = statusPhrase(declaration.status)
-    definitions.set(declaration.slug, { ...declaration, title })
+    // A slug that stands for two statuses is explained by the first of its declarations.
+    if (!definitions.has(declaration.slug)) definitions.set(declaration.slug, { ...declaration, title })
     return HttpApiError.Problem<Self>()(
       tag,
       { type: problemType(declaration.slug), status: declaration.status, title },

@@ -9,6 +9,7 @@ import { TenantId } from "../kernel/identifier.ts"
 import { Created } from "../kernel/location.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
+import { ValidationFailed } from "../kernel/problems.ts"
 import { CapId } from "./cap-domain.ts"
 import {
   ExtendRequest,
@@ -27,6 +28,7 @@ import {
 import {
   BudgetDenied,
   ChargeNotFound,
+  PlanNotActive,
   PlanNotFound,
   PriceUnknown,
   RefundExceedsCharge,
@@ -55,7 +57,16 @@ export class SpendApi extends HttpApiGroup.make("spend")
         Created(OpenedReservation),
         HttpApiSchema.WithHeaders(HeldReservation.pipe(HttpApiSchema.status(202)), { location: Location })
       ],
-      error: [BudgetDenied, AgentNotFound, PlanNotFound, PriceUnknown, Forbidden, IdempotencyKeyReused]
+      error: [
+        BudgetDenied,
+        AgentNotFound,
+        PlanNotFound,
+        PlanNotActive,
+        PriceUnknown,
+        Forbidden,
+        ValidationFailed,
+        IdempotencyKeyReused
+      ]
     })
       .annotateMerge(write)
       .annotate(KeepsItsKey, true)
@@ -63,7 +74,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         OpenApi.annotations({
           summary: "Reserve headroom",
           description:
-            "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. What is not settled returns when it expires."
+            "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. Under a plan it draws on what the plan holds. What is not settled returns when it expires."
         })
       ),
     HttpApiEndpoint.post("reconcile", "/reconcile", {

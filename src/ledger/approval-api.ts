@@ -8,7 +8,7 @@ import { TenantId } from "../kernel/identifier.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { Approval, Denial, PendingApproval, Reservation, ReservationId } from "./domain.ts"
-import { ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "./problem-domain.ts"
+import { PlanNotActive, ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "./problem-domain.ts"
 
 const approve = requires("budgets:approve")
 const id = { reservationId: ReservationId }
@@ -36,7 +36,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       params: id,
       payload: Approval,
       success: Reservation,
-      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, Forbidden]
+      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, PlanNotActive, Forbidden]
     })
       .annotateMerge(approve)
       .annotateMerge(

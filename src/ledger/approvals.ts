@@ -6,7 +6,7 @@ import { asker } from "./askers.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
 import { type Approval, type PendingApproval, type Reservation, type ReservationId, spendActions } from "./domain.ts"
-import { ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "./problem-domain.ts"
+import { PlanNotActive, ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "./problem-domain.ts"
 import { LedgerRepository, type StoredReservation } from "./repository.ts"
 import { type ReservationFilter } from "./reservation-repository.ts"
 import { Reservations } from "./reservations.ts"
@@ -27,7 +27,10 @@ export class Approvals extends Context.Service<
     approve(
       id: ReservationId,
       approval: Approval
-    ): Effect.Effect<Reservation, ReservationNotFound | ReservationNotHeld | StillNoHeadroom | Forbidden>
+    ): Effect.Effect<
+      Reservation,
+      ReservationNotFound | ReservationNotHeld | StillNoHeadroom | PlanNotActive | Forbidden
+    >
     deny(
       id: ReservationId,
       reason: string
@@ -79,6 +82,7 @@ export class Approvals extends Context.Service<
           id,
           tenantId: held.tenantId,
           origin: held.origin,
+          plan: held.planId === null ? undefined : { id: held.planId, name: null },
           dimensions: dimensionsOf(held),
           amount: held.amount < ceiling ? held.amount : ceiling,
           tokens: held.tokens,
@@ -90,7 +94,11 @@ export class Approvals extends Context.Service<
             return reservationView(result.reservation)
           case "no-room":
           case "denied":
-            return yield* new StillNoHeadroom({ capId: result.shortage.standing.cap.id })
+            return yield* new StillNoHeadroom({
+              capId: result.shortage.standing.isPlan ? null : result.shortage.standing.cap.id
+            })
+          case "plan-inactive":
+            return yield* new PlanNotActive({ planStatus: result.planStatus })
           default:
             return yield* new ReservationNotHeld({})
         }

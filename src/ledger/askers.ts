@@ -6,29 +6,41 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { CurrentRepeatable } from "../idempotency/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type TenantId } from "../kernel/identifier.ts"
+import { ValidationFailed } from "../kernel/problems.ts"
 import { Tenants } from "../tenants/service.ts"
 import { type Dimensions } from "./cap-book.ts"
+import { CallPlans } from "./call-plans.ts"
+import { type PlanId } from "./domain.ts"
+import { type CallPlan } from "./plan-repository.ts"
+import { PlanNotFound } from "./problem-domain.ts"
 import { type Asker } from "./request.ts"
 
 /** What a caller declares of what it spends for. */
 export interface Declared extends Omit<Dimensions, "agentId" | "apiKeyId"> {
   readonly agentId?: AgentId | undefined
+  readonly planId?: PlanId | undefined
+}
+
+/** What a spend counts for: the tenant, the values that scopes of caps name, and the plan that it draws on. */
+export interface Spending {
+  readonly tenantId: TenantId
+  readonly dimensions: Dimensions
+  readonly plan?: CallPlan | undefined
 }
 
 /** Who spends: what the credential says, and what the caller may add to it. */
 export class Askers extends Context.Service<
   Askers,
   {
-    /** The tenant and the values that a spend of the caller counts for. */
-    spender(
-      declared: Declared
-    ): Effect.Effect<{ readonly tenantId: TenantId; readonly dimensions: Dimensions }, AgentNotFound | Forbidden>
+    /** What a spend of the caller counts for; under a plan it is of the plan's agent and task type. */
+    spender(declared: Declared): Effect.Effect<Spending, AgentNotFound | PlanNotFound | Forbidden | ValidationFailed>
   }
 >()("app/ledger/Askers") {
   static readonly layer = Layer.effect(
     Askers,
     Effect.gen(function* () {
       const agents = yield* Agents
+      const callPlans = yield* CallPlans
       const tenants = yield* Tenants
       let known: TenantId | undefined
       // The default tenant stays the default one, so it is asked for once.
@@ -39,8 +51,10 @@ export class Askers extends Context.Service<
       )
 
       return Askers.of({
-        spender: Effect.fnUntraced(function* (declared) {
+        spender: Effect.fnUntraced(function* ({ planId, ...given }) {
           const principal = yield* CurrentPrincipal
+          const plan = planId === undefined ? undefined : yield* callPlans.get(planId)
+          const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
           const own = ownValues(principal)
           for (const name of ["agentId", "applicationId"] as const) {
             if (own[name] !== undefined && declared[name] !== undefined && declared[name] !== own[name]) {
@@ -53,11 +67,31 @@ export class Askers extends Context.Service<
             agentId === undefined
               ? (principal.tenantId ?? (yield* defaultTenant))
               : yield* agents.tenantOf(agentId as AgentId)
-          return { tenantId, dimensions }
+          return { tenantId, dimensions, plan }
         })
       })
     })
-  )
+  ).pipe(Layer.provide(CallPlans.layer))
+}
+
+/** What a caller declares, with what the plan says of it; a plan of another agent is none to the caller. */
+const underPlan = (
+  { name, tenantId }: Principal,
+  plan: CallPlan,
+  declared: Omit<Declared, "planId">
+): Effect.Effect<Omit<Declared, "planId">, PlanNotFound | ValidationFailed> => {
+  const agentId = declared.agentId ?? after(name, "agent:") ?? plan.agentId
+  if (agentId !== plan.agentId || (tenantId !== undefined && tenantId !== plan.tenantId)) {
+    return Effect.fail(new PlanNotFound({}))
+  }
+  if (declared.taskType !== undefined && declared.taskType !== plan.taskType) {
+    const expected =
+      plan.taskType === null ? "no task type, as its plan" : `the task type of its plan, ${plan.taskType}`
+    return Effect.fail(
+      new ValidationFailed({ errors: [{ path: ["payload", "taskType"], message: `Expected ${expected}` }] })
+    )
+  }
+  return Effect.succeed({ ...declared, agentId: plan.agentId, taskType: plan.taskType ?? undefined })
 }
 
 const after = (name: string, prefix: string) => (name.startsWith(prefix) ? name.slice(prefix.length) : undefined)

@@ -14,10 +14,15 @@ export interface Dimensions {
 const dimensions = ["agentId", "model", "provider", "taskType", "applicationId", "apiKeyId", "userId"] as const
 type Dimension = (typeof dimensions)[number]
 
-/** A cap that governs a reservation, and the key of the counter that it counts on. */
+/** A cap that governs a reservation, and the key of the counter that it counts on; a plan is one for its calls. */
 export interface Governing {
-  readonly cap: StoredCap
+  readonly cap: Pick<StoredCap, "tenantId" | "id" | "name" | "unit" | "mode" | "period" | "windowSeconds">
   readonly counterKey: string
+  readonly isPlan?: true
+}
+
+interface GoverningCap extends Governing {
+  readonly cap: StoredCap
 }
 
 /** The caps of one tenant, found by what they name: as many look-ups as there are kinds of scopes. */
@@ -41,8 +46,8 @@ export class CapBook {
   }
 
   /** The caps that govern a reservation with these values. */
-  governing(values: Dimensions): ReadonlyArray<Governing> {
-    const found: Array<Governing> = []
+  governing(values: Dimensions): ReadonlyArray<GoverningCap> {
+    const found: Array<GoverningCap> = []
     for (const { bound, caps } of this.shapes.values()) {
       for (const cap of caps.get(keyOf(bound, values)) ?? []) found.push({ cap, counterKey: counterKey(cap, values) })
     }

@@ -19,6 +19,12 @@ export type ChargeId = typeof ChargeId.Type
 export const PlanId = Uuid.pipe(Schema.brand("PlanId"))
 export type PlanId = typeof PlanId.Type
 
+export const PlanStatus = Schema.Literals(["active", "suspended", "completed", "aborted", "expired"]).annotate({
+  description: "`suspended`: it missed a heartbeat, and the next one revives it",
+  examples: ["active"]
+})
+export type PlanStatus = typeof PlanStatus.Type
+
 const mostTokens = 1_000_000_000_000
 const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: mostTokens }))).annotate({
   examples: [1200]
@@ -29,7 +35,7 @@ const TtlSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, m
 export const ttlSecondsDefault = 300
 
 /** What a caller wants to find again: a few short texts. */
-const Metadata = Schema.Record(storable(Schema.String), storable(Schema.String))
+export const Metadata = Schema.Record(storable(Schema.String), storable(Schema.String))
   .pipe(
     Schema.check(
       Schema.makeFilter((metadata: Readonly<Record<string, string>>) => JSON.stringify(metadata).length <= 4096, {
@@ -38,6 +44,7 @@ const Metadata = Schema.Record(storable(Schema.String), storable(Schema.String))
     )
   )
   .annotate({ description: "The caller's own words, at most 4,096 characters", examples: [{ ticket: "4711" }] })
+export type Metadata = typeof Metadata.Type
 
 /** What a call may cost, by the catalogue's prices. */
 const Estimate = Schema.Struct({ model: Label, inputTokens: Tokens, maxOutputTokens: Tokens }).annotate({

@@ -3,8 +3,23 @@ import { Instant } from "../kernel/instant.ts"
 import { Problem } from "../kernel/problem.ts"
 import { UsdOrZero } from "../kernel/usd.ts"
 import { CapId } from "./cap-domain.ts"
-import { GoverningCap, Origin, ReservationState } from "./domain.ts"
+import { GoverningCap, Origin, PlanId, PlanStatus, ReservationState } from "./domain.ts"
 import { Total } from "./quantity-domain.ts"
+
+/** Why a cap or a plan lets nothing more in. */
+export const denial = {
+  reason: Schema.Literals(["exhausted", "exceeds-limit", "in-flight"]),
+  capId: Schema.NullOr(CapId),
+  planId: Schema.optionalKey(PlanId).annotate({ description: "The plan, where it is that which has no room" }),
+  limit: Schema.optionalKey(Total),
+  spent: Schema.optionalKey(Total),
+  reserved: Schema.optionalKey(Total),
+  headroom: Schema.optionalKey(Total),
+  resetsAt: Schema.NullOr(Instant),
+  caps: Schema.Array(GoverningCap)
+}
+
+export type Denial = { readonly detail: string } & Schema.Struct<typeof denial>["Type"]
 
 export class BudgetDenied extends Problem<BudgetDenied>()(
   "BudgetDenied",
@@ -14,16 +29,7 @@ export class BudgetDenied extends Problem<BudgetDenied>()(
     meaning:
       "A budget cap has no room. `exhausted`: it is spent. `exceeds-limit`: the amount is more than the cap ever allows. `in-flight`: it would fit once open reservations settle."
   },
-  {
-    reason: Schema.Literals(["exhausted", "exceeds-limit", "in-flight"]),
-    capId: Schema.NullOr(CapId),
-    limit: Schema.optionalKey(Total),
-    spent: Schema.optionalKey(Total),
-    reserved: Schema.optionalKey(Total),
-    headroom: Schema.optionalKey(Total),
-    resetsAt: Schema.NullOr(Instant),
-    caps: Schema.Array(GoverningCap)
-  }
+  denial
 ) {}
 
 export class ReservationNotFound extends Problem<ReservationNotFound>()("ReservationNotFound", {
@@ -37,6 +43,17 @@ export class PlanNotFound extends Problem<PlanNotFound>()("PlanNotFound", {
   status: 404,
   meaning: "The agent has no plan with this id."
 }) {}
+
+export class PlanNotActive extends Problem<PlanNotActive>()(
+  "PlanNotActive",
+  {
+    slug: "plan-not-active",
+    status: 409,
+    meaning:
+      "The plan is not active: `planStatus` says what it is. A heartbeat revives one that is suspended; what has ended stays ended."
+  },
+  { planStatus: PlanStatus }
+) {}
 
 export class ChargeNotFound extends Problem<ChargeNotFound>()("ChargeNotFound", {
   slug: "charge-not-found",

@@ -102,7 +102,20 @@ const Entry = row(StoredEntry)
 
 const Replays = Schema.Array(Schema.Struct({ place: Schema.Int, sha256: Schema.String, reservation: Reservation }))
 
-export const ReserveVerdict = Schema.Literals(["open", "held", "denied", "no-room", "replay", "due", "gone"])
+export const ReserveVerdict = Schema.Literals([
+  "open",
+  "held",
+  "denied",
+  "no-room",
+  "replay",
+  "due",
+  "gone",
+  "plan-missing",
+  "plan-suspended",
+  "plan-completed",
+  "plan-aborted",
+  "plan-expired"
+])
 export type ReserveVerdict = typeof ReserveVerdict.Type
 
 const Sums = Schema.Array(Schema.NullOr(Sum))
@@ -113,6 +126,8 @@ const ReserveOutcome = Schema.Union([
     verdicts: Schema.Array(ReserveVerdict),
     headrooms: Sums,
     ends: Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite))),
+    /** The ends of the periods on which plans hold, by pairs; none where no plan is in play. */
+    pairEnds: Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite))),
     failing: Schema.Array(Schema.NullOr(Schema.Int)),
     failingLimits: Sums,
     failingSpents: Sums,
@@ -130,6 +145,7 @@ export const CloseVerdict = Schema.Literals([
   "missing",
   "foreign",
   "managed",
+  "managed-by-plan",
   "unopened",
   "replay"
 ])
@@ -169,6 +185,13 @@ const Drift = Schema.Struct({
 })
 export type Drift = typeof Drift.Type
 
+interface SweepRequest {
+  readonly now: DateTime.Utc
+  readonly tenant: TenantId | null
+  readonly most: number
+  readonly waiting: boolean
+}
+
 /** What one statement does: the requests by their places, and what the audit log says of those that it records. */
 export interface Batch {
   readonly head: object
@@ -183,12 +206,9 @@ export class LedgerRepository extends Context.Service<
     reserve(batch: Batch): Effect.Effect<ReserveOutcome>
     close(batch: Batch): Effect.Effect<CloseOutcome>
     /** Ends at most `most` of what is due; answers how many. `waiting`: also what others are at work on. */
-    sweep(request: {
-      readonly now: DateTime.Utc
-      readonly tenant: TenantId | null
-      readonly most: number
-      readonly waiting: boolean
-    }): Effect.Effect<number>
+    sweep(request: SweepRequest): Effect.Effect<number>
+    /** The same for plans that missed their heartbeats or are over. */
+    sweepPlans(request: SweepRequest): Effect.Effect<number>
     extend(request: object): Effect.Effect<typeof ExtendOutcome.Type>
     deny(request: object): Effect.Effect<typeof DenyOutcome.Type>
     refund(request: object): Effect.Effect<typeof RefundOutcome.Type>
@@ -210,6 +230,11 @@ export class LedgerRepository extends Context.Service<
             Effect.map(find(JSON.stringify(request)), (found) => (found as { readonly outcome: S["Type"] }).outcome)
           )
         )
+      }
+      const sweeping = (name: string) => {
+        const sweep = call(name, Schema.Struct({ swept: Schema.Int }))
+        return ({ now, ...request }: SweepRequest) =>
+          Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept)
       }
       const callBatch = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
         const find = SqlSchema.findOne({
@@ -237,7 +262,6 @@ export class LedgerRepository extends Context.Service<
           )
         )
       }
-      const sweep = call("budgets_sweep_v1", Schema.Struct({ swept: Schema.Int }))
       const selectDrift = SqlSchema.findAll({
         Request: Schema.Void,
         Result: Drift,
@@ -245,10 +269,10 @@ export class LedgerRepository extends Context.Service<
       })
 
       return LedgerRepository.of({
-        reserve: callBatch("budgets_reserve_v1", ReserveOutcome),
+        reserve: callBatch("budgets_reserve_v2", ReserveOutcome),
         close: callBatch("budgets_close_v1", CloseOutcome),
-        sweep: ({ now, ...request }) =>
-          Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept),
+        sweep: sweeping("budgets_sweep_v1"),
+        sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),
         deny: call("budgets_deny_v1", DenyOutcome),
         refund: call("budgets_refund_v1", RefundOutcome),

@@ -4,7 +4,8 @@ import { type RepeatableRequest } from "../idempotency/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type Dimensions, type Governing } from "./cap-book.ts"
-import { type ChargeId, type Origin, type PlanId, type ReservationId } from "./domain.ts"
+import { type CallPlan } from "./plan-repository.ts"
+import { type ChargeId, type Origin, type PlanStatus, type ReservationId } from "./domain.ts"
 import { type StoredEntry, type StoredReservation } from "./repository.ts"
 
 /** Who asks, as the audit log and the row say it. */
@@ -22,7 +23,8 @@ export interface ReserveItem extends Asker {
   readonly tenantId: TenantId
   readonly origin: Origin
   readonly dimensions: Dimensions
-  readonly planId?: PlanId | undefined
+  /** The plan that it draws on. */
+  readonly plan?: Pick<CallPlan, "id" | "name"> | undefined
   readonly amount: bigint
   readonly tokens: number
   readonly ttlSeconds: number
@@ -51,6 +53,8 @@ export type ReserveResult =
   | { readonly verdict: "denied" | "no-room"; readonly shortage: Shortage; readonly standings: ReadonlyArray<Standing> }
   | { readonly verdict: "uncovered" }
   | { readonly verdict: "gone" }
+  | { readonly verdict: "plan-missing" }
+  | { readonly verdict: "plan-inactive"; readonly planStatus: Exclude<PlanStatus, "active"> }
   | { readonly verdict: "replay"; readonly sha256: string; readonly reservation: StoredReservation }
 
 /** One reservation to be settled or released. */
@@ -79,7 +83,7 @@ export type CloseResult =
       readonly sha256: string
       readonly closed: { readonly reservation: StoredReservation; readonly charge: StoredEntry } | undefined
     }
-  | { readonly verdict: "conflict" | "missing" | "foreign" | "managed" | "unopened" }
+  | { readonly verdict: "conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" }
 
 /** An entry of the audit log as the statements take it. */
 export const entryOf = (place: number, action: AuditAction, id: string, audit: AuditOrigin, after: object) => ({

@@ -1,7 +1,7 @@
 import { DateTime, Effect } from "effect"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type CapBook, type Governing } from "./cap-book.ts"
-import { allTenants } from "./cap-domain.ts"
+import { allTenants, CapId } from "./cap-domain.ts"
 import { spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
 import { type Batch, type ReserveOutcome } from "./repository.ts"
@@ -38,7 +38,7 @@ export class ReserveBatch {
     const pairRequests: Array<number> = []
     const pairCounters: Array<number> = []
     this.placed = items.map((item, index) => {
-      const governing = governingIn(books, item)
+      const governing = [...planOf(item), ...governingIn(books, item)]
       const first = pairRequests.length
       const own = governing.map(({ cap, counterKey }) => {
         const name = `${cap.id}${counterKey}`
@@ -57,6 +57,7 @@ export class ReserveBatch {
       head: {
         now: DateTime.formatIso(now),
         keyed: items.some(({ repeatable }) => repeatable !== undefined),
+        plans: items.some(({ plan }) => plan !== undefined),
         books: Array.from(books, ([tenant, { version }]) => ({ tenant, version: Number(version) })),
         counters: [...counters.values()],
         pairRequests: `{${pairRequests.join()}}`,
@@ -88,7 +89,7 @@ export class ReserveBatch {
       const standings = governing.map((one, at): Standing => ({
         ...one,
         headroom: outcome.headrooms[first + at] ?? 0n,
-        resetsAt: outcome.ends?.[(counters[at] ?? 0) - 1] ?? null
+        resetsAt: outcome.pairEnds?.[first + at] ?? outcome.ends?.[(counters[at] ?? 0) - 1] ?? null
       }))
       switch (verdict) {
         case "open": {
@@ -116,7 +117,16 @@ export class ReserveBatch {
           return replay === undefined ? { verdict: "gone" } : { verdict, ...replay }
         }
         case "gone":
+        case "plan-missing":
           return { verdict }
+        case "plan-suspended":
+          return { verdict: "plan-inactive", planStatus: "suspended" }
+        case "plan-completed":
+          return { verdict: "plan-inactive", planStatus: "completed" }
+        case "plan-aborted":
+          return { verdict: "plan-inactive", planStatus: "aborted" }
+        case "plan-expired":
+          return { verdict: "plan-inactive", planStatus: "expired" }
         default:
           return undefined
       }
@@ -124,11 +134,18 @@ export class ReserveBatch {
   }
 }
 
+/** The plan as the first cap of its call: its counter bears its id. */
+const planOf = ({ plan, tenantId }: ReserveItem): ReadonlyArray<Governing> =>
+  plan === undefined
+    ? []
+    : [{ isPlan: true, cap: { ...likeCap, tenantId, id: CapId.make(plan.id), name: plan.name ?? "" }, counterKey: "" }]
+const likeCap = { unit: "usd", mode: "hard", period: "total", windowSeconds: null } as const
+
 /** The caps of its tenant and those over all tenants that govern a reservation. */
 export const governingIn = (
   books: ReadonlyMap<TenantId, CapBook>,
   { dimensions, tenantId }: Pick<ReserveItem, "dimensions" | "tenantId">
-): ReadonlyArray<Governing> => [
+): ReturnType<CapBook["governing"]> => [
   ...(books.get(tenantId)?.governing(dimensions) ?? []),
   ...(books.get(allTenants)?.governing(dimensions) ?? [])
 ]
@@ -140,7 +157,7 @@ const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, place: nu
   kind: item.kind,
   origin: item.origin,
   agent: item.dimensions.agentId,
-  plan: item.planId,
+  plan: item.plan?.id,
   application: item.dimensions.applicationId,
   api_key: item.dimensions.apiKeyId,
   user_id: item.dimensions.userId,

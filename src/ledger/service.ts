@@ -29,6 +29,8 @@ export class Ledger extends Context.Service<
     close(item: CloseItem): Effect.Effect<CloseResult>
     /** Ends what is due, of one tenant or all; answers how many. */
     sweep(tenantId: TenantId | null): Effect.Effect<number>
+    /** The same, waiting for those who are at work on it: after that nothing is refused for what is due. */
+    reclaim(tenantId: TenantId | null): Effect.Effect<void>
     /** Counters that are not the fold of what was written. */
     readonly drift: Effect.Effect<ReadonlyArray<Drift>>
   }
@@ -43,6 +45,7 @@ export class Ledger extends Context.Service<
       const sweepWaiting = (tenant: TenantId | null): Effect.Effect<void> =>
         Effect.gen(function* () {
           const now = yield* DateTime.now
+          while ((yield* repository.sweepPlans({ now, tenant, most: mostSwept, waiting: true })) === mostSwept);
           while ((yield* repository.sweep({ now, tenant, most: mostSwept, waiting: true })) === mostSwept);
         })
 
@@ -74,7 +77,9 @@ export class Ledger extends Context.Service<
       const reserveBatch = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
         if (!budgets.requireCap) return yield* decide(items)
         const known = yield* booksOf(books.get, items)
-        const covered = items.filter((item) => item.kind !== "reserve" || governingIn(known, item).length > 0)
+        const covered = items.filter(
+          (item) => item.kind !== "reserve" || item.plan !== undefined || governingIn(known, item).length > 0
+        )
         const results = yield* decide(covered)
         const byItem = new Map(covered.map((item, index) => [item, results[index]]))
         return items.map((item): ReserveResult => byItem.get(item) ?? { verdict: "uncovered" })
@@ -132,8 +137,10 @@ export class Ledger extends Context.Service<
           (reserving[laneOf(item.tenantId)] ?? ((one) => Effect.map(reserveBatch([one]), first)))(item),
         close: closing,
         sweep: Effect.fn("Ledger.sweep")(function* (tenant) {
-          return yield* repository.sweep({ now: yield* DateTime.now, tenant, most: mostSwept, waiting: false })
+          const request = { now: yield* DateTime.now, tenant, most: mostSwept, waiting: false }
+          return (yield* repository.sweepPlans(request)) + (yield* repository.sweep(request))
         }),
+        reclaim: sweepWaiting,
         drift: repository.drift
       })
     })

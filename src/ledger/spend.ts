@@ -3,7 +3,9 @@ import { SecureRandom } from "effect/crypto"
 import { type AgentNotFound } from "../agents/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
-import { CurrentRepeatable, IdempotencyKeyReused } from "../idempotency/domain.ts"
+import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
+import { checkReplay } from "../idempotency/replays.ts"
+import { type ValidationFailed } from "../kernel/problems.ts"
 import { Settings } from "../platform/settings.ts"
 import { asker, Askers, isUnrestricted } from "./askers.ts"
 import {
@@ -24,6 +26,7 @@ import { Prices } from "./prices.ts"
 import {
   BudgetDenied,
   ChargeNotFound,
+  PlanNotActive,
   PlanNotFound,
   type PriceUnknown,
   RefundExceedsCharge,
@@ -36,7 +39,7 @@ import { quantityOf } from "./quantity-domain.ts"
 import { LedgerRepository, type StoredReservation } from "./repository.ts"
 import { type CloseResult, entryOf } from "./request.ts"
 import { Ledger } from "./service.ts"
-import { capView, capViews, chargeView, denialOf, refundView, reservationView } from "./views.ts"
+import { capView, capViews, chargeView, denialOf, refundView, reservationView, uncovered } from "./views.ts"
 
 /** A reservation as a reserve answers it. */
 export interface Reserved {
@@ -50,7 +53,15 @@ export interface Reserved {
   readonly planId: PlanId | null
 }
 
-type ReserveRefused = BudgetDenied | AgentNotFound | PlanNotFound | PriceUnknown | Forbidden | IdempotencyKeyReused
+type ReserveRefused =
+  | BudgetDenied
+  | AgentNotFound
+  | PlanNotFound
+  | PlanNotActive
+  | PriceUnknown
+  | Forbidden
+  | ValidationFailed
+  | IdempotencyKeyReused
 type CloseRefused = ReservationNotFound | ReservationManaged | ReservationSettled | ReservationNotOpen | Forbidden
 
 /** What callers of /api/spend may do: the rules above the ledger. */
@@ -77,9 +88,8 @@ export class Spend extends Context.Service<
       const { budgets } = yield* Settings
 
       const reserve = Effect.fn("Spend.reserve")(function* (request: ReserveRequest) {
-        const { amountUsd, estimate, metadata, planId, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
-        if (planId !== undefined) return yield* new PlanNotFound({})
-        const { dimensions, tenantId } = yield* askers.spender(
+        const { amountUsd, estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
+        const { dimensions, plan, tenantId } = yield* askers.spender(
           estimate === undefined ? declared : { model: estimate.model, ...declared }
         )
         const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* prices.estimate(estimate)
@@ -93,6 +103,7 @@ export class Spend extends Context.Service<
           tenantId,
           origin: "api",
           dimensions,
+          plan,
           amount,
           tokens: counted,
           ttlSeconds,
@@ -110,7 +121,7 @@ export class Spend extends Context.Service<
               expiresAt: DateTime.add(result.at, { seconds }),
               remainingTtlSeconds: seconds,
               caps: capViews(principal, result.standings),
-              planId: null
+              planId: plan?.id ?? null
             }
           }
           case "denied":
@@ -120,22 +131,22 @@ export class Spend extends Context.Service<
               target: result.shortage.standing.cap.id,
               reason: "A budget cap has no room"
             })
-            return yield* denialOf(principal, result.shortage, result.standings, {
-              usd: amount,
-              tokens: BigInt(counted),
-              requests: 1n
-            })
+            return yield* new BudgetDenied(
+              denialOf(principal, result.shortage, result.standings, {
+                usd: amount,
+                tokens: BigInt(counted),
+                requests: 1n
+              })
+            )
           case "uncovered":
-            return yield* new BudgetDenied({
-              detail: "No budget cap governs this, and Budgets:RequireCap asks for one.",
-              reason: "exceeds-limit",
-              capId: null,
-              resetsAt: null,
-              caps: []
-            })
+            return yield* new BudgetDenied(uncovered)
           case "replay":
             yield* checkReplay(result.sha256)
             return replayed(principal, result.reservation, budgets.holdSeconds)
+          case "plan-missing":
+            return yield* new PlanNotFound({})
+          case "plan-inactive":
+            return yield* new PlanNotActive({ planStatus: result.planStatus })
           default:
             return yield* Effect.die(new Error(`The ledger answered ${result.verdict} to a reserve`))
         }
@@ -194,6 +205,9 @@ export class Spend extends Context.Service<
         if (verdict === "unopened" && reservation !== undefined) {
           return yield* new ReservationNotOpen({ state: reservation.state })
         }
+        if (verdict === "managed" && reservation !== undefined) {
+          return yield* new ReservationManaged({ origin: reservation.origin })
+        }
         yield* refusalOf(principal, verdict)
         if (reservation === undefined) return yield* new ReservationNotFound({})
         return reservationView(reservation)
@@ -249,8 +263,10 @@ const replayed = (principal: Principal, reservation: StoredReservation, holdSeco
     tokens,
     expiresAt: DateTime.add(createdAt, { seconds }),
     remainingTtlSeconds: seconds,
-    caps: (answer?.caps ?? []).map((cap, index) =>
-      capView(principal, cap, answer?.headrooms?.[index] ?? 0n, answer?.ends?.[index] ?? null)
+    caps: (answer?.caps ?? []).flatMap((cap, index) =>
+      cap.id === planId
+        ? []
+        : [capView(principal, cap, answer?.headrooms?.[index] ?? 0n, answer?.ends?.[index] ?? null)]
     ),
     planId
   }
@@ -266,6 +282,8 @@ const refusalOf = ({ kind }: Principal, verdict: CloseResult["verdict"]): Effect
         : Effect.fail(new Forbidden({ missing: ["budgets:write"], detail: "Another principal made this reservation." }))
     case "managed":
       return Effect.fail(new ReservationManaged({ origin: "gateway" }))
+    case "managed-by-plan":
+      return Effect.fail(new ReservationManaged({ origin: "plan" }))
     case "conflict":
       return Effect.fail(new ReservationSettled({}))
     case "unopened":
@@ -274,11 +292,3 @@ const refusalOf = ({ kind }: Principal, verdict: CloseResult["verdict"]): Effect
       return Effect.void
   }
 }
-
-/** Answers a repetition as before, if it is one: under the same key the same was asked. */
-const checkReplay = (sha256: string) =>
-  Effect.flatMap(CurrentRepeatable, (repeatable) => {
-    if (repeatable?.requestSha256 !== sha256) return Effect.fail(new IdempotencyKeyReused({}))
-    repeatable.markReplayed()
-    return Effect.void
-  })

@@ -2,8 +2,8 @@ import { DateTime } from "effect"
 import { type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { allTenants, type CapId } from "./cap-domain.ts"
-import { type Charge, type GoverningCap, type Refund, type Reservation } from "./domain.ts"
-import { BudgetDenied } from "./problem-domain.ts"
+import { type Charge, type GoverningCap, PlanId, type Refund, type Reservation } from "./domain.ts"
+import { type Denial } from "./problem-domain.ts"
 import { quantityOf, type Unit } from "./quantity-domain.ts"
 import { type StoredEntry, type StoredReservation } from "./repository.ts"
 import { type Shortage, type Standing } from "./request.ts"
@@ -30,22 +30,25 @@ export const capView = (principal: Principal, cap: Shown, headroom: bigint, rese
 })
 
 export const capViews = (principal: Principal, standings: ReadonlyArray<Standing>): ReadonlyArray<GoverningCap> =>
-  standings.map(({ cap, headroom, resetsAt }) => capView(principal, cap, headroom, resetsAt))
+  standings.flatMap(({ cap, headroom, isPlan, resetsAt }) =>
+    isPlan ? [] : [capView(principal, cap, headroom, resetsAt)]
+  )
 
 const zero = 0n
 const positive = (amount: bigint): bigint => (amount > zero ? amount : zero)
 
-/** The refusal, with as much of the first cap without room as the caller may see. */
+/** A refusal, with as much of the first cap without room as the caller may see. */
 export const denialOf = (
   principal: Principal,
   { limit, reserved, spent, standing }: Shortage,
   standings: ReadonlyArray<Standing>,
   asked: Readonly<Record<Unit, bigint>>
-): BudgetDenied => {
+): Denial => {
   const { cap } = standing
   const need = asked[cap.unit]
   const reason = need > limit ? "exceeds-limit" : spent + need <= limit ? "in-flight" : "exhausted"
-  const figures = sees(principal, cap)
+  const isSeen = standing.isPlan === true || sees(principal, cap)
+  const figures = isSeen
     ? {
         limit: quantityOf(cap.unit, limit),
         spent: quantityOf(cap.unit, spent),
@@ -53,16 +56,27 @@ export const denialOf = (
         headroom: quantityOf(cap.unit, positive(limit - spent - reserved))
       }
     : {}
-  return new BudgetDenied({
-    detail: sees(principal, cap)
-      ? `The cap "${cap.name}" has no room: ${reason}.`
-      : `A budget cap has no room: ${reason}.`,
+  return {
+    detail: standing.isPlan
+      ? `The plan has no room: ${reason}.`
+      : isSeen
+        ? `The cap "${cap.name}" has no room: ${reason}.`
+        : `A budget cap has no room: ${reason}.`,
     reason,
-    capId: cap.id,
+    ...(standing.isPlan ? { capId: null, planId: PlanId.make(cap.id) } : { capId: cap.id }),
     ...figures,
     resetsAt: momentOf(standing.resetsAt),
     caps: capViews(principal, standings)
-  })
+  }
+}
+
+/** The refusal where no cap governs and one must. */
+export const uncovered: Denial = {
+  detail: "No budget cap governs this, and Budgets:RequireCap asks for one.",
+  reason: "exceeds-limit",
+  capId: null,
+  resetsAt: null,
+  caps: []
 }
 
 /** A reservation as callers see it. */

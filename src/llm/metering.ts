@@ -6,6 +6,7 @@ import { type Dimensions } from "../ledger/cap-book.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
 import { asker } from "../ledger/askers.ts"
 import { ChargeId, ReservationId } from "../ledger/domain.ts"
+import { BudgetDenied } from "../ledger/problem-domain.ts"
 import { type Asker, type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
@@ -201,6 +202,13 @@ const noRoom = (
         refusal: refused(402, "insufficient_quota", "No budget cap governs this, and one is asked for.", hopeless),
         roomNanoUsd: null
       }
+    case "plan-missing":
+      return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), roomNanoUsd: null }
+    case "plan-inactive":
+      return {
+        refusal: refused(409, "plan_not_active", `The plan is ${result.planStatus}.`, hopeless),
+        roomNanoUsd: null
+      }
     default:
       return { refusal: refused(503, "overloaded", "The ledger gave no answer.", retryAfter(1)), roomNanoUsd: null }
   }
@@ -214,7 +222,7 @@ const denied = (
   now: number
 ): CallRefused => {
   const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
-  const problem = denialOf(principal, shortage, standings, asked)
+  const problem = new BudgetDenied(denialOf(principal, shortage, standings, asked))
   const { detail, reason } = problem
   const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) =>
     new CallRefused({ error: { status, code, message: detail }, headers, problem })

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
+import { planChanges } from "./plan-changes.ts"
 import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
 import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
 
@@ -117,6 +118,7 @@ const changes = (
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
+  ...planChanges,
   ...gatewayChanges,
   ...spendChanges,
   "trialUsers.create": () => Effect.succeed(creates("TrialUser", "UserCreated", newTrialUser())),

@@ -98,7 +98,13 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "spend.extend",
     "spend.refund",
     "approvals.approve",
-    "approvals.deny"
+    "approvals.deny",
+    "plans.start",
+    "plans.get",
+    "plans.extend",
+    "plans.complete",
+    "plans.abort",
+    "plans.heartbeat"
   ].includes(operationId)
 
 const isSilent = (operation: Operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)

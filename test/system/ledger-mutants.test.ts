@@ -13,12 +13,12 @@ const mutants = {
     "ORDER BY random() FOR UPDATE"
   ],
   "no status guard": ["budgets_close_v1", "WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"],
-  "counters before idempotency": ["budgets_reserve_v1", "verdicts[at] := 'replay'", "verdicts[at] := NULL"],
-  "< for <=": ["budgets_reserve_v1", "> limits[at] THEN", ">= limits[at] THEN"],
-  "no inline reclaim": ["budgets_reserve_v1", "due[at] := EXISTS", "due[at] := false AND EXISTS"],
-  floats: ["budgets_reserve_v1", "spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"],
+  "counters before idempotency": ["budgets_reserve_v2", "verdicts[at] := 'replay'", "verdicts[at] := NULL"],
+  "< for <=": ["budgets_reserve_v2", "> limits[at] THEN", ">= limits[at] THEN"],
+  "no inline reclaim": ["budgets_reserve_v2", "due[at] := EXISTS", "due[at] := false AND EXISTS"],
+  floats: ["budgets_reserve_v2", "spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"],
   "some caps move although another has no room": [
-    "budgets_reserve_v1",
+    "budgets_reserve_v2",
     "IF fails IS NOT NULL AND NOT approving",
     "IF fails = first AND NOT approving"
   ],
