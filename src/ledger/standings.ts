@@ -83,6 +83,9 @@ const outlookOf = (
     return { projected: windowSeconds === null && periodEnd !== null ? 0 : null, exhaustsAt: null }
   }
   const end = periodEnd?.epochMilliseconds
+  // The rate of the first moments says nothing of a month.
+  const enoughMillis = end === undefined ? hourMillis : (end - start) / 10
+  if (nowMillis - start < enoughMillis) return { projected: null, exhaustsAt: null }
   const remaining = BigInt(Math.max((end ?? nowMillis) - nowMillis, 0))
   const projected = end === undefined ? null : spent + (spent * remaining) / elapsed
   const left = limit > spent ? limit - spent : 0n
@@ -94,4 +97,5 @@ const outlookOf = (
     exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
   }
 }
+const hourMillis = 3_600_000
 const farthest = Date.UTC(9999, 11, 31)
