@@ -181,6 +181,8 @@ export class Calls extends Context.Service<
           startedAt
         )
         yield* Effect.addFinalizer(() => meter.abandon)
+        // Another model may read more than this one.
+        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
         const perTurn = incoming.perTurnNanoUsd ?? null
         const ttlSeconds = Math.max(llm.gateway.holdSeconds, routing.timeoutSeconds + holdMarginSeconds)
 
@@ -190,7 +192,15 @@ export class Calls extends Context.Service<
           const caps = yield* metering.governed(at(spender, target))
           const governed = perTurn === null ? caps : { byMoney: true, byHard: true }
           const defaultOutputTokens = llm.gateway.defaultMaxOutputTokens
-          const terms: Terms = { model, targets, bound, governed, defaultOutputTokens, hasOutput: isChat }
+          const terms: Terms = {
+            model,
+            targets,
+            bound,
+            governed,
+            contextTokens,
+            defaultOutputTokens,
+            hasOutput: isChat
+          }
           if (!meter.holdsFor(target)) yield* meter.release
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.

@@ -23,6 +23,8 @@ export interface Terms {
   readonly targets: ReadonlyArray<RunningTarget>
   readonly bound: RequestBound
   readonly governed: Governed
+  /** What no request of any of the targets is longer than; null where one may be. */
+  readonly contextTokens: number | null
   readonly defaultOutputTokens: number
   readonly hasOutput: boolean
 }
@@ -30,8 +32,11 @@ export interface Terms {
 const tablesOf = (targets: ReadonlyArray<RunningTarget>): ReadonlyArray<RateTable> =>
   targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
 
-const estimateWith = ({ bound, governed, hasOutput, model, targets }: Terms, outputTokens: number): Estimate => {
-  const inputTokens = Math.min(bound.inputTokens, model.contextTokens ?? Infinity)
+const estimateWith = (
+  { bound, contextTokens, governed, hasOutput, targets }: Terms,
+  outputTokens: number
+): Estimate => {
+  const inputTokens = Math.min(bound.inputTokens, contextTokens ?? Infinity)
   const all = hasOutput ? outputTokens * bound.choices + bound.extraOutputTokens : 0
   return {
     inputTokens,

@@ -80,6 +80,24 @@ export const startFastify = (): Promise<Server> =>
     /listening on (http:\S+)/
   )
 
+/** A provider of completions that does nothing but answer. */
+export const startProvider = (): Promise<Server> =>
+  started(
+    spawn(process.execPath, [path.join(import.meta.dirname, "provider.ts")], { stdio: ["ignore", "pipe", "pipe"] }),
+    /listening on (http:\S+)/
+  )
+
+const portkeyPort = 18_787
+
+/** Portkey's gateway, by the path of its `start-server.js`. */
+export const startPortkey = async (file: string): Promise<Server> => {
+  const server = await started(
+    spawn(process.execPath, [file, `--port=${portkeyPort}`, "--headless"], { stdio: ["ignore", "pipe", "pipe"] }),
+    /(Ready) for/
+  )
+  return { ...server, url: `http://127.0.0.1:${portkeyPort}` }
+}
+
 export const temporaryDirectory = async (): Promise<string> => {
   const directory = await fs.mkdtemp(path.join(os.tmpdir(), "application-manager-bench-"))
   await fs.chmod(directory, 0o755)
