@@ -3,6 +3,7 @@ import { type TenantId } from "../kernel/identifier.ts"
 import { type CapBook, type Governing } from "./cap-book.ts"
 import { allTenants, CapId } from "./cap-domain.ts"
 import { spendActions } from "./domain.ts"
+import { quantityOf } from "./quantity-domain.ts"
 import { type Batch, type ReserveOutcome } from "./repository.ts"
 import { entryOf, type ReserveItem, type ReserveResult, slotOf, type Standing } from "./request.ts"
 
@@ -70,7 +71,7 @@ export class ReserveBatch {
           : [
               entryOf(index + 1, spendActions.SpendApproved, item.id, item.audit, {
                 ...item.dimensions,
-                amountUsd: Number(item.amount) / 1e9,
+                amountUsd: quantityOf("usd", item.amount),
                 tokens: item.tokens,
                 ...(item.reason === undefined ? {} : { reason: item.reason })
               })

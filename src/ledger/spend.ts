@@ -35,6 +35,7 @@ import {
   ReservationNotOpen,
   ReservationSettled
 } from "./problem-domain.ts"
+import { quantityOf } from "./quantity-domain.ts"
 import { LedgerRepository, type StoredReservation } from "./repository.ts"
 import { type CloseResult, entryOf } from "./request.ts"
 import { Ledger } from "./service.ts"
@@ -226,7 +227,10 @@ export class Spend extends Context.Service<
           principal: principal.name,
           system: principal.tenantId === undefined,
           entries: [
-            entryOf(1, spendActions.SpendRefunded, chargeId, origin, { amountUsd: Number(amountUsd) / 1e9, reason })
+            entryOf(1, spendActions.SpendRefunded, chargeId, origin, {
+              amountUsd: quantityOf("usd", amountUsd),
+              reason
+            })
           ]
         })
         switch (outcome.verdict) {

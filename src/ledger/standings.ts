@@ -83,7 +83,8 @@ const outlookOf = (
     return { projected: windowSeconds === null && periodEnd !== null ? 0 : null, exhaustsAt: null }
   }
   const end = periodEnd?.epochMilliseconds
-  const projected = end === undefined ? null : spent + (spent * BigInt(Math.max(end - nowMillis, 0))) / elapsed
+  const remaining = BigInt(Math.max((end ?? nowMillis) - nowMillis, 0))
+  const projected = end === undefined ? null : spent + (spent * remaining) / elapsed
   const left = limit > spent ? limit - spent : 0n
   const exhaustsIn = (left * elapsed) / spent
   const exhausts = BigInt(nowMillis) + exhaustsIn

@@ -98,7 +98,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two r
           while ((yield* Clock.currentTimeMillis) < until) {
             const key = crypto.randomUUID()
             const body = {
-              amountUsd: dice.below(1000) / 1000 + 0.001,
+              amountUsd: (1 + dice.below(1000)) / 1000,
               userId: dice.pickOr(users, ""),
               ...(dice.chance(0.5) ? { model: "small" } : {})
             }
