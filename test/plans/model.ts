@@ -42,12 +42,12 @@ const positive = (amount: bigint) => (amount > zero ? amount : zero)
 
 export class PlansModel {
   now: number
-  readonly caps: ReadonlyArray<ModelCap>
+  readonly caps: Array<ModelCap>
   readonly plans = new Map<string, ModelPlan>()
   readonly calls = new Map<string, ModelCall>()
   readonly spent = new Map<Place, bigint>()
 
-  constructor(now: number, caps: ReadonlyArray<ModelCap>) {
+  constructor(now: number, caps: Array<ModelCap>) {
     this.now = now
     this.caps = caps
   }
