@@ -245,12 +245,10 @@ export default Effect.gen(function* () {
           ELSE json_build_object('verdict', 'inactive', 'status', status) END;
       END IF;
 
-      IF outcome->>'verdict' = 'done' THEN
+      -- A heartbeat is frequent and its own record; one that revives a plan is a change.
+      IF outcome->>'verdict' = 'done' AND (kind <> 'heartbeat' OR status = 'suspended') THEN
         PERFORM budget_audit(
-          jsonb_set(
-            CASE WHEN kind = 'heartbeat' AND status = 'suspended'
-              THEN jsonb_set((p->'entries')::jsonb, '{0,action_type}', '"PlanResumed"') ELSE (p->'entries')::jsonb END,
-            '{0,changes,after}', (p->'entries'->0->'changes'->'after')::jsonb
+          jsonb_set((p->'entries')::jsonb, '{0,changes,after}', (p->'entries'->0->'changes'->'after')::jsonb
             || jsonb_build_object('status', outcome->'plan'->>'status',
               'budgetUsd', trim_scale((outcome->'plan'->>'budget')::numeric / 1000000000),
               'spentUsd', trim_scale((outcome->'plan'->>'spent')::numeric / 1000000000)))::json,

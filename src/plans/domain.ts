@@ -96,7 +96,6 @@ export const planActions = auditActions("Plan", [
   "PlanExtended",
   "PlanCompleted",
   "PlanAborted",
-  "PlanHeartbeat",
   "PlanResumed",
   "PlanSuspended",
   "PlanExpired"

@@ -211,7 +211,7 @@ export class Plans extends Context.Service<
       })
 
       const heartbeat = Effect.fn("Plans.heartbeat")(function* (agentId: AgentId, id: PlanId) {
-        const { heartbeatBy } = yield* doneOf(yield* change("heartbeat", agentId, id, planActions.PlanHeartbeat))
+        const { heartbeatBy } = yield* doneOf(yield* change("heartbeat", agentId, id, planActions.PlanResumed))
         return { heartbeatBy }
       })
 

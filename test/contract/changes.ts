@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { agentChanges } from "./agent-changes.ts"
-import { planChanges } from "./plan-changes.ts"
+import { planChanges, plansWithoutEntry } from "./plan-changes.ts"
 import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
 import { gatewayChanges, gatewayWithoutEntry } from "./gateway-changes.ts"
 
@@ -282,6 +282,7 @@ export const withoutEntry: Readonly<
 > = {
   ...gatewayWithoutEntry,
   ...spendWithoutEntry,
+  ...plansWithoutEntry,
   "sessions.touch": {
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))

@@ -36,6 +36,14 @@ export const planChanges: Readonly<Record<string, (service: Service) => Effect.E
     })),
   "plans.extend": changes("PlanExtended", { additionalUsd: 0.25 }),
   "plans.complete": changes("PlanCompleted"),
-  "plans.abort": changes("PlanAborted"),
-  "plans.heartbeat": changes("PlanHeartbeat")
+  "plans.abort": changes("PlanAborted")
+}
+
+export const plansWithoutEntry = {
+  "plans.heartbeat": {
+    reason:
+      "a heartbeat is frequent and its own record is heartbeatBy; one that revives a plan is tested in test/plans",
+    request: (service: Service) =>
+      Effect.map(changes("")(service), ({ parameters }) => (parameters === undefined ? {} : { parameters }))
+  }
 }
