@@ -169,7 +169,9 @@ export class Agents extends Context.Service<
         }
         if (JSON.stringify(snapshot(before)) === JSON.stringify(snapshot(wanted))) return { value: before, entries: [] }
         if (before.status === "retired") return yield* new AgentNotActive({ detail: "A retired agent stays as it is." })
-        yield* checkLimits(limits, template)
+        // A template that came down since must not stand in the way of a suspension.
+        const onlyStops = patch.status === "suspended" && Object.keys(patch).length === 1
+        if (!onlyStops) yield* checkLimits(limits, template)
         yield* requireAuthority(limits.scopeCeiling)
         const { agent, ...entry } = yield* store(before, wanted)
         return { value: agent, entries: [{ action: agentActions.AgentUpdated, ...entry }] }

@@ -15,7 +15,7 @@ import {
   ApiKey,
   apiKeyActions,
   type ApiKeyCreation,
-  type ApiKeyId,
+  ApiKeyId,
   ApiKeyInactive,
   type ApiKeyNotFound,
   type ApiKeyPatch,
@@ -91,6 +91,13 @@ export class ApiKeys extends Context.Service<
         const now = yield* DateTime.now
         if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {
           return yield* new ExpiresInThePast({})
+        }
+        const [kind, ownId] = principal.name.split(":")
+        if (kind === "api-key") {
+          const own = yield* Effect.orDie(repository.get(ApiKeyId.make(ownId ?? "")))
+          if (isPutOff(own.expiresAt, input.expiresAt ?? null)) {
+            return yield* new Forbidden({ missing: [], detail: "A key that expires makes none that outlives it." })
+          }
         }
         const made = yield* generate(random, digest)
         const key = yield* repository.insert(

@@ -18,9 +18,7 @@ export const AccessLayer = Layer.effect(
     const { identify } = yield* Authentication
     const limits = yield* RateLimits
 
-    const anonymousLimit = Effect.flatMap(CurrentRequest, (request) =>
-      limits.anonymous(request?.ipAddress ?? "unknown")
-    )
+    const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.network ?? "unknown"))
 
     const reject = Effect.fnUntraced(function* ({ problem, refusal }: Rejection) {
       yield* anonymousLimit

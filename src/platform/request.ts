@@ -4,6 +4,7 @@ import { HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
 import { randomBytes } from "./secure-random.ts"
 import { IncomingMessage } from "node:http"
+import { isIPv6 } from "node:net"
 
 /**
  * The headers of a request as Node keeps them, names in lower case; `request.headers` is a copy of them, made for each
@@ -50,6 +51,11 @@ export class RequestInfo {
     return Option.getOrUndefined(this.request.remoteAddress)
   }
 
+  /** The address as what counts callers takes it: of IPv6 the /64 that one subscriber has (RFC 6177). */
+  get network(): string {
+    return networkOf(this.ipAddress ?? "unknown")
+  }
+
   get userAgent(): string | undefined {
     return headersOf(this.request)["user-agent"]
   }
@@ -68,3 +74,17 @@ export class RequestInfo {
 export const CurrentRequest = Context.Reference<RequestInfo | undefined>("app/platform/CurrentRequest", {
   defaultValue: () => undefined
 })
+
+/** An IPv4 address as it is, an IPv6 address as the first 64 bits of it. */
+export const networkOf = (address: string): string => {
+  if (!isIPv6(address)) return address
+  const [front = "", back] = address.split("%")[0]?.split("::") ?? []
+  const before = front === "" ? [] : front.split(":")
+  const after = back === undefined || back === "" ? [] : back.split(":")
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => "0")
+  const groups = back === undefined ? before : [...before, ...zeros, ...after]
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":")}::/64`
+}

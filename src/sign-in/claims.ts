@@ -67,7 +67,7 @@ export class Claims extends Context.Service<
         if (isFromAnotherSite(issuing.cookie, request.method, request.headers)) {
           return yield* new Forbidden({ missing: [], detail: "The page of another site sent this." })
         }
-        yield* limits.anonymous((yield* CurrentRequest)?.ipAddress ?? "unknown")
+        yield* limits.anonymous((yield* CurrentRequest)?.network ?? "unknown")
         const sha256 = yield* sha256Of(digest, token)
         // Looked at before the password is hashed, which costs much more; what counts is the look under lock.
         if (!(yield* repository.isLive(sha256, yield* DateTime.now))) return yield* invalid

@@ -79,11 +79,12 @@ export class OwnAccount extends Context.Service<
         const { accountId, sessionId } = yield* signedIn
         const account = yield* Effect.mapError(accounts.get(accountId), () => gone)
         const request = yield* CurrentRequest
+        // What is wrong with the new one is no failure to know the old one.
+        const after = yield* passwords.hash(input.newPassword, [account.email, account.name], "newPassword")
         // A session that somebody took must not be good for finding out the password.
-        const attempt = yield* delays.begin(account.email, request?.ipAddress ?? "unknown")
+        const attempt = yield* delays.begin(account.email, request?.network ?? "unknown")
         const before = yield* Effect.mapError(accountCredentials.passwordHash(accountId), () => gone)
         if (!(yield* passwords.verify(input.currentPassword, before))) return yield* new CurrentPasswordWrong({})
-        const after = yield* passwords.hash(input.newPassword, [account.email, account.name], "newPassword")
         return yield* Effect.gen(function* () {
           const changed = yield* accountCredentials.replacePassword(accountId, before, after)
           const session = yield* repository.lock(sessionId)

@@ -50,7 +50,7 @@ export class SignIn extends Context.Service<
       const repository = yield* AccountSessionsRepository
       const { cookie } = issuing
 
-      const addressOf = Effect.map(CurrentRequest, (request) => request?.ipAddress ?? "unknown")
+      const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
       const anonymousLimit = Effect.flatMap(addressOf, limits.anonymous)
 
       const login = Effect.fn("SignIn.login")(function* ({ email, password }: Login, request: Request) {
@@ -60,7 +60,8 @@ export class SignIn extends Context.Service<
           .begin(email, yield* addressOf)
           .pipe(Effect.tapError(() => recordRefused(undefined, undefined, "delayed")))
         if (attempt.pauseSeconds > 0) yield* Effect.sleep(attempt.pauseSeconds * 1000)
-        const candidate = Option.getOrUndefined(yield* accountCredentials.candidate(email))
+        // In the one spelling that tries are counted by: the database's own rules for letters are others.
+        const candidate = Option.getOrUndefined(yield* accountCredentials.candidate(email.toLowerCase()))
         // The same work whether there is such an account or not.
         const isRight = yield* passwords.verify(password, candidate?.passwordHash)
         const refuse = (reason: string) =>

@@ -127,6 +127,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("age
         const refused = yield* service.call("POST", path, { body: { name: "beyond", ...body, ...beyond } })
         assertProblem(refused, 400, "agent-limits-invalid")
       }
+      const bound = yield* make(service, path, { name: "bound", ...body })
+      yield* service.call("PATCH", `${path}/templates/${template.id}`, { body: { scopeCeiling: [] } })
+      const suspended = yield* service.call("PATCH", `${path}/${bound.id}`, { body: { status: "suspended" } })
+      assert.strictEqual(suspended.status, 200, "a template that came down does not stand in the way of a suspension")
+      const wider = yield* service.call("PATCH", `${path}/${bound.id}`, { body: { scopeCeiling: ["llm:read"] } })
+      assertProblem(wider, 400, "agent-limits-invalid")
       const inUse = yield* service.call("DELETE", `${path}/templates/${template.id}`)
       assertProblem(inUse, 409, "agent-template-in-use")
       const foreign = { name: "foreign", ...body, tenantId: yield* makeTenant(service.database) }

@@ -353,6 +353,20 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API
     )
   }
 
+  it.effect("403: a key that expires makes none that outlives it; 201 within its own time", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const expiresAt = "2099-01-01T00:00:00.000Z"
+      const { key } = yield* makeKey(service, ["api-keys:write"], { expiresAt })
+      for (const later of [undefined, null, "2099-01-01T00:00:00.001Z"]) {
+        const body = { name: "a heir", scopes: [], ...(later === undefined ? {} : { expiresAt: later }) }
+        assertProblem(yield* service.call("POST", path, { key, body }), 403, "forbidden")
+      }
+      const within = yield* service.call("POST", path, { key, body: { name: "a heir", scopes: [], expiresAt } })
+      assert.strictEqual(within.status, 201, within.text)
+    })
+  )
+
   it.effect("200: update with null takes the expiry away", () =>
     Effect.gen(function* () {
       const service = yield* TestService
