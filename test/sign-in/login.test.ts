@@ -111,6 +111,16 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
     })
   )
 
+  it.effect("401: a letter that the database alone takes for an i, so that tries under it would be counted apart", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const account = yield* makeAccount(service, [], { email: "iris@example.org" })
+      assert.strictEqual((yield* login(service, { ...account, email: "IRIS@example.org" })).status, 200)
+      const spelled = yield* login(service, { ...account, email: "\u0130ris@example.org" })
+      assertProblem(spelled, 401, "unauthenticated")
+    })
+  )
+
   it.effect("the address is compared without regard to case", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -174,7 +174,10 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       const change = (currentPassword: string, newPassword: string) =>
         service.call("PATCH", "/api/auth/password", bearer(token, { body: { currentPassword, newPassword } }))
       assertProblem(yield* change("wrong", otherPassphrase), 403, "current-password-wrong")
-      assertProblem(yield* change(account.password, "passwordpassword"), 400, "validation-failed")
+      // More of these than failures are free: what is wrong with the new one is no failure to know the current one.
+      for (let tries = 0; tries < 7; tries++) {
+        assertProblem(yield* change(account.password, "passwordpassword"), 400, "validation-failed")
+      }
       const changed = yield* change(account.password, otherPassphrase)
       assert.strictEqual(changed.status, 200, changed.text)
       for (const ended of [token, other]) assert.isFalse(yield* works(service, ended))
