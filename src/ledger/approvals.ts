@@ -1,16 +1,17 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
+import { Database } from "../platform/database.ts"
 import { asker } from "./askers.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
-import { type Approval, type PendingApproval, type Reservation, type ReservationId, spendActions } from "./domain.ts"
+import { type Approval, type PendingApproval, type Reservation, type ReservationId } from "./domain.ts"
 import { PlanNotActive, ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "./problem-domain.ts"
-import { LedgerRepository, type StoredReservation } from "./repository.ts"
+import { MakersRepository } from "./maker-repository.ts"
+import { type StoredReservation } from "./repository.ts"
 import { type ReservationFilter } from "./reservation-repository.ts"
 import { Reservations } from "./reservations.ts"
-import { entryOf } from "./request.ts"
 import { booksOf, governingIn } from "./reserve-batch.ts"
 import { Ledger } from "./service.ts"
 import { reservationView } from "./views.ts"
@@ -41,9 +42,21 @@ export class Approvals extends Context.Service<
     Approvals,
     Effect.gen(function* () {
       const books = yield* CapBooks
+      const database = yield* Database
       const ledger = yield* Ledger
-      const repository = yield* LedgerRepository
+      const makers = yield* MakersRepository
       const reservations = yield* Reservations
+
+      /** Nobody decides about what it asked for itself, or by whom it made, or was made by. */
+      const mayDecide = Effect.fnUntraced(function* ({ name, tenantId }: Principal, { createdBy }: StoredReservation) {
+        if (tenantId === undefined) return
+        const lines = Effect.all([makers.of(createdBy), makers.of(name)])
+        const [above, below] = yield* database.transaction("all", lines)
+        if (name === createdBy || above.includes(name) || below.includes(createdBy)) {
+          const detail = "Who asked for a reservation does not approve it, nor who made that, nor who was made by it."
+          return yield* new Forbidden({ missing: [], detail })
+        }
+      })
 
       const list = Effect.fn("Approvals.list")(function* (
         filter: ReservationFilter,
@@ -109,14 +122,8 @@ export class Approvals extends Context.Service<
         const held = yield* reservations.find(id)
         yield* mayDecide(principal, held)
         const { audit } = yield* asker
-        const { reservation, verdict } = yield* repository.deny({
-          now: DateTime.formatIso(yield* DateTime.now),
-          id,
-          tenant: held.tenantId,
-          principal: principal.name,
-          reason,
-          entries: [entryOf(1, spendActions.SpendDenied, id, audit, { reason })]
-        })
+        const item = { principal: principal.name, audit, id, tenantId: held.tenantId, reason }
+        const { reservation, verdict } = yield* ledger.deny(item)
         if (reservation === undefined) return yield* new ReservationNotFound({})
         return verdict === "gone" ? yield* new ReservationNotHeld({}) : reservationView(reservation)
       })
@@ -125,14 +132,8 @@ export class Approvals extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(LedgerRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(MakersRepository.layer))
 }
-
-/** Nobody decides about what it asked for itself. */
-const mayDecide = (principal: Principal, { createdBy }: StoredReservation): Effect.Effect<void, Forbidden> =>
-  principal.tenantId !== undefined && principal.name === createdBy
-    ? Effect.fail(new Forbidden({ missing: [], detail: "Who asked for a reservation does not approve it." }))
-    : Effect.void
 
 const dimensionsOf = (reservation: {
   readonly [Name in keyof Dimensions]-?: NonNullable<Dimensions[Name]> | null

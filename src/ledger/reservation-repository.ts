@@ -59,13 +59,19 @@ export class ReservationsRepository extends Context.Service<
           WHERE ${sql.and([
             sql`true`,
             ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
-            ...(filter.state === undefined ? [] : [sql`state = ${filter.state}`]),
+            // Written out, since the indexes of the rarer states are found by it.
+            ...(filter.state === undefined ? [] : [sql`state = ${sql.literal(`'${filter.state}'`)}`]),
             ...(filter.origin === undefined ? [] : [sql`origin = ${filter.origin}`]),
             ...(filter.agentId === undefined ? [] : [sql`agent_id = ${filter.agentId}`]),
             ...(filter.planId === undefined ? [] : [sql`plan_id = ${filter.planId}`]),
             ...(filter.capId === undefined
               ? []
-              : [sql`counter_ids && ARRAY(SELECT id FROM budget_counters WHERE cap_id = ${filter.capId})`]),
+              : [
+                  sql`
+                    counter_ids && ARRAY(
+                      SELECT k.id FROM budget_caps c JOIN budget_counters k ON k.tenant_id = c.tenant_id AND k.cap_id = c.id
+                      WHERE c.id = ${filter.capId})`
+                ]),
             ...(after === undefined ? [] : [sql`id < ${after}`])
           ])}
           ORDER BY id DESC LIMIT ${limit}`

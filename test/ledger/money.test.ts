@@ -10,8 +10,7 @@ const crossings: Readonly<Record<string, number>> = {
   "quantity-domain.ts": 1,
   // A version, and the amount of a request.
   "reserve-batch.ts": 2,
-  "service.ts": 1,
-  "refunds.ts": 1,
+  "service.ts": 2,
   // A percentage and a moment.
   "standings.ts": 2
 }
