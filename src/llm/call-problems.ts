@@ -1,7 +1,7 @@
 import { AgentNotFound } from "../agents/domain.ts"
 import { Forbidden, RateLimited } from "../auth/domain.ts"
 import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -24,6 +24,8 @@ export type CallProblem =
   | ModelNotFound
   | ModelUnpriced
   | Overloaded
+  | PlanNotActive
+  | PlanNotFound
   | ProviderRefused
   | ProviderTimeout
   | ProviderUnavailable
@@ -35,6 +37,7 @@ export type CallProblem =
 export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallProblem => {
   const { code, message: detail, param, status } = error
   if (problem instanceof BudgetDenied) return status === 402 ? problem : rateLimited(headers)
+  if (problem instanceof PlanNotActive) return problem
   switch (code) {
     case "model_not_found":
       return new ModelNotFound({ detail })
@@ -48,6 +51,8 @@ export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallPr
       return new TurnBudgetExceeded({ detail })
     case "agent_not_found":
       return new AgentNotFound({})
+    case "plan_not_found":
+      return new PlanNotFound({})
     case "forbidden":
       return new Forbidden({ missing: [], detail })
     case "invalid_request":

@@ -1,6 +1,7 @@
 import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { Askers } from "../ledger/askers.ts"
+import { type PlanId } from "../ledger/domain.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
@@ -22,6 +23,7 @@ export interface Call extends Incoming {
   /** Headers that a provider may see. */
   readonly headers: Readonly<Record<string, string>>
   readonly agentId?: AgentId | undefined
+  readonly planId?: PlanId | undefined
   readonly taskType?: string | undefined
   /** What one call of the agent may cost at most. */
   readonly perTurnNanoUsd?: bigint | null | undefined
@@ -87,10 +89,11 @@ export class Calls extends Context.Service<
         })
       })
 
-      const spenderOf = ({ agentId, taskType }: Call, model: RunningModel) =>
+      const spenderOf = ({ agentId, planId, taskType }: Call, model: RunningModel) =>
         Effect.mapError(
           askers.spender({
             model: model.id,
+            planId,
             ...(agentId === undefined ? {} : { agentId }),
             ...(taskType === undefined ? {} : { taskType })
           }),

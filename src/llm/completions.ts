@@ -1,11 +1,10 @@
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { type AgentId } from "../agents/domain.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { Callers } from "./callers.ts"
+import { Callers, type DeclaredCall } from "./callers.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { Calls } from "./calls.ts"
 import { type CallProblem, problemOf } from "./call-problems.ts"
@@ -37,7 +36,7 @@ export class Completions extends Context.Service<
       const send = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
         body: Readonly<Record<string, unknown>>,
-        declared: { readonly agentId?: AgentId | undefined; readonly taskType?: string | undefined },
+        declared: DeclaredCall,
         fallbacks: ReadonlyArray<string>
       ) {
         // Providers take their time, and have one of their own.
@@ -51,6 +50,7 @@ export class Completions extends Context.Service<
           bytes: utf8.encode(JSON.stringify(body)),
           headers: {},
           agentId: caller.agentId,
+          planId: caller.planId,
           taskType: caller.taskType,
           perTurnNanoUsd: caller.perTurnNanoUsd,
           fallbacks
@@ -71,6 +71,7 @@ export class Completions extends Context.Service<
           usage: usageOf(usage),
           costUsd: costNanoUsd,
           reservationId,
+          planId: request.planId ?? null,
           latencyMs,
           upstreamLatencyMs,
           attempts

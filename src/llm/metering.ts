@@ -2,11 +2,10 @@ import { Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
-import { type Dimensions } from "../ledger/cap-book.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
-import { asker } from "../ledger/askers.ts"
+import { asker, type Spending } from "../ledger/askers.ts"
 import { ChargeId, ReservationId } from "../ledger/domain.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import { BudgetDenied, PlanNotActive } from "../ledger/problem-domain.ts"
 import { type Asker, type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
@@ -15,10 +14,7 @@ import { denied as countDenial, type SettleMethod } from "./metrics.ts"
 import { CallRefused, refused, retryAfter } from "./refusal.ts"
 
 /** Who spends, and for what. */
-export interface Spender {
-  readonly tenantId: TenantId
-  readonly dimensions: Dimensions
-}
+export type Spender = Spending
 
 /** What a call did cost, as its row keeps it. */
 export interface Settlement {
@@ -73,8 +69,8 @@ export class Metering extends Context.Service<
         const known = yield* booksOf(books.get, [spender])
         const caps = governingIn(known, spender).filter(({ cap }) => cap.status === "active")
         return {
-          byMoney: caps.some(({ cap }) => cap.unit === "usd"),
-          byHard: caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft")
+          byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
+          byHard: spender.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft")
         }
       })
 
@@ -123,6 +119,7 @@ export class Metering extends Context.Service<
             tenantId: spender.tenantId,
             origin: "gateway",
             dimensions: spender.dimensions,
+            plan: spender.plan,
             amount,
             tokens,
             ttlSeconds
@@ -206,7 +203,11 @@ const noRoom = (
       return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), roomNanoUsd: null }
     case "plan-inactive":
       return {
-        refusal: refused(409, "plan_not_active", `The plan is ${result.planStatus}.`, hopeless),
+        refusal: new CallRefused({
+          error: { status: 409, code: "plan_not_active", message: `The plan is ${result.planStatus}.` },
+          headers: hopeless,
+          problem: new PlanNotActive({ planStatus: result.planStatus })
+        }),
         roomNanoUsd: null
       }
     default:

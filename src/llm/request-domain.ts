@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { UsdOrZero } from "../kernel/usd.ts"
 import { AgentId } from "../agents/domain.ts"
 import { storable, text } from "../kernel/text.ts"
+import { PlanId } from "../ledger/domain.ts"
 import { ModelName } from "./domain.ts"
 
 const optional = Schema.optionalKey
@@ -77,6 +78,7 @@ export const LlmRequest = Schema.Struct({
   reasoning: optional(Schema.Struct({ effort: Schema.Literals(["low", "medium", "high"]) })),
   stream: optional(Schema.Boolean),
   agentId: optional(AgentId),
+  planId: optional(PlanId),
   taskType: optional(TaskType),
   fallbacks: optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(10)))).pipe(
     Schema.annotateKey({ description: "Models to be asked in turn where every target of the first one fails" })
@@ -128,6 +130,7 @@ export const LlmAnswer = Schema.Struct({
   ),
   finishReason: Schema.Literals(["stop", "length", "tool_calls", "content_filter"]),
   usage: LlmUsage,
+  planId: Schema.NullOr(PlanId),
   latencyMs: Milliseconds,
   upstreamLatencyMs: Milliseconds,
   attempts: Schema.Array(
@@ -150,6 +153,7 @@ export const EmbeddingRequest = Schema.Struct({
   ]).annotate({ examples: ["Hello"] }),
   dimensions: optional(between(1, 100_000)),
   agentId: optional(AgentId),
+  planId: optional(PlanId),
   taskType: optional(TaskType)
 }).annotate({ identifier: "EmbeddingRequest", examples: [{ model: "loopback-1", input: "Hello" }] })
 export type EmbeddingRequest = typeof EmbeddingRequest.Type

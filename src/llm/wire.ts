@@ -113,6 +113,7 @@ export const GatewayWireLayer = Layer.unwrap(
               bytes,
               headers: passedOn(request.headers),
               agentId: caller.agentId,
+              planId: caller.planId,
               taskType: caller.taskType,
               perTurnNanoUsd: caller.perTurnNanoUsd
             }
