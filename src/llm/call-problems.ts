@@ -1,7 +1,8 @@
 import { AgentNotFound } from "../agents/domain.ts"
 import { Forbidden, RateLimited } from "../auth/domain.ts"
 import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
-import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
+import { type AdoptionRefused } from "../ledger/adoptions.ts"
+import { BudgetDenied, PlanNotFound } from "../ledger/problem-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -16,16 +17,13 @@ import { type CallRefused } from "./refusal.ts"
 
 /** Why a call in the gateway's own words gets no answer. */
 export type CallProblem =
+  | AdoptionRefused
   | AgentNotFound
   | ApprovalRequired
-  | BudgetDenied
   | CostUnbounded
-  | Forbidden
   | ModelNotFound
   | ModelUnpriced
   | Overloaded
-  | PlanNotActive
-  | PlanNotFound
   | ProviderRefused
   | ProviderTimeout
   | ProviderUnavailable
@@ -37,7 +35,7 @@ export type CallProblem =
 export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallProblem => {
   const { code, message: detail, param, status } = error
   if (problem instanceof BudgetDenied) return status === 402 ? problem : rateLimited(headers)
-  if (problem instanceof PlanNotActive) return problem
+  if (problem !== undefined) return problem
   switch (code) {
     case "model_not_found":
       return new ModelNotFound({ detail })

@@ -7,16 +7,23 @@ import { apiKeyActions } from "../api-keys/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
 import { AgentTokens } from "../auth/agent-tokens.ts"
 import { bearerToken } from "../auth/bearer-token.ts"
-import { anonymous, type Principal, serviceAccount } from "../auth/domain.ts"
+import { anonymous, CurrentPrincipal, type Principal, serviceAccount } from "../auth/domain.ts"
 import { RateLimits } from "../auth/rate-limits.ts"
 import { ServiceAccount } from "../auth/service-account.ts"
 import { type Capability, covers, intersection } from "../kernel/capability.ts"
 import { CallPlans } from "../ledger/call-plans.ts"
-import { PlanId } from "../ledger/domain.ts"
+import { PlanId, ReservationId } from "../ledger/domain.ts"
+import { Reservations } from "../ledger/reservations.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { SettingsError } from "../platform/settings-reader.ts"
 import { Settings } from "../platform/settings.ts"
-import { type CallRefused, refused, retryAfter } from "./refusal.ts"
+import { type CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
+
+/** A reservation that a call is to be made with. */
+export interface Prepared {
+  readonly id: ReservationId
+  readonly amountNanoUsd: bigint
+}
 
 /** Who calls the gateway, and what its agent brings along. */
 export interface GatewayCaller {
@@ -24,6 +31,7 @@ export interface GatewayCaller {
   readonly agentId: AgentId | undefined
   readonly planId: PlanId | undefined
   readonly taskType: string | undefined
+  readonly prepared: Prepared | undefined
   readonly perTurnNanoUsd: bigint | null
 }
 
@@ -32,6 +40,7 @@ export interface DeclaredCall {
   readonly agentId?: string | undefined
   readonly planId?: string | undefined
   readonly taskType?: string | undefined
+  readonly reservationId?: string | undefined
 }
 
 /** Who may call the gateway, in the words of every SDK: keys and agents' tokens, in either header. */
@@ -56,6 +65,7 @@ export class Callers extends Context.Service<
       const callPlans = yield* CallPlans
       const keys = yield* ApiKeyCredentials
       const limits = yield* RateLimits
+      const reservations = yield* Reservations
       const tokens = yield* AgentTokens
       const { environment, llm, sources } = yield* Settings
       const policy = llm.gateway.auth
@@ -131,6 +141,17 @@ export class Callers extends Context.Service<
         return first
       })
 
+      const reservationNamed = Effect.fnUntraced(function* (principal: Principal, reservationId: string) {
+        if (!uuid.test(reservationId)) {
+          const message = "reservationId: Expected the id of a reservation"
+          return yield* refused(400, "invalid_request", message, {}, "reservationId")
+        }
+        return yield* reservations.find(ReservationId.make(reservationId)).pipe(
+          Effect.provideService(CurrentPrincipal, principal),
+          Effect.mapError((problem) => refusedFor(problem))
+        )
+      })
+
       const planNamed = Effect.fnUntraced(function* (planId: string) {
         if (!uuid.test(planId)) {
           return yield* refused(400, "invalid_request", "planId: Expected the id of a plan", {}, "planId")
@@ -141,8 +162,13 @@ export class Callers extends Context.Service<
       /** Which agent is charged, with which task type; what it declares must be so. */
       const agentOf = Effect.fnUntraced(function* (
         principal: Principal,
-        { agentId: named, planId, taskType }: DeclaredCall
+        { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
       ) {
+        const reservation = reservationId === undefined ? undefined : yield* reservationNamed(principal, reservationId)
+        const prepared = reservation && { id: reservation.id, amountNanoUsd: reservation.amount }
+        // A call is for whom its reservation is, and draws on the same plan, unless it says otherwise.
+        const named = agentId ?? reservation?.agentId ?? undefined
+        const planId = underPlan ?? reservation?.planId ?? undefined
         const own = principal.kind === "agent" ? principal.name.slice("agent:".length) : undefined
         if (own !== undefined && named !== undefined && named !== own) {
           return yield* refused(403, "forbidden", "The credential is another agent's.")
@@ -150,7 +176,7 @@ export class Callers extends Context.Service<
         const plan = planId === undefined ? undefined : yield* planNamed(planId)
         const id = own ?? named ?? plan?.agentId
         if (id === undefined) {
-          return { principal, agentId: undefined, planId: undefined, taskType, perTurnNanoUsd: null }
+          return { principal, agentId: undefined, planId: undefined, taskType, prepared, perTurnNanoUsd: null }
         }
         if (!uuid.test(id))
           return yield* refused(400, "invalid_request", "agentId: Expected the id of an agent", {}, "agentId")
@@ -186,6 +212,7 @@ export class Callers extends Context.Service<
           agentId: agent.id,
           planId: plan?.id,
           taskType: task,
+          prepared,
           perTurnNanoUsd: agent.perTurnBudget ?? null
         }
       })
@@ -197,8 +224,13 @@ export class Callers extends Context.Service<
           if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {
             return yield* refused(403, "forbidden", `The caller lacks ${capabilities[0]}.`)
           }
-          const { "x-agent-id": agentId, "x-plan-id": planId, "x-task-type": taskType } = request.headers
-          return yield* agentOf(principal, { agentId, planId, taskType })
+          const {
+            "x-agent-id": agentId,
+            "x-plan-id": planId,
+            "x-reservation-id": reservationId,
+            "x-task-type": taskType
+          } = request.headers
+          return yield* agentOf(principal, { agentId, planId, reservationId, taskType })
         })
       })
     })

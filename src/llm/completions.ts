@@ -36,14 +36,14 @@ export class Completions extends Context.Service<
       const send = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
         body: Readonly<Record<string, unknown>>,
-        declared: DeclaredCall,
+        declared: DeclaredCall & Pick<LlmRequest, "metadata">,
         fallbacks: ReadonlyArray<string>
       ) {
         // Providers take their time, and have one of their own.
         const info = yield* CurrentRequest
         info?.untimed()
         const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
-        return yield* calls.call({
+        const made = yield* calls.call({
           dialect: "openai",
           operation,
           body,
@@ -52,9 +52,12 @@ export class Completions extends Context.Service<
           agentId: caller.agentId,
           planId: caller.planId,
           taskType: caller.taskType,
+          prepared: caller.prepared,
+          metadata: declared.metadata,
           perTurnNanoUsd: caller.perTurnNanoUsd,
           fallbacks
         })
+        return { ...made, planId: caller.planId ?? null }
       })
 
       const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
@@ -71,7 +74,7 @@ export class Completions extends Context.Service<
           usage: usageOf(usage),
           costUsd: costNanoUsd,
           reservationId,
-          planId: request.planId ?? null,
+          planId: answer.planId,
           latencyMs,
           upstreamLatencyMs,
           attempts

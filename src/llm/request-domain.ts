@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { UsdOrZero } from "../kernel/usd.ts"
 import { AgentId } from "../agents/domain.ts"
 import { storable, text } from "../kernel/text.ts"
-import { PlanId } from "../ledger/domain.ts"
+import { Metadata, PlanId, ReservationId } from "../ledger/domain.ts"
 import { ModelName } from "./domain.ts"
 
 const optional = Schema.optionalKey
@@ -80,6 +80,10 @@ export const LlmRequest = Schema.Struct({
   agentId: optional(AgentId),
   planId: optional(PlanId),
   taskType: optional(TaskType),
+  reservationId: optional(ReservationId).pipe(
+    Schema.annotateKey({ description: "Calls with what was reserved, or approved, before" })
+  ),
+  metadata: optional(Metadata),
   fallbacks: optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(10)))).pipe(
     Schema.annotateKey({ description: "Models to be asked in turn where every target of the first one fails" })
   )
@@ -101,7 +105,7 @@ export const LlmUsage = Schema.Struct({
   description: "Cached and written tokens are parts of the input, reasoning a part of the output"
 })
 
-const ReservationId = Schema.String.annotate({
+const CallReservationId = Schema.String.annotate({
   format: "uuid",
   examples: ["0198a5b0-7c00-7000-8000-00000000002a"]
 })
@@ -110,7 +114,7 @@ const Served = {
   model: ModelName.annotate({ description: "The provider's own name for the model that answered" }),
   provider: Schema.String.annotate({ examples: ["openai"] }),
   costUsd: UsdOrZero,
-  reservationId: ReservationId
+  reservationId: CallReservationId
 }
 
 const Component = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -1e9, maximum: 1e9 })))

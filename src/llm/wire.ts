@@ -115,6 +115,7 @@ export const GatewayWireLayer = Layer.unwrap(
               agentId: caller.agentId,
               planId: caller.planId,
               taskType: caller.taskType,
+              prepared: caller.prepared,
               perTurnNanoUsd: caller.perTurnNanoUsd
             }
             const made: Effect.Effect<Omit<CallAnswer, "report">, CallRefused, Scope.Scope> = operation ===

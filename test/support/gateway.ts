@@ -1,5 +1,5 @@
 import { assert } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, String as Text } from "effect"
 import { makeKey, makeTenant } from "./authority.ts"
 import { type ProviderStandIn } from "./provider.ts"
 import { type TestService } from "./service.ts"
@@ -61,15 +61,41 @@ export const counters = ({ database }: Service, tenantId: string) =>
     (sql) => sql<{ readonly spent: string; readonly reserved: string }>`
       SELECT spent::text, reserved::text FROM budget_counters WHERE tenant_id = ${tenantId} ORDER BY id`
   )
+/** What each call of a tenant did cost, and how that was found. */
 export const charges = ({ database }: Service, tenantId: string) =>
   asSuperuser(
     database,
     (sql) => sql<{
       readonly amount: string
       readonly state: string
-      readonly usage: { readonly method: string } | null
+      readonly method: string | null
     }>`
-      SELECT r.state, coalesce(e.amount, 0)::text AS amount, e.usage FROM budget_reservations r
+      SELECT r.state, coalesce(e.amount, 0)::text AS amount, u.method FROM budget_reservations r
       LEFT JOIN budget_entries e ON e.tenant_id = r.tenant_id AND e.id = r.charge_id
+      LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
       WHERE r.tenant_id = ${tenantId} ORDER BY r.id`
+  )
+
+/** The rows of a tenant's calls, in their order. */
+export const usageRows = ({ database }: Service, tenantId: string) =>
+  Effect.map(
+    asSuperuser(
+      database,
+      (sql) => sql<{ readonly row: Readonly<Record<string, unknown>> }>`
+        SELECT to_json(u) AS row FROM gateway_usage u WHERE tenant_id = ${tenantId} ORDER BY reservation_id`
+    ),
+    // oxlint-disable-next-line typescript/no-explicit-any -- tests look into every column
+    (rows): ReadonlyArray<any> =>
+      rows.map(({ row }) =>
+        Object.fromEntries(Object.entries(row).map(([name, value]) => [Text.snakeToCamel(name), value]))
+      )
+  )
+
+/** Makes the time of every open reservation of a tenant run out. */
+export const outlive = ({ database }: Pick<Service, "database">, tenantId: string) =>
+  asSuperuser(
+    database,
+    (sql) => sql`
+      UPDATE budget_reservations SET expires_at = now() - interval '1 second'
+      WHERE tenant_id = ${tenantId} AND state = 'open' AND origin <> 'plan'`
   )
