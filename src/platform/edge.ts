@@ -7,6 +7,7 @@ import { type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
 import * as Metrics from "./metrics.ts"
 import { CurrentRequest, headersOf, RequestInfo } from "./request.ts"
+import { IncomingMessage } from "node:http"
 
 type Response = HttpServerResponse.HttpServerResponse
 
@@ -90,9 +91,23 @@ const unreadable = (request: HttpServerRequest.HttpServerRequest): ProblemBody |
   if (!isReadable(request.url)) {
     return { ...new BadRequest({ detail: "The address holds a percent-encoding that stands for no UTF-8 text." }) }
   }
-  return headersOf(request).host === undefined && isHttp11(request.source)
+  const hosts = hostCount(request.source)
+  if (hosts > 1) return { ...new BadRequest({ detail: "The request has more than one Host header." }) }
+  return hosts === 0 && isHttp11(request.source)
     ? { ...new BadRequest({ detail: "The request has no Host header." }) }
     : undefined
+}
+
+/** How many Host header lines a request has: a second one is a request smuggled past a proxy (RFC 9112 §3.2). */
+const hostCount = (source: object): number => {
+  if (!(source instanceof IncomingMessage)) return 1
+  const lines = source.rawHeaders
+  let count = 0
+  for (let index = 0; index < lines.length; index += 2) {
+    const name = lines[index]!
+    if (name.length === 4 && name.toLowerCase() === "host") count += 1
+  }
+  return count
 }
 
 /** Whether every percent-encoding of an address stands for text (RFC 3986 §2.5); the router would put something in its place. */
