@@ -53,6 +53,7 @@ import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
 import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./llm/handlers.ts"
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./llm/layers.ts"
+import { ModelsWireLayer } from "./llm/models-wire.ts"
 import { GatewayWireLayer } from "./llm/wire.ts"
 import { BudgetAlertsHandlers } from "./ledger/alert-handlers.ts"
 import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
@@ -241,6 +242,7 @@ const Routes = Layer.mergeAll(
   PrometheusLayer,
   OAuthWireLayer,
   GatewayWireLayer,
+  ModelsWireLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

@@ -4,6 +4,7 @@ import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { asker } from "./askers.ts"
+import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
 import { type Approval, type PendingApproval, type Reservation, type ReservationId } from "./domain.ts"
@@ -42,6 +43,7 @@ export class Approvals extends Context.Service<
     Approvals,
     Effect.gen(function* () {
       const books = yield* CapBooks
+      const calls = yield* CallsRepository
       const database = yield* Database
       const ledger = yield* Ledger
       const makers = yield* MakersRepository
@@ -87,6 +89,8 @@ export class Approvals extends Context.Service<
         if (held.decidedBy === principal.name && held.state !== "held" && held.state !== "denied") {
           return reservationView(held)
         }
+        // A call that was held was never made: whoever made it calls with what is approved, or lets it go.
+        if (held.origin === "gateway") yield* calls.handOver({ tenant: held.tenantId, id })
         const ceiling = approval.ceilingUsd ?? held.amount
         const result = yield* ledger.reserve({
           principal: principal.name,
@@ -132,7 +136,9 @@ export class Approvals extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(MakersRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(MakersRepository.layer, CallsRepository.layer))
+  )
 }
 
 const dimensionsOf = (reservation: {

@@ -160,6 +160,7 @@ export const modelLayer = Layer.effectContext(
         at((millis) => told(engine.refund(chargeId, amount, principal, isSystem, millis))),
       sweep: (tenantId) => at((millis) => engine.sweep(tenantId, millis)),
       reclaim: (tenantId) => at((millis) => void engine.sweep(tenantId, millis)),
+      renew: () => Effect.void,
       drift: Effect.succeed([])
     })
     const world = LedgerWorld.of({
