@@ -15,7 +15,7 @@ import { type ReservationFilter } from "./reservation-repository.ts"
 import { Reservations } from "./reservations.ts"
 import { booksOf, governingIn } from "./reserve-batch.ts"
 import { Ledger } from "./service.ts"
-import { reservationView } from "./views.ts"
+import { namedCapView, reservationView } from "./views.ts"
 
 /** Reservations that an exhausted cap of mode approval holds, and who lets them go on. */
 export class Approvals extends Context.Service<
@@ -67,12 +67,16 @@ export class Approvals extends Context.Service<
       ) {
         const { items, nextCursor } = yield* reservations.list({ ...filter, state: "held" }, after, limit)
         const known = yield* booksOf(books.get, items)
+        const principal = yield* CurrentPrincipal
+        const ends = new Map(
+          (yield* reservations.ends(items.map(({ id }) => id))).map((end) => [`${end.id} ${end.capId}`, end.ends])
+        )
         return {
           nextCursor,
           items: items.map((reservation) => ({
             reservation,
             caps: governingIn(known, { tenantId: reservation.tenantId, dimensions: dimensionsOf(reservation) }).map(
-              ({ cap }) => ({ capId: cap.id, name: cap.name, resetsAt: null })
+              ({ cap }) => namedCapView(principal, cap, ends.get(`${reservation.id} ${cap.id}`) ?? null)
             )
           }))
         }

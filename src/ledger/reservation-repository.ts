@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../agents/domain.ts"
 import { TenantId } from "../kernel/identifier.ts"
+import { InstantFromDate } from "../kernel/instant.ts"
 import { CapId } from "./cap-domain.ts"
 import { Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
 import { StoredReservation } from "./repository.ts"
@@ -17,6 +18,8 @@ const Filter = Schema.Struct({
 export type ReservationFilter = typeof Filter.Type
 
 const Row = Schema.Struct({ reservation: StoredReservation })
+const PeriodEnd = Schema.Struct({ id: ReservationId, capId: CapId, ends: Schema.NullOr(InstantFromDate) })
+export type PeriodEnd = typeof PeriodEnd.Type
 
 // As the ledger's own statements write it, but with the names that the schema has.
 const columns = `
@@ -39,6 +42,8 @@ export class ReservationsRepository extends Context.Service<
       after: ReservationId | undefined,
       limit: number
     ): Effect.Effect<ReadonlyArray<StoredReservation>>
+    /** When the periods end that reservations count in, by their caps; null: never. */
+    ends(ids: ReadonlyArray<ReservationId>): Effect.Effect<ReadonlyArray<PeriodEnd>>
   }
 >()("app/ledger/ReservationsRepository") {
   static readonly layer = Layer.effect(
@@ -77,7 +82,20 @@ export class ReservationsRepository extends Context.Service<
           ORDER BY id DESC LIMIT ${limit}`
       })
 
+      const selectEnds = SqlSchema.findAll({
+        Request: Schema.Array(ReservationId),
+        Result: PeriodEnd,
+        execute: (ids) => sql`
+          SELECT r.id, k.cap_id, CASE WHEN isfinite(k.period_end) THEN k.period_end END AS ends
+          FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
+          JOIN budget_counters k ON k.id = e.counter
+          WHERE r.id IN ${sql.in(ids)}`
+      })
+
       return ReservationsRepository.of({
+        ends: Effect.fn("ReservationsRepository.ends")((ids) =>
+          ids.length === 0 ? Effect.succeed([]) : Effect.orDie(selectEnds(ids))
+        ),
         find: Effect.fn("ReservationsRepository.find")((id) =>
           Effect.map(
             Effect.orDie(selectOne(id)),

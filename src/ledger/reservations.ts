@@ -11,7 +11,7 @@ import { CallPlans } from "./call-plans.ts"
 import { type PlanId, type Reservation, type ReservationId } from "./domain.ts"
 import { ReservationNotFound } from "./problem-domain.ts"
 import { type StoredReservation } from "./repository.ts"
-import { type ReservationFilter, ReservationsRepository } from "./reservation-repository.ts"
+import { type PeriodEnd, type ReservationFilter, ReservationsRepository } from "./reservation-repository.ts"
 import { reservationView } from "./views.ts"
 
 /** Reservations as callers may see them: a tenant's its own, an agent those for itself. */
@@ -21,6 +21,8 @@ export class Reservations extends Context.Service<
     get(id: ReservationId): Effect.Effect<Reservation, ReservationNotFound>
     /** As it is stored, for whoever decides about it. */
     find(id: ReservationId): Effect.Effect<StoredReservation, ReservationNotFound>
+    /** When the periods end that reservations which the caller sees count in. */
+    ends(ids: ReadonlyArray<ReservationId>): Effect.Effect<ReadonlyArray<PeriodEnd>>
     list(
       filter: ReservationFilter,
       after: ReservationId | undefined,
@@ -80,7 +82,10 @@ export class Reservations extends Context.Service<
         return slice(rows.map(reservationView), limit, (reservation) => reservation.id)
       })
 
-      return Reservations.of({ find, get: (id) => Effect.map(find(id), reservationView), list })
+      // Counters of caps over all tenants are among them.
+      const ends = (ids: ReadonlyArray<ReservationId>) => database.transaction("all", repository.ends(ids))
+
+      return Reservations.of({ find, ends, get: (id) => Effect.map(find(id), reservationView), list })
     })
   )
 

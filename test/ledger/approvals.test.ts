@@ -166,19 +166,29 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
     })
   )
 
-  it.effect("lists what waits, for its tenant's approvers and with the caps that govern it", () =>
+  it.effect("lists what waits, for its tenant's approvers and with what they may see of the caps that govern it", () =>
     Effect.gen(function* () {
-      const { approver, capId, hold, service } = yield* setting()
+      const { approver, capId, hold, owner, service, standing } = yield* setting({ period: "month" })
       const stranger = yield* setting()
+      const all = { name: "everybody", unit: "usd", limit: 8_000_000, period: "total", tenantId: null }
+      const { id: allId } = yield* make(service, "/api/budgets/caps", all)
       const ids = [yield* hold(), yield* hold()]
-      const listed = yield* service.call("GET", "/api/budgets/approvals?limit=1", { key: approver.key })
-      const [pending] = listed.body.items
-      assert.deepStrictEqual([pending.reservation.id, pending.reservation.state], [ids[1], "held"])
-      assert.match(pending.reservation.createdBy, /^api-key:/)
-      assert.deepStrictEqual(
-        pending.caps.map((cap: { readonly capId: string; readonly name: string }) => [cap.capId, cap.name]),
-        [[capId, "asks"]]
+      const { periodEnd } = yield* standing
+      const pending = Effect.fnUntraced(function* (key: string) {
+        const { body } = yield* service.call("GET", "/api/budgets/approvals?limit=1", { key })
+        assert.deepStrictEqual([body.items[0].reservation.id, body.items[0].reservation.state], [ids[1], "held"])
+        assert.match(body.items[0].reservation.createdBy, /^api-key:/)
+        return body.items[0].caps
+      })
+      const ofAll = { capId: allId, resetsAt: null }
+      assert.sameDeepMembers(yield* pending(owner), [{ capId, name: "asks", resetsAt: periodEnd }, ofAll])
+      assert.sameDeepMembers(yield* pending(approver.key), [{ capId, resetsAt: periodEnd }, ofAll])
+      assert.include(
+        (yield* pending(service.serviceKey)).map((cap: { readonly name?: string }) => cap.name),
+        "everybody"
       )
+      yield* service.call("DELETE", `/api/budgets/caps/${allId}`)
+      const listed = yield* service.call("GET", "/api/budgets/approvals?limit=1", { key: approver.key })
       const cursor = encodeURIComponent(listed.body.nextCursor)
       const rest = yield* service.call("GET", `/api/budgets/approvals?cursor=${cursor}`, { key: approver.key })
       assert.strictEqual(rest.body.items[0].reservation.id, ids[0])
