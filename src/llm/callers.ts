@@ -136,7 +136,7 @@ export class Callers extends Context.Service<
         if (id === undefined) return { principal, agentId: undefined, taskType, perTurnNanoUsd: null }
         if (!uuid.test(id))
           return yield* refused(400, "invalid_request", "agentId: Expected the id of an agent", {}, "agentId")
-        const agent = yield* agents.get(AgentId.make(id)).pipe(
+        const agent = yield* agents.bounded(AgentId.make(id)).pipe(
           asSystem,
           Effect.option,
           Effect.map((found) =>
