@@ -5,6 +5,7 @@ import { Access, requires } from "../auth/api.ts"
 import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
 import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
+import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { LinkedArray } from "../kernel/location.ts"
 import { ArrayLimit, cursor } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
@@ -12,6 +13,7 @@ import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
 import { Overloaded, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
 import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
 import { BudgetDenied } from "../ledger/problem-domain.ts"
+import { AlreadyCompleted } from "./repeat-domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 import {
@@ -98,9 +100,13 @@ export class LlmApi extends HttpApiGroup.make("llm")
 
 const callProblems = [
   AgentNotFound,
+  AlreadyCompleted,
   ApprovalRequired,
   BudgetDenied,
   CostUnbounded,
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused,
   ModelNotFound,
   ModelUnpriced,
   Overloaded,
@@ -111,7 +117,7 @@ const callProblems = [
   ValidationFailed
 ] as const
 
-/** Without Idempotency: nothing that was said is kept. */
+/** Without the middleware of Idempotency: nothing that was said is kept, so a repetition is told what it did cost. */
 export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   .add(
     HttpApiEndpoint.post("complete", "/complete", {

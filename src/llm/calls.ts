@@ -13,6 +13,8 @@ import { Metering, type Spender } from "./metering.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
 import { type ProviderFailure } from "./providers/provider.ts"
 import { CallRefused, refused, retryAfter } from "./refusal.ts"
+import { type Repeat, type RepeatKey, Repeats } from "./repeats.ts"
+import { ResponseCache } from "./response-cache.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
@@ -27,6 +29,10 @@ export interface Call extends Incoming {
   readonly perTurnNanoUsd?: bigint | null | undefined
   /** Models to be asked in turn where every target of the first one fails. */
   readonly fallbacks?: ReadonlyArray<string>
+  /** Whether the response cache may answer; as the model's configuration says where the caller does not. */
+  readonly cache?: boolean | undefined
+  /** The key under which the call is made once, and where. */
+  readonly repeatable?: RepeatKey | undefined
 }
 
 /** How many tokens a request is, in Anthropic's words. */
@@ -54,7 +60,9 @@ export class Calls extends Context.Service<
       const askers = yield* Askers
       const attempts = yield* Attempts
       const configuration = yield* GatewayConfiguration
+      const cache = yield* ResponseCache
       const metering = yield* Metering
+      const repeats = yield* Repeats
       const sightings = yield* ProviderSightings
       const { llm } = yield* Settings
 
@@ -152,7 +160,7 @@ export class Calls extends Context.Service<
         return yield* made.failure
       })
 
-      const call = Effect.fn("Calls.call")(function* (incoming: Call) {
+      const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {
         yield* checkIncoming(incoming)
         const gateway = configuration.running()
         const { routing } = gateway
@@ -161,6 +169,9 @@ export class Calls extends Context.Service<
         const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
         const targets = orders.flat()
         const spender = yield* spenderOf(incoming, model)
+        const slot = cache.slot(incoming, model, spender.tenantId, gateway)
+        const kept = slot === undefined ? undefined : yield* slot.find
+        if (kept !== undefined) return yield* Effect.as(repeat.free, kept)
         const request = yield* CurrentRequest
         const startedAt = yield* Clock.currentTimeMillis
         const deadline = startedAt + routing.timeoutSeconds * 1000
@@ -206,6 +217,7 @@ export class Calls extends Context.Service<
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
               estimate = yield* hold(meter, spender, target, terms, perTurn ?? unlimited, ttlSeconds)
+              yield* repeat.holds(meter.reservationId)
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
             const made = yield* Effect.result(
@@ -214,7 +226,10 @@ export class Calls extends Context.Service<
                 orElse: () => Effect.fail(outOfTime)
               })
             )
-            if (made._tag === "Success") return yield* answerCall(incoming, target, made.success, meter, deadline)
+            if (made._tag === "Success") {
+              const answer = yield* answerCall(incoming, target, made.success, meter, deadline)
+              return slot === undefined ? answer : yield* slot.keep(answer, meter)
+            }
             if (made.failure === outOfTime) {
               yield* meter.forfeit(504)
               return yield* outOfTime
@@ -236,6 +251,10 @@ export class Calls extends Context.Service<
           ? refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))
           : refusalOf(last)
       })
+
+      const call = Effect.fn("Calls.call")((incoming: Call) =>
+        repeats.once(incoming, (repeat) => answer(incoming, repeat))
+      )
 
       const countTokens = Effect.fn("Calls.countTokens")(function* (incoming: Call) {
         yield* checkIncoming(incoming)

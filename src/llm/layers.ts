@@ -8,6 +8,8 @@ import { Completions } from "./completions.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { Metering } from "./metering.ts"
 import { CataloguePricesLayer } from "./prices.ts"
+import { Repeats } from "./repeats.ts"
+import { ResponseCache } from "./response-cache.ts"
 import { Gateway } from "./service.ts"
 import { ProviderSightings } from "./sightings.ts"
 
@@ -19,6 +21,6 @@ export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
 /** The gateway's calls: above the ledger that they are metered by. */
 export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer).pipe(
   Layer.provideMerge(Layer.mergeAll(Calls.layer, Callers.layer)),
-  Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metering.layer)),
+  Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metering.layer, Repeats.layer, ResponseCache.layer)),
   Layer.provideMerge(Bulkheads.layer)
 )

@@ -1,13 +1,14 @@
 import { Data } from "effect"
 import { type DialectError } from "../compat/errors.ts"
 import { type BudgetDenied } from "../ledger/problem-domain.ts"
+import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call gets no answer, before it is written in the dialect of its caller. */
 export class CallRefused extends Data.TaggedError("CallRefused")<{
   readonly error: DialectError
   readonly headers?: Readonly<Record<string, string>>
-  /** The denial of a cap, as the ledger tells it. */
-  readonly problem?: BudgetDenied
+  /** What the gateway's own words tell, where that is more than a message. */
+  readonly problem?: BudgetDenied | AlreadyCompleted
 }> {
   override get message() {
     return this.error.message

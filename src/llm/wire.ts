@@ -43,6 +43,13 @@ const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpSer
   return isJson(body) ? { body, bytes } : yield* notJson
 })
 
+/** Whether a caller wishes the response cache to answer, in a header, since bodies are the vendors'. */
+const cacheAsked = (header: string | undefined): boolean | undefined =>
+  header === "true" ? true : header === "false" ? false : undefined
+
+const repeatableAt = (path: string, key: string | undefined) =>
+  key === undefined ? undefined : { route: `POST ${path}`, key }
+
 /** What a provider may see of the caller's headers; its credentials, cookies and own words are none of it. */
 const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
   Object.fromEntries(
@@ -111,7 +118,9 @@ export const GatewayWireLayer = Layer.unwrap(
               headers: passedOn(request.headers),
               agentId: caller.agentId,
               taskType: caller.taskType,
-              perTurnNanoUsd: caller.perTurnNanoUsd
+              perTurnNanoUsd: caller.perTurnNanoUsd,
+              cache: cacheAsked(request.headers["x-cache"]),
+              repeatable: repeatableAt(path, request.headers["idempotency-key"])
             }
             const made: Effect.Effect<Omit<CallAnswer, "report">, CallRefused, Scope.Scope> = operation ===
             "count-tokens"

@@ -123,7 +123,7 @@ const writingSql =
 /** Whose statements are no feature's: the tables themselves, whose rows a transaction sees, and what replicas tell each other. */
 const sqlInPlatform = new Set(["platform/migrations.ts", "platform/database.ts", "platform/notifications.ts"])
 
-/** The log itself, and answers that are kept in the transaction of a change that records itself. */
+/** The log itself, and what keeps a change or a charge, which records itself, from being made twice. */
 const writesWithoutEntry = new Set(["audit", "idempotency"])
 
 describe.each(files)("src/%s", (file) => {
