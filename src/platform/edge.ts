@@ -1,6 +1,7 @@
 import { type Cause, Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Headers, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { readExact } from "../kernel/exact-number.ts"
 import { problemType, statusPhrase } from "../kernel/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../kernel/problems.ts"
 import { type ProblemBody, problemOf } from "./failures.ts"
@@ -48,7 +49,7 @@ const toProblem = (response: Response, info: RequestInfo): Response => {
     return rendered(ofStatus(response.status), info, { ...response.headers })
   }
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
-  return rendered(JSON.parse(body.text) as ProblemBody, info, { ...response.headers })
+  return rendered(readExact(body.text) as ProblemBody, info, { ...response.headers })
 }
 
 const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>

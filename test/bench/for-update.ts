@@ -9,6 +9,7 @@ import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { createServer } from "node:http"
 import { OpenedReservation, ReservationId, ReserveRequest } from "../../src/ledger/domain.ts"
+import { totalOf } from "../../src/ledger/quantity-domain.ts"
 import { BudgetDenied } from "../../src/ledger/problem-domain.ts"
 import { CapId } from "../../src/ledger/cap-domain.ts"
 import { Created, created } from "../../src/kernel/location.ts"
@@ -89,7 +90,7 @@ const Handlers = HttpApiBuilder.group(
         tokens: 0,
         expiresAt,
         remainingTtlSeconds: 300,
-        caps: [{ capId, name: "hot", headroom: Number(left - amountUsd) / 1e9, resetsAt: null }],
+        caps: [{ capId, name: "hot", headroom: totalOf("usd", left - amountUsd), resetsAt: null }],
         planId: null
       }
     })
