@@ -26,8 +26,8 @@ export class CallKeyRepository extends Context.Service<
     ): Effect.Effect<boolean>
     find(slot: CallKeySlot): Effect.Effect<Option.Option<typeof Row.Type>>
     /** Takes a slot over from a call that was given up and cost nothing. */
-    takeOver(slot: CallKeySlot, from: Uuid, requestSha256: Uint8Array, at: DateTime.Utc): Effect.Effect<boolean>
-    hold(slot: CallKeySlot, reservationId: Uuid): Effect.Effect<void>
+    takeOver(slot: CallKeySlot, from: string, requestSha256: Uint8Array, at: DateTime.Utc): Effect.Effect<boolean>
+    hold(slot: CallKeySlot, reservationId: string): Effect.Effect<void>
     free(slot: CallKeySlot): Effect.Effect<void>
     purge(before: DateTime.Utc): Effect.Effect<void>
   }

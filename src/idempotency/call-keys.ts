@@ -1,6 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Mac } from "effect/crypto"
-import { type Uuid } from "../kernel/identifier.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
 import { Sealing } from "../platform/sealing.ts"
 import { CallKeyRepository, type CallKeySlot } from "./call-key-repository.ts"
@@ -14,7 +13,7 @@ export type CallKeyState =
   /** The same request has it, and is on its way to its reservation. */
   | { readonly state: "unheld" }
   /** The same request has it, under this reservation. */
-  | { readonly state: "held"; readonly reservationId: typeof Uuid.Type }
+  | { readonly state: "held"; readonly reservationId: string }
 
 const kept = { hours: 24 } as const
 /** From a key to its reservation it takes a moment; who never gets there was lost on the way. */
@@ -26,8 +25,8 @@ export class CallKeys extends Context.Service<
   {
     claim(slot: CallKeySlot, request: Uint8Array): Effect.Effect<CallKeyState>
     /** Takes the key over from a call that was given up at no cost; false when somebody else did. */
-    takeOver(slot: CallKeySlot, from: typeof Uuid.Type, request: Uint8Array): Effect.Effect<boolean>
-    hold(slot: CallKeySlot, reservationId: typeof Uuid.Type): Effect.Effect<void>
+    takeOver(slot: CallKeySlot, from: string, request: Uint8Array): Effect.Effect<boolean>
+    hold(slot: CallKeySlot, reservationId: string): Effect.Effect<void>
     free(slot: CallKeySlot): Effect.Effect<void>
   }
 >()("app/idempotency/CallKeys") {

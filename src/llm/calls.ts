@@ -1,5 +1,6 @@
 import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
+import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
@@ -10,6 +11,7 @@ import { CallMeter } from "./call-meter.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
 import { Metering, type Spender } from "./metering.ts"
+import { modelFor } from "./model-choice.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
 import { type ProviderFailure } from "./providers/provider.ts"
 import { CallRefused, refused, retryAfter } from "./refusal.ts"
@@ -60,27 +62,12 @@ export class Calls extends Context.Service<
       const askers = yield* Askers
       const attempts = yield* Attempts
       const configuration = yield* GatewayConfiguration
+      const contents = yield* GatewayContents
       const cache = yield* ResponseCache
       const metering = yield* Metering
       const repeats = yield* Repeats
       const sightings = yield* ProviderSightings
       const { llm } = yield* Settings
-
-      const modelOf = Effect.fnUntraced(function* (name: unknown, operation: Call["operation"]) {
-        if (typeof name !== "string" || name === "") {
-          return yield* refused(400, "invalid_request", "model: Expected the name of a model", {}, "model")
-        }
-        const model = configuration.running().modelNamed(name)
-        if (model === undefined) {
-          return yield* refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model")
-        }
-        const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
-        if (operation === "embed" ? !embeds : model.kind !== "chat") {
-          const message = `The model \`${name}\` does not do this.`
-          return yield* refused(400, "model_not_supported", message, {}, "model")
-        }
-        return model
-      })
 
       const targetsOf = Effect.fnUntraced(function* (
         { operation }: Call,
@@ -164,8 +151,10 @@ export class Calls extends Context.Service<
         yield* checkIncoming(incoming)
         const gateway = configuration.running()
         const { routing } = gateway
-        const model = yield* modelOf(incoming.body.model, incoming.operation)
-        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) => modelOf(name, incoming.operation))
+        const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
+        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) =>
+          modelFor(gateway, name, incoming.operation)
+        )
         const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
         const targets = orders.flat()
         const spender = yield* spenderOf(incoming, model)
@@ -227,8 +216,11 @@ export class Calls extends Context.Service<
               })
             )
             if (made._tag === "Success") {
+              const { reservationId = "" } = meter
               const answer = yield* answerCall(incoming, target, made.success, meter, deadline)
-              return slot === undefined ? answer : yield* slot.keep(answer, meter)
+              const spoken = { ...incoming, request: bytes, reservationId, tenantId: spender.tenantId }
+              const recorded = { ...answer, body: yield* contents.record(spoken, answer.body) }
+              return slot === undefined ? recorded : yield* slot.keep(recorded, meter)
             }
             if (made.failure === outOfTime) {
               yield* meter.forfeit(504)
@@ -258,7 +250,7 @@ export class Calls extends Context.Service<
 
       const countTokens = Effect.fn("Calls.countTokens")(function* (incoming: Call) {
         yield* checkIncoming(incoming)
-        const model = yield* modelOf(incoming.body.model, incoming.operation)
+        const model = yield* modelFor(configuration.running(), incoming.body.model, incoming.operation)
         const { routing } = configuration.running()
         const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
         if (counting === undefined) {
