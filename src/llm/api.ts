@@ -12,7 +12,15 @@ import { integerParameter } from "../kernel/parameter.ts"
 import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
 import { Overloaded, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
 import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import {
+  BudgetDenied,
+  PlanNotActive,
+  PlanNotFound,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationTooSmall
+} from "../ledger/problem-domain.ts"
 import { AlreadyCompleted } from "./repeat-domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
@@ -110,9 +118,15 @@ const callProblems = [
   ModelNotFound,
   ModelUnpriced,
   Overloaded,
+  PlanNotActive,
+  PlanNotFound,
   ProviderRefused,
   ProviderTimeout,
   ProviderUnavailable,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationTooSmall,
   TurnBudgetExceeded,
   ValidationFailed
 ] as const

@@ -2,7 +2,8 @@ import { AgentNotFound } from "../agents/domain.ts"
 import { Forbidden, RateLimited } from "../auth/domain.ts"
 import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import { type AdoptionRefused } from "../ledger/adoptions.ts"
+import { BudgetDenied, PlanNotFound } from "../ledger/problem-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -14,16 +15,15 @@ import {
   TurnBudgetExceeded
 } from "./domain.ts"
 import { type CallRefused } from "./refusal.ts"
-import { AlreadyCompleted } from "./repeat-domain.ts"
+import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call in the gateway's own words gets no answer. */
 export type CallProblem =
+  | AdoptionRefused
   | AgentNotFound
   | AlreadyCompleted
   | ApprovalRequired
-  | BudgetDenied
   | CostUnbounded
-  | Forbidden
   | IdempotencyInProgress
   | IdempotencyKeyInvalid
   | IdempotencyKeyReused
@@ -41,7 +41,7 @@ export type CallProblem =
 export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallProblem => {
   const { code, message: detail, param, status } = error
   if (problem instanceof BudgetDenied) return status === 402 ? problem : rateLimited(headers)
-  if (problem instanceof AlreadyCompleted) return problem
+  if (problem !== undefined) return problem
   switch (code) {
     case "model_not_found":
       return new ModelNotFound({ detail })
@@ -61,6 +61,8 @@ export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallPr
       return new IdempotencyKeyInvalid({})
     case "idempotency_key_reused":
       return new IdempotencyKeyReused({})
+    case "plan_not_found":
+      return new PlanNotFound({})
     case "forbidden":
       return new Forbidden({ missing: [], detail })
     case "invalid_request":

@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey } from "../support/authority.ts"
-import { configureVendors, makeCaller, pricedModel } from "../support/gateway.ts"
+import { model, spender } from "../support/gateway.ts"
+import { configureVendors } from "../support/gateway-vendors.ts"
 import { assertProblem } from "../support/problem.ts"
 import { sse } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -29,8 +30,8 @@ layer(serviceLayer({ Llm__Gateway__LogContent: "true" }), options)("what is said
   it.effect("is kept sealed where the settings say so, and shown to who may read it, with an audit entry", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key, tenantId } = yield* makeCaller(service)
+      yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [])
       const answer = yield* service.call("POST", chat, { key, body })
       const id = answer.headers.get("x-reservation-id")
       const shown = yield* service.call("GET", contents(id))
@@ -51,8 +52,8 @@ layer(serviceLayer({ Llm__Gateway__LogContent: "true" }), options)("what is said
   it.effect("is kept of streams too, as far as they were heard", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       const ask = (signal: AbortSignal) =>
         fetch(`${service.url}${chat}`, {
           method: "POST",
@@ -83,7 +84,7 @@ layer(serviceLayer({ Llm__Gateway__LogContent: "true" }), options)("what is said
   it.effect("is cut at a mebibyte", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      yield* configureVendors(service, [pricedModel("gpt", "oa")])
+      yield* configureVendors(service, [model("gpt", ["oa"])])
       const long = { ...body, messages: [{ role: "user", content: "a".repeat(1_100_000) }] }
       const answer = yield* service.call("POST", chat, { body: long })
       const shown = yield* service.call("GET", contents(answer.headers.get("x-reservation-id")))
@@ -95,8 +96,8 @@ layer(serviceLayer({ Llm__Gateway__LogContent: "true" }), options)("what is said
   it.effect("is read by administrators of the installation alone", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       const answer = yield* service.call("POST", chat, { key, body })
       const path = contents(answer.headers.get("x-reservation-id"))
       assertProblem(yield* service.call("GET", path, { key }), 403, "forbidden")
@@ -112,8 +113,8 @@ layer(serviceLayer(), options)("what is said in calls, unless the settings say s
   it.effect("is kept nowhere", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       const answer = yield* service.call("POST", chat, { key, body })
       assert.strictEqual(answer.status, 200)
       assert.strictEqual(yield* countOf(service.database, "gateway_contents"), 0)

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { configureVendors, gatewayCost, holdBack, makeCaller, pricedModel, reservationsOf } from "../support/gateway.ts"
+import { costNanoUsd, model, spender } from "../support/gateway.ts"
+import { configureVendors, holdBack, reservationsOf } from "../support/gateway-vendors.ts"
 import { assertProblem } from "../support/problem.ts"
 import { json, sse } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -20,14 +21,14 @@ const post = (service: Service, key: string, idempotencyKey: string, path = chat
     body: { model: "gpt", messages, ...body }
   })
 
-const costUsd = String(gatewayCost / 1e9)
+const costUsd = String(costNanoUsd / 1e9)
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("calls under an Idempotency-Key", (it) => {
   it.effect("are made once: a repetition is told what the first did cost", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key, tenantId } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [])
       const first = yield* post(service, key, "one")
       assert.strictEqual(first.status, 200, first.text)
       const again = yield* post(service, key, "one")
@@ -47,14 +48,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
     Effect.gen(function* () {
       const service = yield* TestService
       const { openai } = yield* configureVendors(service, [
-        pricedModel("gpt", "oa"),
-        pricedModel("vectors", "oa", { kind: "embedding" })
+        model("gpt", ["oa"]),
+        model("vectors", ["oa"], { kind: "embedding" })
       ])
-      const { key } = yield* makeCaller(service)
+      const { key } = yield* spender(service, [])
       const first = yield* post(service, key, "one", complete)
       const again = yield* post(service, key, "one", complete)
       assertProblem(again, 409, "already-completed")
-      assert.deepInclude(again.body, { reservationId: first.body.reservationId, costUsd: gatewayCost / 1e9 })
+      assert.deepInclude(again.body, { reservationId: first.body.reservationId, costUsd: costNanoUsd / 1e9 })
       const other = yield* post(service, key, "one", complete, { temperature: 1 })
       assertProblem(other, 422, "idempotency-key-reused")
       const headers = { "idempotency-key": "one" }
@@ -69,8 +70,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
   it.effect("are one of many that arrive at once", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       const held = holdBack(openai)
       const first = yield* Effect.forkChild(post(service, key, "one"), { startImmediately: true })
       yield* eventually(
@@ -82,7 +83,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
         assert.strictEqual(again.headers.get("retry-after"), "1")
       }
       const elsewhere = yield* Effect.forkChild(post(service, key, "one", complete), { startImmediately: true })
-      const { key: another } = yield* makeCaller(service)
+      const { key: another } = yield* spender(service, [])
       const theirs = yield* Effect.forkChild(post(service, another, "one"), { startImmediately: true })
       yield* eventually(
         Effect.sync(() => held.waiting.length),
@@ -96,8 +97,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
   it.effect("give their key back where they got no answer", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       const usual = openai.answer
       openai.answer = (_, response) => json(response, 500, { error: { message: "No luck." } })
       assert.strictEqual((yield* post(service, key, "one")).status, 500)
@@ -111,8 +112,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
   it.effect("that stream are completed when their client left, since they are charged", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key, tenantId } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [])
       openai.answer = (_, response) =>
         sse(response, [{ id: "c", choices: [{ index: 0, delta: { role: "assistant", content: "It is" } }] }])
       const body = { model: "gpt", messages, stream: true }
@@ -137,8 +138,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
   it.effect("whose process is gone are what their reservation is", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       yield* post(service, key, "one")
       // Lost before it came to its reservation: for a minute it may still be under way.
       const left = (age: string) =>
@@ -171,8 +172,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
   it.effect("keep nothing of what was said", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       yield* post(service, key, "kept", chat, { messages: [{ role: "user", content: "a-secret-question" }] })
       const rows = yield* asSuperuser(
         service.database,

@@ -6,7 +6,8 @@ import { type CallMeter } from "../../src/llm/call-meter.ts"
 import { ResponseCache } from "../../src/llm/response-cache.ts"
 import { runningGateway } from "../../src/llm/running.ts"
 import { TenantId } from "../../src/kernel/identifier.ts"
-import { configureVendors, gatewayCost, makeCaller, pricedModel, reservationsOf } from "../support/gateway.ts"
+import { costNanoUsd, model, spender } from "../support/gateway.ts"
+import { configureVendors, reservationsOf } from "../support/gateway-vendors.ts"
 import { json, sse } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 import { said } from "../support/vendors.ts"
@@ -37,11 +38,11 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
   it.effect("answers the same question of the same tenant again, at no cost and with no provider", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key, tenantId } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [])
       const first = yield* ask(service, key)
       assert.strictEqual(first.headers.get("x-cache"), "miss")
-      assert.strictEqual(first.headers.get("x-cost-usd"), String(gatewayCost / 1e9))
+      assert.strictEqual(first.headers.get("x-cost-usd"), String(costNanoUsd / 1e9))
       const again = yield* ask(service, key)
       assert.strictEqual(again.status, 200)
       assert.strictEqual(again.text, first.text)
@@ -56,9 +57,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
   it.effect("is asked by nobody who did not opt in, and by whoever calls a model that did", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const models = [pricedModel("gpt", "oa"), pricedModel("kept", "oa", { cache: true })]
+      const models = [model("gpt", ["oa"]), model("kept", ["oa"], { cache: true })]
       const { openai } = yield* configureVendors(service, models)
-      const { key } = yield* makeCaller(service)
+      const { key } = yield* spender(service, [])
       for (let times = 0; times < 2; times++) {
         assert.isNull((yield* ask(service, key, {}, {})).headers.get("x-cache"))
       }
@@ -75,9 +76,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
   it.effect("gives no tenant what another was answered, and none what was asked in other words", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const one = yield* makeCaller(service)
-      const other = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const one = yield* spender(service, [])
+      const other = yield* spender(service, [])
       yield* ask(service, one.key)
       const unlike = [
         yield* ask(service, other.key),
@@ -93,7 +94,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       assert.lengthOf(openai.requests, 5)
       assert.strictEqual((yield* ask(service, one.key)).headers.get("x-cache"), "hit")
       // Another configuration may lead elsewhere.
-      yield* configureVendors(service, [pricedModel("gpt", "an")])
+      yield* configureVendors(service, [model("gpt", ["an"])])
       assert.strictEqual((yield* ask(service, one.key)).headers.get("x-cache"), "miss")
     }).pipe(Effect.scoped)
   )
@@ -101,8 +102,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
   it.effect("gives streams again as they were, in every dialect", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key, tenantId } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [])
       for (const [path, body] of [
         [chat, {}],
         ["/v1/messages", { max_tokens: 9 }]
@@ -122,13 +123,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     Effect.gen(function* () {
       const service = yield* TestService
       yield* configureVendors(service, [
-        pricedModel("gpt", "oa"),
-        pricedModel("vectors", "oa", { kind: "embedding", cache: true })
+        model("gpt", ["oa"]),
+        model("vectors", ["oa"], { kind: "embedding", cache: true })
       ])
-      const { key } = yield* makeCaller(service)
+      const { key } = yield* spender(service, [])
       const body = { model: "gpt", messages, cache: true }
       const first = yield* service.call("POST", complete, { key, body })
-      assert.deepInclude(first.body, { cached: false, costUsd: gatewayCost / 1e9 })
+      assert.deepInclude(first.body, { cached: false, costUsd: costNanoUsd / 1e9 })
       const again = yield* service.call("POST", complete, { key, body })
       assert.deepInclude(again.body, { cached: true, costUsd: 0, reservationId: null, text: said, attempts: [] })
       assert.deepStrictEqual(again.body.usage, first.body.usage)
@@ -145,8 +146,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
   it.effect("keeps nothing that failed, broke off or was given up", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { openai } = yield* configureVendors(service, [pricedModel("gpt", "oa")])
-      const { key } = yield* makeCaller(service)
+      const { openai } = yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key } = yield* spender(service, [])
       const usual = openai.answer
       openai.answer = (_, response) => json(response, 500, { error: { message: "No luck." } })
       assert.strictEqual((yield* ask(service, key)).status, 500)
@@ -184,13 +185,13 @@ const answer = (bytes: Uint8Array) =>
 
 describe("what the response cache keeps", () => {
   const gateway = runningGateway({ cache: { ttlSeconds: 60, maxEntries: 2 } }, 1, [], [])
-  const model = gateway.modelNamed("loopback-1") ?? assert.fail("no model")
+  const loopback = gateway.modelNamed("loopback-1") ?? assert.fail("no model")
   const tenantId = TenantId.make("0198a5b0-7c00-7000-8000-00000000002a")
   const meter = { completedWith: undefined } as unknown as CallMeter
   const slotFor = Effect.fnUntraced(function* (question: string) {
     const cache = yield* ResponseCache
     const call = { dialect: "openai", operation: "chat", body: {}, headers: {}, cache: true } as const
-    const slot = cache.slot({ ...call, bytes: Buffer.from(question) }, model, tenantId, gateway)
+    const slot = cache.slot({ ...call, bytes: Buffer.from(question) }, loopback, tenantId, gateway)
     return slot ?? assert.fail("not cached")
   })
   const keep = (question: string, bytes: Uint8Array = Buffer.from(question)) =>
