@@ -89,7 +89,15 @@ const succeeded = new Set<string>()
 /** What takes a session or a key of one's own, the link of a start, or an address from which nobody failed to sign in. */
 const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean =>
   operation["x-accounts-only"] === true ||
-  ["auth.login", "auth.refresh", "auth.claim", "agentTokens.token", "agentTokens.exchange"].includes(operationId)
+  [
+    "auth.login",
+    "auth.refresh",
+    "auth.claim",
+    "agentTokens.token",
+    "agentTokens.exchange",
+    // Nothing of calls is kept unless the settings say so.
+    "gatewayContents.get"
+  ].includes(operationId)
 
 const isSilent = (operation: Operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)
 
