@@ -73,9 +73,9 @@ export class StandingsRepository extends Context.Service<
           FROM budget_caps c
           CROSS JOIN LATERAL budget_period(c.period, c.time_zone, c.anchor, ${at}::timestamptz) p
           LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id
-            AND b.period_end > ${at}::timestamptz AND NOT EXISTS (
-              SELECT FROM budget_counters later WHERE later.tenant_id = b.tenant_id AND later.cap_id = b.cap_id
-                AND later.counter_key = b.counter_key AND later.period_start > b.period_start)
+            AND b.period_end > ${at}::timestamptz AND b.period_start = (
+              SELECT max(later.period_start) FROM budget_counters later
+              WHERE later.tenant_id = b.tenant_id AND later.cap_id = b.cap_id AND later.counter_key = b.counter_key)
           LEFT JOIN held h ON h.counter = b.id
           WHERE ${sql.and([
             sql`c.deleted_at IS NULL`,
