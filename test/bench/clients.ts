@@ -78,6 +78,6 @@ export const load = async (given: Load): Promise<Measured> => {
     })
   await Promise.all(Array.from({ length: given.clients }, client))
   const elapsedSeconds = (performance.now() - begun) / 1000
-  const sorted = Float64Array.from(waits).sort()
+  const sorted = Float64Array.from(waits).toSorted()
   return { perSecond: sorted.length / elapsedSeconds, p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99) }
 }
