@@ -16,6 +16,7 @@ import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { LlmAdminApi, LlmApi, LlmCallsApi } from "./llm/api.ts"
 import { SpendApi } from "./ledger/api.ts"
+import { BudgetAlertsApi } from "./ledger/alert-api.ts"
 import { ApprovalsApi } from "./ledger/approval-api.ts"
 import { BudgetCapsApi } from "./ledger/cap-api.ts"
 import { PlansApi } from "./plans/api.ts"
@@ -57,6 +58,7 @@ export class Api extends HttpApi.make("application-manager")
     LlmAdminApi,
     SpendApi,
     BudgetCapsApi,
+    BudgetAlertsApi,
     ApprovalsApi,
     PlansApi,
     AuditApi,

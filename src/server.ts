@@ -53,18 +53,13 @@ import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
 import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./llm/handlers.ts"
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./llm/layers.ts"
+import { ModelsWireLayer } from "./llm/models-wire.ts"
 import { GatewayWireLayer } from "./llm/wire.ts"
+import { BudgetAlertsHandlers } from "./ledger/alert-handlers.ts"
 import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
-import { Approvals } from "./ledger/approvals.ts"
-import { Askers } from "./ledger/askers.ts"
 import { BudgetCapsHandlers } from "./ledger/cap-handlers.ts"
-import { BudgetCaps } from "./ledger/caps.ts"
-import { Grants } from "./ledger/grants.ts"
 import { SpendHandlers } from "./ledger/handlers.ts"
-import { Reservations } from "./ledger/reservations.ts"
-import { Ledger } from "./ledger/service.ts"
-import { Spend } from "./ledger/spend.ts"
-import { CapStandings } from "./ledger/standings.ts"
+import { BudgetsLayer, LedgerLayer } from "./ledger/layers.ts"
 import { SweeperLayer } from "./ledger/sweeper.ts"
 import { PlansHandlers } from "./plans/handlers.ts"
 import { Plans } from "./plans/service.ts"
@@ -146,6 +141,7 @@ const Handlers = Layer.mergeAll(
   LlmAdminHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
+  BudgetAlertsHandlers,
   ApprovalsHandlers,
   PlansHandlers,
   AuditHandlers,
@@ -204,10 +200,7 @@ const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.lay
 )
 
 /** What may be spent, and is: above agents and tenants, whose it is. */
-const BudgetServices = Layer.mergeAll(Approvals.layer, Grants.layer, CapStandings.layer, Plans.layer, SweeperLayer)
-const LedgerServices = Layer.merge(Spend.layer, BudgetServices).pipe(
-  Layer.provideMerge(Layer.mergeAll(Ledger.layer, BudgetCaps.layer, Reservations.layer, Askers.layer))
-)
+const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).pipe(Layer.provideMerge(LedgerLayer))
 
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
@@ -249,6 +242,7 @@ const Routes = Layer.mergeAll(
   PrometheusLayer,
   OAuthWireLayer,
   GatewayWireLayer,
+  ModelsWireLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

@@ -1,5 +1,7 @@
 import { type Dialect } from "./domain.ts"
 
+type Json = Readonly<Record<string, unknown>>
+
 /** A refusal or failure, before it is written in a dialect. */
 export interface DialectError {
   readonly status: number
@@ -8,9 +10,9 @@ export interface DialectError {
   readonly code: string | null
   /** The member of the request that is at fault, where there is one. */
   readonly param?: string | undefined
+  /** What an SDK acts on by itself; Anthropic's `details`. */
+  readonly details?: Json | undefined
 }
-
-type Json = Readonly<Record<string, unknown>>
 
 const openAiTypes: Readonly<Record<number, string>> = {
   400: "invalid_request_error",
@@ -54,7 +56,11 @@ export const errorBody = (dialect: Dialect, error: DialectError, requestId: stri
       }
     : {
         type: "error",
-        error: { type: anthropicTypes[error.status] ?? statusClass(error.status), message: error.message },
+        error: {
+          type: anthropicTypes[error.status] ?? statusClass(error.status),
+          message: error.message,
+          ...(error.details === undefined ? {} : { details: error.details })
+        },
         request_id: requestId
       }
 

@@ -3,6 +3,9 @@ import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 const least = 0.000000001
 const largest = 8_388_607.999999999
 
+/** The largest amount of a request, in nano-dollars: below 2^23 dollars a double carries nine decimals. */
+export const largestNanoUsd = 8_388_607_999_999_999n
+
 /** Nano-dollars as the decimal number of dollars that they are. */
 export const usdText = (nanoUsd: bigint): string => {
   const digits = String(nanoUsd < 0n ? -nanoUsd : nanoUsd).padStart(10, "0")
@@ -32,7 +35,7 @@ const dollars = (minimum: number) =>
               )
             : Effect.succeed(nanoUsd)
         },
-        // Exact, since below 2^23 a double carries nine decimals.
+        // Exact up to the largest amount.
         encode: (nanoUsd) => Effect.succeed(Number(usdText(nanoUsd)))
       })
     )

@@ -87,6 +87,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         ReservationNotOpen,
         PriceUnknown,
         Forbidden,
+        ValidationFailed,
         IdempotencyKeyReused
       ]
     })

@@ -67,3 +67,9 @@ const counterKey = ({ scope }: StoredCap, values: Dimensions): string => {
   for (const name of dimensions) if (scope[name] === "each") counted[name] = values[name] ?? "none"
   return Object.keys(counted).length === 0 ? "" : JSON.stringify(counted)
 }
+
+/** The scope of one counter of a cap: what it counts by itself in the place of `each`. */
+export const countedScope = (scope: StoredCap["scope"], key: string): Readonly<Record<string, string | number>> => ({
+  ...scope,
+  ...(key === "" ? {} : (JSON.parse(key) as Record<string, string | number>))
+})

@@ -89,10 +89,14 @@ export const AlertThreshold = Schema.Struct({
     examples: ["spent"]
   }),
   percent: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))).annotate({ examples: [80] })
-}).annotate({ identifier: "AlertThreshold" })
+}).annotate({
+  identifier: "AlertThreshold",
+  description:
+    "Passed, it is told once in a period: an alert of the cap, and `BudgetCapThresholdPassed` in the audit log"
+})
 const AlertThresholds = Schema.Array(AlertThreshold).pipe(Schema.check(Schema.isMaxLength(20)))
 
-const CapName = name(200).annotate({ examples: ["All agents, monthly"] })
+export const CapName = name(200).annotate({ examples: ["All agents, monthly"] })
 const Version = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
 
 /** A limit on what is spent in a period. */
@@ -215,14 +219,17 @@ export const GrantCreation = Schema.Struct({
 }).annotate({ identifier: "NewGrant", examples: [{ amount: 50, reason: "Month-end close" }] })
 export type GrantCreation = typeof GrantCreation.Type
 
+/** The scope of one counter of a cap. */
+export const CountedScope = Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Int])).annotate({
+  description: "The scope, with the value that is counted in the place of `each`",
+  examples: [{ model: "gpt-5" }]
+})
+
 /** How a cap stands: one item for each counter that its scope gives it. */
 export const CapStanding = Schema.Struct({
   capId: CapId,
   name: CapName,
-  scope: Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Int])).annotate({
-    description: "The scope, with the value that is counted in the place of `each`",
-    examples: [{ model: "gpt-5" }]
-  }),
+  scope: CountedScope,
   unit: Unit,
   limit: Quantity,
   grants: Total,
@@ -246,7 +253,12 @@ export const CapsStatus = Schema.Struct({ asOf: Instant, items: Schema.Array(Cap
   identifier: "CapsStatus"
 })
 
-export const capActions = auditActions("BudgetCap", ["BudgetCapCreated", "BudgetCapUpdated", "BudgetCapDeleted"])
+export const capActions = auditActions("BudgetCap", [
+  "BudgetCapCreated",
+  "BudgetCapUpdated",
+  "BudgetCapDeleted",
+  "BudgetCapThresholdPassed"
+])
 export const grantActions = auditActions("BudgetGrant", ["BudgetGrantCreated", "BudgetGrantEnded"])
 
 export class CapNotFound extends Problem<CapNotFound>()("CapNotFound", {

@@ -3,6 +3,7 @@ import { HttpApiSchema } from "effect/http-api"
 import { Api } from "../api.ts"
 import { groupHandlers } from "../kernel/group-handlers.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
+import { Refunds } from "./refunds.ts"
 import { Reservations } from "./reservations.ts"
 import { type Reserved, Spend } from "./spend.ts"
 
@@ -18,6 +19,7 @@ export const SpendHandlers = groupHandlers(
   Api,
   "spend",
   Effect.fn(function* (handlers) {
+    const refunds = yield* Refunds
     const reservations = yield* Reservations
     const spend = yield* Spend
     return handlers.handleAll({
@@ -27,7 +29,7 @@ export const SpendHandlers = groupHandlers(
       get: ({ params }) => reservations.get(params.id),
       release: ({ params }) => spend.release(params.id),
       extend: ({ params, payload }) => spend.extend(params.id, payload.ttlSeconds),
-      refund: ({ payload }) => spend.refund(payload)
+      refund: ({ payload }) => refunds.create(payload)
     })
   })
 )

@@ -1,4 +1,5 @@
-import { Schema } from "effect"
+import { BigDecimal, Schema } from "effect"
+import { exactNumber } from "../kernel/exact-number.ts"
 import { nanoUsdOf, usdText } from "../kernel/usd.ts"
 
 /** What a cap counts; amounts in it are nano-dollars, tokens or requests, always as bigint. */
@@ -27,13 +28,12 @@ export const quantityFault = (unit: Unit, quantity: number): string | undefined 
 export const amountOf = (unit: Unit, quantity: number): bigint =>
   unit === "usd" ? (nanoUsdOf(quantity) ?? 0n) : BigInt(quantity)
 
-/** A total of some unit on the wire. */
+/** An amount that a request has named, as the wire has it. */
 export const quantityOf = (unit: Unit, amount: bigint): number =>
   Number(unit === "usd" ? usdText(amount) : String(amount))
 
-/** A sum of some unit, as large as it may become. */
-export const Total = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: largestCount }))).annotate(
-  {
-    examples: [12.5]
-  }
-)
+/** A sum of some unit, as large as it may become, and exact. */
+export const Total = exactNumber({ examples: [12.5] })
+export const totalOf = (unit: Unit, amount: bigint): BigDecimal.BigDecimal =>
+  BigDecimal.make(amount, unit === "usd" ? usdDecimals : 0)
+const usdDecimals = 9

@@ -5,7 +5,8 @@ import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { checkReplay } from "../idempotency/replays.ts"
-import { type ValidationFailed } from "../kernel/problems.ts"
+import { ValidationFailed } from "../kernel/problems.ts"
+import { largestNanoUsd } from "../kernel/usd.ts"
 import { Settings } from "../platform/settings.ts"
 import { asker, Askers, isUnrestricted } from "./askers.ts"
 import {
@@ -14,8 +15,6 @@ import {
   type PlanId,
   type ReconcileRequest,
   type Reconciled,
-  type Refund,
-  type RefundRequest,
   type Reservation,
   ReservationId,
   type ReserveRequest,
@@ -25,21 +24,18 @@ import {
 import { Prices } from "./prices.ts"
 import {
   BudgetDenied,
-  ChargeNotFound,
   PlanNotActive,
   PlanNotFound,
   type PriceUnknown,
-  RefundExceedsCharge,
   ReservationManaged,
   ReservationNotFound,
   ReservationNotOpen,
   ReservationSettled
 } from "./problem-domain.ts"
-import { quantityOf } from "./quantity-domain.ts"
 import { LedgerRepository, type StoredReservation } from "./repository.ts"
-import { type CloseResult, entryOf } from "./request.ts"
+import { type CloseResult } from "./request.ts"
 import { Ledger } from "./service.ts"
-import { capView, capViews, chargeView, denialOf, refundView, reservationView, uncovered } from "./views.ts"
+import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
 
 /** A reservation as a reserve answers it. */
 export interface Reserved {
@@ -69,11 +65,12 @@ export class Spend extends Context.Service<
   Spend,
   {
     reserve(request: ReserveRequest): Effect.Effect<Reserved, ReserveRefused>
-    reconcile(request: ReconcileRequest): Effect.Effect<Reconciled, CloseRefused | PriceUnknown | IdempotencyKeyReused>
+    reconcile(
+      request: ReconcileRequest
+    ): Effect.Effect<Reconciled, CloseRefused | PriceUnknown | ValidationFailed | IdempotencyKeyReused>
     /** Gives a reservation back; again does nothing. */
     release(id: ReservationId): Effect.Effect<void, CloseRefused>
     extend(id: ReservationId, ttlSeconds: number): Effect.Effect<Reservation, CloseRefused>
-    refund(request: RefundRequest): Effect.Effect<Refund, ChargeNotFound | RefundExceedsCharge | Forbidden>
   }
 >()("app/ledger/Spend") {
   static readonly layerNoDeps = Layer.effect(
@@ -92,7 +89,7 @@ export class Spend extends Context.Service<
         const { dimensions, plan, tenantId } = yield* askers.spender(
           estimate === undefined ? declared : { model: estimate.model, ...declared }
         )
-        const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* prices.estimate(estimate)
+        const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* priced("estimate", prices.estimate(estimate))
         const counted = tokens ?? (estimate === undefined ? 0 : estimate.inputTokens + estimate.maxOutputTokens)
         const principal = yield* CurrentPrincipal
         const id = ReservationId.make(yield* random.uuidV7())
@@ -174,7 +171,7 @@ export class Spend extends Context.Service<
 
       const reconcile = Effect.fn("Spend.reconcile")(function* (request: ReconcileRequest) {
         const { actualUsd, metadata, reservationId, usage } = request
-        const amount = usage === undefined ? (actualUsd ?? 0n) : yield* prices.charge(usage)
+        const amount = usage === undefined ? (actualUsd ?? 0n) : yield* priced("usage", prices.charge(usage))
         const result = yield* close("settle", reservationId, {
           amount,
           tokens: usage === undefined ? undefined : usage.inputTokens + usage.outputTokens,
@@ -213,43 +210,23 @@ export class Spend extends Context.Service<
         return reservationView(reservation)
       })
 
-      const refund = Effect.fn("Spend.refund")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
-        const principal = yield* CurrentPrincipal
-        const { audit: origin } = yield* asker
-        const id = ChargeId.make(yield* random.uuidV7())
-        const outcome = yield* repository.refund({
-          now: DateTime.formatIso(yield* DateTime.now),
-          id,
-          charge: chargeId,
-          tenant: principal.tenantId ?? null,
-          amount: Number(amountUsd),
-          reason,
-          principal: principal.name,
-          system: principal.tenantId === undefined,
-          entries: [
-            entryOf(1, spendActions.SpendRefunded, chargeId, origin, {
-              amountUsd: quantityOf("usd", amountUsd),
-              reason
-            })
-          ]
-        })
-        switch (outcome.verdict) {
-          case "own":
-            return yield* new Forbidden({ missing: [], detail: "Who made a charge refunds nothing of it." })
-          case "exceeds":
-            return yield* new RefundExceedsCharge({ refundableUsd: outcome.refundable ?? 0n })
-          case "done":
-            if (outcome.refund !== undefined) return refundView(outcome.refund)
-        }
-        return yield* new ChargeNotFound({})
-      })
-
-      return Spend.of({ reserve, reconcile, release, extend, refund })
+      return Spend.of({ reserve, reconcile, release, extend })
     })
   )
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(LedgerRepository.layer))
 }
+
+/** What a member of a request comes to by its price: no more than a request may name itself. */
+const priced = <E>(member: string, price: Effect.Effect<bigint, E>): Effect.Effect<bigint, E | ValidationFailed> =>
+  Effect.filterOrFail(
+    price,
+    (amount) => amount <= largestNanoUsd,
+    () =>
+      new ValidationFailed({
+        errors: [{ path: ["payload", member], message: "Expected what costs at most 8388607.999999999 US dollars" }]
+      })
+  )
 
 /** The answer that was given before, to the first request under the key. */
 const replayed = (principal: Principal, reservation: StoredReservation, holdSeconds: number): Reserved => {

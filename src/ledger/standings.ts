@@ -2,8 +2,9 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { Database } from "../platform/database.ts"
+import { countedScope } from "./cap-book.ts"
 import { type CapStanding } from "./cap-domain.ts"
-import { quantityOf } from "./quantity-domain.ts"
+import { quantityOf, totalOf } from "./quantity-domain.ts"
 import { type CounterStanding, type StandingFilter, StandingsRepository } from "./standing-repository.ts"
 
 /** How caps stand, read from the counters themselves: whatever was answered is in it. */
@@ -39,21 +40,18 @@ const standingOf = (counter: CounterStanding, now: DateTime.Utc): CapStanding =>
   const { grants, held, limitAmount, reserved, spent, unit } = counter
   const limit = limitAmount + grants
   const left = limit - spent - reserved
-  const quantity = (amount: bigint) => quantityOf(unit, amount)
+  const total = (amount: bigint) => totalOf(unit, amount)
   return {
     capId: counter.capId,
     name: counter.name,
-    scope: {
-      ...counter.scope,
-      ...(counter.counterKey ? (JSON.parse(counter.counterKey) as Record<string, string>) : {})
-    },
+    scope: countedScope(counter.scope, counter.counterKey ?? ""),
     unit,
-    limit: quantity(limitAmount),
-    grants: quantity(grants),
-    spent: quantity(spent),
-    reserved: quantity(reserved),
-    held: quantity(held),
-    headroom: quantity(left > 0n ? left : 0n),
+    limit: quantityOf(unit, limitAmount),
+    grants: total(grants),
+    spent: total(spent),
+    reserved: total(reserved),
+    held: total(held),
+    headroom: total(left > 0n ? left : 0n),
     percentUsed: limit === 0n ? (spent > 0n ? 100 : 0) : Number((spent * hundred * hundred) / limit) / 100,
     state: stateOf(counter, limit, left),
     periodStart: counter.periodStart,
@@ -80,7 +78,7 @@ const outlookOf = (
   const start = Math.max(periodStart?.epochMilliseconds ?? 0, createdAt.epochMilliseconds)
   const elapsed = BigInt(Math.max(nowMillis - start, 1))
   if (windowSeconds !== null || spent === 0n) {
-    return { projected: windowSeconds === null && periodEnd !== null ? 0 : null, exhaustsAt: null }
+    return { projected: windowSeconds === null && periodEnd !== null ? totalOf(unit, 0n) : null, exhaustsAt: null }
   }
   const end = periodEnd?.epochMilliseconds
   // The rate of the first moments says nothing of a month.
@@ -93,7 +91,7 @@ const outlookOf = (
   const exhausts = BigInt(nowMillis) + exhaustsIn
   const latest = end ?? farthest
   return {
-    projected: projected === null ? null : quantityOf(unit, projected),
+    projected: projected === null ? null : totalOf(unit, projected),
     exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
   }
 }

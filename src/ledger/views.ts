@@ -4,7 +4,7 @@ import { covers } from "../kernel/capability.ts"
 import { allTenants, type CapId } from "./cap-domain.ts"
 import { type Charge, type GoverningCap, PlanId, type Refund, type Reservation } from "./domain.ts"
 import { type Denial } from "./problem-domain.ts"
-import { quantityOf, type Unit } from "./quantity-domain.ts"
+import { totalOf, type Unit } from "./quantity-domain.ts"
 import { type StoredEntry, type StoredReservation } from "./repository.ts"
 import { type Shortage, type Standing } from "./request.ts"
 
@@ -25,7 +25,7 @@ const sees = (principal: Principal, cap: Pick<Shown, "tenantId">): boolean =>
 
 export const capView = (principal: Principal, cap: Shown, headroom: bigint, resetsAt: number | null): GoverningCap => ({
   capId: cap.id as CapId,
-  ...(sees(principal, cap) ? { name: cap.name, headroom: quantityOf(cap.unit as Unit, headroom) } : {}),
+  ...(sees(principal, cap) ? { name: cap.name, headroom: totalOf(cap.unit as Unit, headroom) } : {}),
   resetsAt: momentOf(resetsAt)
 })
 
@@ -50,10 +50,10 @@ export const denialOf = (
   const isSeen = standing.isPlan === true || sees(principal, cap)
   const figures = isSeen
     ? {
-        limit: quantityOf(cap.unit, limit),
-        spent: quantityOf(cap.unit, spent),
-        reserved: quantityOf(cap.unit, reserved),
-        headroom: quantityOf(cap.unit, positive(limit - spent - reserved))
+        limit: totalOf(cap.unit, limit),
+        spent: totalOf(cap.unit, spent),
+        reserved: totalOf(cap.unit, reserved),
+        headroom: totalOf(cap.unit, positive(limit - spent - reserved))
       }
     : {}
   return {

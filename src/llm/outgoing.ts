@@ -7,7 +7,7 @@ import { ChatRequest } from "../compat/openai-domain.ts"
 import { type Fault } from "../kernel/problem.ts"
 import { faultsOf } from "../platform/validation.ts"
 import { type Operation } from "./providers/provider.ts"
-import { type CallRefused, refused } from "./refusal.ts"
+import { CallRefused, refused } from "./refusal.ts"
 import { type RunningTarget } from "./running.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -108,7 +108,22 @@ export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Ef
       expect("max_tokens", typeof body.max_tokens === "number", "the output limit")
     }
   }
-  return faults.length === 0 ? Effect.void : Effect.fail(refuseFaults(faults))
+  if (faults.length > 0) return Effect.fail(refuseFaults(faults))
+  return dialect === "anthropic" && (body.thread ?? null) !== null ? Effect.fail(noThreads) : Effect.void
 }
+
+/**
+ * A conversation that one provider holds has no bound that it could be let in by, and is lost on any other. The SDK's tool
+ * runner asks for one by itself, and goes on without where it is told so.
+ */
+const noThreads = new CallRefused({
+  error: {
+    status: 400,
+    code: "thread_unsupported_request",
+    message: "thread: The gateway holds no conversations; send all messages.",
+    param: "thread",
+    details: { error_code: "thread_unsupported_request", unsupported: ["thread"] }
+  }
+})
 
 const mostInputs = 2048

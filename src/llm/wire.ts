@@ -10,8 +10,6 @@ import { Settings } from "../platform/settings.ts"
 import { Callers, type GatewayCaller } from "./callers.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { type Call, Calls } from "./calls.ts"
-import { GatewayConfiguration } from "./configuration.ts"
-import { anthropicModels, openAiModels } from "./model-pages.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
 
@@ -23,7 +21,7 @@ interface Route {
   readonly capability: Capability
 }
 
-const routes: ReadonlyArray<Route> = [
+const routes: readonly [Route, ...ReadonlyArray<Route>] = [
   { path: "/v1/chat/completions", dialect: "openai", operation: "chat", capability: "llm:complete" },
   { path: "/v1/embeddings", dialect: "openai", operation: "embed", capability: "llm:embed" },
   { path: "/v1/messages", dialect: "anthropic", operation: "chat", capability: "llm:complete" },
@@ -66,7 +64,7 @@ const answerOf = ({ body, headers, status }: Omit<CallAnswer, "report">, request
 }
 
 /** Serves a route, and every failure in the form that clients of its dialect read. */
-const serve = <E>(
+export const serve = <E>(
   path: string,
   dialectOf: (request: HttpServerRequest.HttpServerRequest) => Dialect,
   work: (
@@ -93,7 +91,6 @@ export const GatewayWireLayer = Layer.unwrap(
   Effect.gen(function* () {
     const callers = yield* Callers
     const calls = yield* Calls
-    const configuration = yield* GatewayConfiguration
     const { maxBodyBytes } = (yield* Settings).llm.gateway
 
     const post = ({ capability, dialect, operation, path }: Route) =>
@@ -125,21 +122,7 @@ export const GatewayWireLayer = Layer.unwrap(
         ).pipe(Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBodyBytes)))
       )
 
-    const models = HttpRouter.add(
-      "GET",
-      "/v1/models",
-      serve(
-        "/v1/models",
-        (request) => (request.headers["anthropic-version"] === undefined ? "openai" : "anthropic"),
-        Effect.fnUntraced(function* (request, requestId) {
-          yield* callers.identify(request, ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"])
-          const { models: known } = configuration.running()
-          const page = request.headers["anthropic-version"] === undefined ? openAiModels(known) : anthropicModels(known)
-          return HttpServerResponse.jsonUnsafe(page, { headers: { "request-id": requestId } })
-        })
-      )
-    )
-
-    return Layer.mergeAll(models, ...routes.map(post))
+    const [first, ...rest] = routes
+    return Layer.mergeAll(post(first), ...rest.map(post))
   })
 )

@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { AgentId } from "../agents/domain.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { TenantId } from "../kernel/identifier.ts"
+import { exactNumber } from "../kernel/exact-number.ts"
 import { Instant } from "../kernel/instant.ts"
 import { Problem } from "../kernel/problem.ts"
 import { name } from "../kernel/text.ts"
@@ -9,7 +10,6 @@ import { Usd, UsdOrZero } from "../kernel/usd.ts"
 import { Label } from "../ledger/cap-domain.ts"
 import { Metadata, PlanId, PlanStatus } from "../ledger/domain.ts"
 import { denial } from "../ledger/problem-domain.ts"
-import { Total } from "../ledger/quantity-domain.ts"
 
 const PlanName = name(200).annotate({ examples: ["Read the invoices of March"] })
 const HeartbeatSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, maximum: 86_400 }))).annotate({
@@ -23,9 +23,6 @@ const ExpiresInSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum
   examples: [7200]
 })
 
-/** The largest budget of a plan, which is the largest amount of a request. */
-export const largestBudget = 8_388_607_999_999_999n
-
 /** A budget for a unit of work: held on the caps that govern it, and drawn on call by call. */
 export const Plan = Schema.Struct({
   id: PlanId,
@@ -35,9 +32,9 @@ export const Plan = Schema.Struct({
   name: Schema.NullOr(PlanName),
   status: PlanStatus,
   budgetUsd: UsdOrZero,
-  spentUsd: Total.annotate({ description: "What its calls did cost, also those that settled late" }),
-  reservedUsd: Total.annotate({ description: "What its open calls hold" }),
-  remainingUsd: Total.annotate({ description: "What calls may still draw; nothing once it has ended" }),
+  spentUsd: exactNumber({ description: "What its calls did cost, also those that settled late", examples: [2.5] }),
+  reservedUsd: exactNumber({ description: "What its open calls hold", examples: [2.5] }),
+  remainingUsd: exactNumber({ description: "What calls may still draw; nothing once it has ended", examples: [2.5] }),
   heartbeatSeconds: HeartbeatSeconds,
   heartbeatBy: Instant.annotate({ description: "When it is suspended unless it is heard of before" }),
   expiresAt: Schema.NullOr(Instant),

@@ -10,6 +10,7 @@ import { checkReplay } from "../idempotency/replays.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { ValidationFailed } from "../kernel/problems.ts"
+import { largestNanoUsd } from "../kernel/usd.ts"
 import { asker } from "../ledger/askers.ts"
 import { PlanId, type PlanStatus } from "../ledger/domain.ts"
 import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
@@ -21,7 +22,6 @@ import { Settings } from "../platform/settings.ts"
 import {
   type Heartbeat,
   heartbeatSecondsDefault,
-  largestBudget,
   type Plan,
   planActions,
   type PlanExtension,
@@ -161,7 +161,7 @@ export class Plans extends Context.Service<
         const extended = yield* holds.change(tenantId, dimensions, false, {
           ...(yield* requestFor("extend", agentId, id, planActions.PlanExtended, about)),
           amount: Number(additionalUsd),
-          most: Number(largestBudget)
+          most: Number(largestNanoUsd)
         })
         const denial = yield* denialFor(extended, additionalUsd)
         if (denial !== undefined) return yield* new PlanExtensionDenied(denial)

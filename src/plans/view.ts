@@ -1,4 +1,4 @@
-import { quantityOf } from "../ledger/quantity-domain.ts"
+import { totalOf } from "../ledger/quantity-domain.ts"
 import { type Plan } from "./domain.ts"
 import { type StoredPlan } from "./repository.ts"
 
@@ -8,8 +8,8 @@ export const planView = (stored: StoredPlan): Plan => {
   return {
     ...plan,
     budgetUsd: budget,
-    spentUsd: quantityOf("usd", spent),
-    reservedUsd: quantityOf("usd", reserved),
-    remainingUsd: quantityOf("usd", remaining)
+    spentUsd: totalOf("usd", spent),
+    reservedUsd: totalOf("usd", reserved),
+    remainingUsd: totalOf("usd", remaining)
   }
 }

@@ -1,12 +1,14 @@
 import { type Cause, Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Headers, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { readExact } from "../kernel/exact-number.ts"
 import { problemType, statusPhrase } from "../kernel/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../kernel/problems.ts"
 import { type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
 import * as Metrics from "./metrics.ts"
 import { CurrentRequest, headersOf, RequestInfo } from "./request.ts"
+import { IncomingMessage } from "node:http"
 
 type Response = HttpServerResponse.HttpServerResponse
 
@@ -47,7 +49,7 @@ const toProblem = (response: Response, info: RequestInfo): Response => {
     return rendered(ofStatus(response.status), info, { ...response.headers })
   }
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
-  return rendered(JSON.parse(body.text) as ProblemBody, info, { ...response.headers })
+  return rendered(readExact(body.text) as ProblemBody, info, { ...response.headers })
 }
 
 const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>
@@ -90,9 +92,23 @@ const unreadable = (request: HttpServerRequest.HttpServerRequest): ProblemBody |
   if (!isReadable(request.url)) {
     return { ...new BadRequest({ detail: "The address holds a percent-encoding that stands for no UTF-8 text." }) }
   }
-  return headersOf(request).host === undefined && isHttp11(request.source)
+  const hosts = hostCount(request.source)
+  if (hosts > 1) return { ...new BadRequest({ detail: "The request has more than one Host header." }) }
+  return hosts === 0 && isHttp11(request.source)
     ? { ...new BadRequest({ detail: "The request has no Host header." }) }
     : undefined
+}
+
+/** How many Host header lines a request has: a second one is a request smuggled past a proxy (RFC 9112 §3.2). */
+const hostCount = (source: object): number => {
+  if (!(source instanceof IncomingMessage)) return 1
+  const lines = source.rawHeaders
+  let count = 0
+  for (let index = 0; index < lines.length; index += 2) {
+    const name = lines[index]!
+    if (name.length === 4 && name.toLowerCase() === "host") count += 1
+  }
+  return count
 }
 
 /** Whether every percent-encoding of an address stands for text (RFC 3986 §2.5); the router would put something in its place. */

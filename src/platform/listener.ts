@@ -19,13 +19,26 @@ type Problem =
   | PayloadTooLarge
   | RequestTimeout
 
+/** Node writes a whole answer with its header in one write, unless it has to count the body against content-length. */
+class Answer extends ServerResponse {
+  override end(...given: [chunk?: unknown, ...rest: Array<unknown>]): this {
+    // NodeHttpServer takes the length of a text from the text itself.
+    if (typeof given[0] === "string") this.strictContentLength = false
+    return super.end(...(given as [string]))
+  }
+}
+
 /**
  * Node's HTTP server, with problems for what Node answers before a request reaches the service: what is no HTTP, comes too
  * slowly or has too many headers. `requestTimeoutSeconds` bounds the arrival of a whole request.
  */
 export const makeServer = (options: { readonly requestTimeoutSeconds: number }): Server => {
   // The edge refuses a request without Host, in its own words.
-  const server = createServer({ requestTimeout: options.requestTimeoutSeconds * 1000, requireHostHeader: false })
+  const server = createServer({
+    requestTimeout: options.requestTimeoutSeconds * 1000,
+    requireHostHeader: false,
+    ServerResponse: Answer
+  })
   server.on("checkExpectation", (_, response) => {
     const { body, headers, problem } = answerOf(new ExpectationFailed({}))
     response.writeHead(problem.status, headers).end(body)

@@ -12,6 +12,7 @@ import { AgentNotFound } from "../../src/agents/domain.ts"
 import { Forbidden, Unauthenticated } from "../../src/auth/domain.ts"
 import { IdempotencyKeyReused } from "../../src/idempotency/domain.ts"
 import { OpenedReservation, ReservationId, ReserveRequest, ttlSecondsDefault } from "../../src/ledger/domain.ts"
+import { totalOf } from "../../src/ledger/quantity-domain.ts"
 import { BudgetDenied } from "../../src/ledger/problem-domain.ts"
 import { type CapId } from "../../src/ledger/cap-domain.ts"
 import { Created, created } from "../../src/kernel/location.ts"
@@ -166,7 +167,7 @@ const Handlers = HttpApiBuilder.group(
         caps: governing.map(({ id: capId, limitAmount, name: capName, periodEnd, reserved, spent }) => ({
           capId,
           name: capName,
-          headroom: Number(limitAmount - spent - reserved - amountUsd) / 1e9,
+          headroom: totalOf("usd", limitAmount - spent - reserved - amountUsd),
           resetsAt: DateTime.fromDateUnsafe(periodEnd)
         })),
         planId: null

@@ -37,6 +37,7 @@ const started = async (child: ChildProcess, pattern: RegExp): Promise<Server> =>
     url,
     process: child,
     stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return
       const ended = new Promise((resolve) => child.once("exit", resolve))
       child.kill("SIGTERM")
       await ended
@@ -89,13 +90,32 @@ export const startProvider = (): Promise<Server> =>
 
 const portkeyPort = 18_787
 
-/** Portkey's gateway, by the path of its `start-server.js`. */
-export const startPortkey = async (file: string): Promise<Server> => {
+/** Portkey's gateway as its package starts it. */
+export const startPortkey = async (): Promise<Server> => {
+  const file = path.join(root, "node_modules/@portkey-ai/gateway/build/start-server.js")
   const server = await started(
-    spawn(process.execPath, [file, `--port=${portkeyPort}`, "--headless"], { stdio: ["ignore", "pipe", "pipe"] }),
+    spawn(process.execPath, [file, `--port=${portkeyPort}`, "--headless"], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, NODE_ENV: "production" }
+    }),
     /(Ready) for/
   )
   return { ...server, url: `http://127.0.0.1:${portkeyPort}` }
+}
+
+const ticksPerSecond = 100
+
+/** The processor time that a server has taken so far, in seconds: of its own and of the kernel for it. */
+export const processorSeconds = async ({ process: { pid } }: Server): Promise<number> => {
+  const stat = await fs.readFile(`/proc/${pid}/stat`, "utf8")
+  const [user = 0, kernel = 0] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number)
+  return (user + kernel) / ticksPerSecond
+}
+
+/** The memory that a server has in use, in megabytes. */
+export const residentMegabytes = async ({ process: { pid } }: Server): Promise<number> => {
+  const status = await fs.readFile(`/proc/${pid}/status`, "utf8")
+  return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? Number.NaN) / 1024
 }
 
 export const temporaryDirectory = async (): Promise<string> => {

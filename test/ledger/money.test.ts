@@ -11,7 +11,7 @@ const crossings: Readonly<Record<string, number>> = {
   // A version, and the amount of a request.
   "reserve-batch.ts": 2,
   "service.ts": 1,
-  "spend.ts": 1,
+  "refunds.ts": 1,
   // A percentage and a moment.
   "standings.ts": 2
 }

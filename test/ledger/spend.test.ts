@@ -339,31 +339,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spe
     })
   )
 
-  it.effect("each threshold is noted once", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const alertThresholds = [
-        { measure: "committed", percent: 50 },
-        { measure: "spent", percent: 50 },
-        { measure: "spent", percent: 90 }
-      ]
-      const { call, capId } = yield* tenantWith(service, { alertThresholds, period: "total" })
-      for (let times = 0; times < 3; times++) {
-        const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.2 })
-        yield* call("POST", "/api/spend/reconcile", { reservationId: body.id, actualUsd: 0.2 })
-      }
-      const alerts = yield* asSuperuser(
-        service.database,
-        (sql) => sql<{ readonly measure: string; readonly percent: number }>`
-          SELECT measure, percent FROM budget_alerts WHERE cap_id = ${capId}::text::uuid ORDER BY id`
-      )
-      assert.deepStrictEqual(
-        alerts.map(({ measure, percent }) => `${measure} ${percent}`),
-        ["committed 50", "spent 50"]
-      )
-    })
-  )
-
   it.effect("an agent spends for itself alone, and sees its own reservations alone", () =>
     Effect.gen(function* () {
       const service = yield* TestService

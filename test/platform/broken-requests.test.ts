@@ -20,7 +20,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("req
     "a folded header": requestText("GET", "/health", ["X-Request-Id: a", " b: c"]),
     "a bare CR in a header": requestText("GET", "/health", ["X-Request-Id: a\rSet-Cookie: b=c"]),
     "a space before the colon": requestText("GET", "/health", ["X-Request-Id : a"]),
-    "no Host": "GET /health HTTP/1.1\r\n\r\n"
+    "no Host": "GET /health HTTP/1.1\r\n\r\n",
+    "two Hosts": "GET /health HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n"
   }
   for (const [what, text] of Object.entries(broken)) {
     it.effect(`400: ${what}`, () =>

@@ -1,10 +1,11 @@
-import { Effect, Layer } from "effect"
+import { BigDecimal, Effect, Layer } from "effect"
 import * as crypto from "node:crypto"
 import { Audit, asSystem } from "../../src/audit/service.ts"
 import { type AuditOrigin } from "../../src/audit/domain.ts"
 import { type TenantId } from "../../src/kernel/identifier.ts"
+import { BudgetAlerts } from "../../src/ledger/alerts.ts"
 import { type Dimensions } from "../../src/ledger/cap-book.ts"
-import { type CapCreation, CapId } from "../../src/ledger/cap-domain.ts"
+import { type CapCreation, CapId, type CapStanding } from "../../src/ledger/cap-domain.ts"
 import { BudgetCaps } from "../../src/ledger/caps.ts"
 import { ChargeId, ReservationId } from "../../src/ledger/domain.ts"
 import { Grants } from "../../src/ledger/grants.ts"
@@ -19,7 +20,7 @@ import { quietAuthority } from "./quiet-authority.ts"
 
 /** The ledger on a database of its own: its pool on the real clock, its decisions on the clock of the test. */
 export const ledgerLayer = (environment: Record<string, string> = {}) =>
-  Layer.mergeAll(Grants.layer, Ledger.layer, CapStandings.layer, LedgerRepository.layer).pipe(
+  Layer.mergeAll(Grants.layer, Ledger.layer, CapStandings.layer, BudgetAlerts.layer, LedgerRepository.layer).pipe(
     Layer.provideMerge(BudgetCaps.layer),
     Layer.provideMerge(Tenants.layer),
     Layer.provide(Audit.layer.pipe(Layer.provide(realClock))),
@@ -85,8 +86,19 @@ export const closeItem = (
   ...members
 })
 
-/** What the counters of a cap say now, as text. */
+const number = BigDecimal.toNumberUnsafe
+const withNumbers = ({ grants, headroom, held, reserved, spent, ...standing }: CapStanding) => ({
+  ...standing,
+  grants: number(grants),
+  headroom: number(headroom),
+  held: number(held),
+  reserved: number(reserved),
+  spent: number(spent)
+})
+
+/** What the counters of a cap say now, with its sums as numbers. */
 export const standingOf = Effect.fnUntraced(function* (capId: string) {
   const standings = yield* CapStandings
-  return (yield* asSystem(standings.list({ capId: CapId.make(capId) }))).items
+  const { items } = yield* asSystem(standings.list({ capId: CapId.make(capId) }))
+  return items.map(withNumbers)
 })

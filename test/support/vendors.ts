@@ -1,17 +1,28 @@
 import { type Answerer, json, type ReceivedRequest, sse } from "./provider.ts"
+import { chatFault, messageFault } from "./vendor-rules.ts"
 
 /** What the stand-ins say and use, whatever they are asked. */
 export const said = "It is noon in Oslo."
+/** What they think before, where they are asked to. */
+export const thought = "Noon is when the sun is highest."
 export const calledWith = { city: "Oslo" }
 export const used = { input: 100, cached: 40, output: 20, reasoning: 5 }
 
-const pieces = said.split(/(?= )/)
-const callsTool = ({ body }: ReceivedRequest): boolean => {
+/** From this output limit down their answers are cut off. */
+const shortestAnswer = 3
+
+const piecesOf = (text: string): ReadonlyArray<string> => text.split(/(?= )/)
+
+/** The names of the tools that are called: each that is offered, once; none where results came in. */
+const calledTools = ({ body }: ReceivedRequest): ReadonlyArray<string> => {
   const last = body.messages.at(-1)
   const answersTool =
     last.role === "tool" ||
     (Array.isArray(last.content) && last.content.some(({ type }: { readonly type: string }) => type === "tool_result"))
-  return (body.tools?.length ?? 0) > 0 && !answersTool
+  const tools: ReadonlyArray<{ readonly name?: string; readonly function?: { readonly name: string } }> = answersTool
+    ? []
+    : (body.tools ?? [])
+  return tools.map(({ function: tool, name }) => name ?? tool?.name ?? "")
 }
 
 const openAiUsage = {
@@ -22,14 +33,18 @@ const openAiUsage = {
   completion_tokens_details: { reasoning_tokens: used.reasoning }
 }
 
-const toolCall = (index?: number) => ({
-  ...(index === undefined ? {} : { index }),
-  id: "call_1",
+const toolCall = (name: string, index: number, words: string) => ({
+  id: `call_${index + 1}`,
   type: "function",
-  function: { name: "weather", arguments: JSON.stringify(calledWith) }
+  function: { name, arguments: words }
 })
 
-/** OpenAI's service, as its reference describes it. */
+const isJsonAsked = (body: ReceivedRequest["body"]): boolean =>
+  body.response_format?.type === "json_schema" ||
+  body.response_format?.type === "json_object" ||
+  body.output_config?.format?.type === "json_schema"
+
+/** OpenAI's service, as its reference describes it, with `reasoning_content` as those who speak its dialect tell thoughts. */
 export const openAiVendor: Answerer = (request, response) => {
   const { body, path } = request
   if (path.endsWith("/models")) return json(response, 200, { object: "list", data: [] })
@@ -45,13 +60,26 @@ export const openAiVendor: Answerer = (request, response) => {
       usage: { prompt_tokens: 7, total_tokens: 7 }
     })
   }
+  const fault = chatFault(request)
+  if (fault !== undefined) {
+    const error = { message: fault, type: "invalid_request_error", param: null, code: null }
+    return json(response, 400, { error })
+  }
   const head = { id: "chatcmpl-1", created: 1_700_000_000, model: body.model }
-  const tool = callsTool(request)
-  const reason = tool ? "tool_calls" : "stop"
+  const tools = calledTools(request)
+  const words = isJsonAsked(body) ? JSON.stringify(calledWith) : said
+  const isCut = (body.max_completion_tokens ?? body.max_tokens ?? Infinity) <= shortestAnswer
+  const reason = tools.length > 0 ? "tool_calls" : isCut ? "length" : "stop"
+  const thinks = body.reasoning_effort !== undefined
+  const calls = tools.map((name, index) => toolCall(name, index, JSON.stringify(calledWith)))
   if (body.stream !== true) {
-    const message = tool
-      ? { role: "assistant", content: null, refusal: null, tool_calls: [toolCall()] }
-      : { role: "assistant", content: said, refusal: null }
+    const message = {
+      role: "assistant",
+      content: tools.length > 0 ? null : words,
+      refusal: null,
+      ...(thinks ? { reasoning_content: thought } : {}),
+      ...(tools.length > 0 ? { tool_calls: calls } : {})
+    }
     const choices = [{ index: 0, message, logprobs: null, finish_reason: reason }]
     return json(
       response,
@@ -65,9 +93,14 @@ export const openAiVendor: Answerer = (request, response) => {
     object: "chat.completion.chunk",
     choices: [{ index: 0, delta, logprobs: null, finish_reason }]
   })
+  const started = tools.map((name, index) => chunk({ tool_calls: [{ index, ...toolCall(name, index, "") }] }))
+  const spelled = ['{"city":', '"Oslo"}'].flatMap((part) =>
+    tools.map((_, index) => chunk({ tool_calls: [{ index, function: { arguments: part } }] }))
+  )
   sse(response, [
     chunk({ role: "assistant", content: "" }),
-    ...(tool ? [chunk({ tool_calls: [toolCall(0)] })] : pieces.map((content) => chunk({ content }))),
+    ...(thinks ? piecesOf(thought).map((reasoning_content) => chunk({ reasoning_content })) : []),
+    ...(tools.length > 0 ? [...started, ...spelled] : piecesOf(words).map((content) => chunk({ content }))),
     chunk({}, reason),
     ...(body.stream_options?.include_usage === true
       ? [{ ...head, object: "chat.completion.chunk", choices: [], usage: openAiUsage }]
@@ -85,45 +118,79 @@ const anthropicUsage = {
   output_tokens_details: { thinking_tokens: used.reasoning }
 }
 
-const event = (data: { readonly type: string }) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+const event = (data: { readonly type: string; readonly [member: string]: unknown }) =>
+  `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+
+/** A block of a message, and the deltas that it is streamed in. */
+interface Block {
+  readonly whole: object
+  readonly empty: object
+  readonly deltas: ReadonlyArray<object>
+}
+
+const thinkingBlock: Block = {
+  whole: { type: "thinking", thinking: thought, signature: "sig" },
+  empty: { type: "thinking", thinking: "", signature: "" },
+  deltas: [
+    ...piecesOf(thought).map((thinking) => ({ type: "thinking_delta", thinking })),
+    { type: "signature_delta", signature: "sig" }
+  ]
+}
+
+const textBlock = (text: string): Block => ({
+  whole: { type: "text", text, citations: null },
+  empty: { type: "text", text: "", citations: null },
+  deltas: piecesOf(text).map((piece) => ({ type: "text_delta", text: piece }))
+})
+
+const toolBlock = (name: string, index: number): Block => {
+  const use = { type: "tool_use", id: `toolu_${index + 1}`, name }
+  return {
+    whole: { ...use, input: calledWith },
+    empty: { ...use, input: {} },
+    deltas: ['{"city":', '"Oslo"}'].map((partial_json) => ({ type: "input_json_delta", partial_json }))
+  }
+}
+
+const blockEvents = ({ deltas, empty }: Block, index: number): string => {
+  const told = deltas.map((delta) => event({ type: "content_block_delta", index, delta }))
+  const start = event({ type: "content_block_start", index, content_block: empty })
+  return `${start}${event({ type: "ping" })}${told.join("")}${event({ type: "content_block_stop", index })}`
+}
 
 /** Anthropic's service, as its reference describes it. */
 export const anthropicVendor: Answerer = (request, response) => {
   const { body, path } = request
   if (path.startsWith("/v1/models")) return json(response, 200, { data: [], has_more: false })
+  const fault = messageFault(request)
+  if (fault !== undefined) {
+    return json(response, 400, { type: "error", error: { type: "invalid_request_error", message: fault } })
+  }
   if (path === "/v1/messages/count_tokens") return json(response, 200, { input_tokens: 42 })
-  const tool = callsTool(request)
-  const use = { type: "tool_use", id: "toolu_1", name: "weather", input: tool ? calledWith : {} }
-  const stopReason = tool ? "tool_use" : "end_turn"
+  const tools = calledTools(request)
+  const words = isJsonAsked(body) ? JSON.stringify(calledWith) : said
+  const isCut = body.max_tokens <= shortestAnswer
+  const stopReason = tools.length > 0 ? "tool_use" : isCut ? "max_tokens" : "end_turn"
   const message = { id: "msg_1", type: "message", role: "assistant", model: body.model, stop_sequence: null }
+  const blocks = [
+    ...(body.thinking?.type === "enabled" ? [thinkingBlock] : []),
+    ...(tools.length > 0 ? tools.map(toolBlock) : [textBlock(words)])
+  ]
   if (body.stream !== true) {
-    const content = tool ? [use] : [{ type: "text", text: said }]
+    const content = blocks.map(({ whole }) => whole)
     return json(response, 200, { ...message, content, stop_reason: stopReason, usage: anthropicUsage })
   }
-  const delta = (value: object) => event({ type: "content_block_delta", index: 0, delta: value } as never)
   sse(response, [
     event({
       type: "message_start",
       message: { ...message, content: [], stop_reason: null, usage: { ...anthropicUsage, output_tokens: 1 } }
-    } as never),
-    event({
-      type: "content_block_start",
-      index: 0,
-      content_block: tool ? { ...use, input: {} } : { type: "text", text: "" }
-    } as never),
-    event({ type: "ping" }),
-    ...(tool
-      ? [
-          delta({ type: "input_json_delta", partial_json: '{"city":' }),
-          delta({ type: "input_json_delta", partial_json: '"Oslo"}' })
-        ]
-      : pieces.map((text) => delta({ type: "text_delta", text }))),
-    event({ type: "content_block_stop", index: 0 } as never),
+    }),
+    ...blocks.map(blockEvents),
     event({
       type: "message_delta",
       delta: { stop_reason: stopReason, stop_sequence: null },
       usage: { output_tokens: used.output }
-    } as never),
+    }),
     event({ type: "message_stop" })
   ])
   response.end()

@@ -1,0 +1,48 @@
+import { Context, Effect, Layer } from "effect"
+import { scopeOf } from "../audit/service.ts"
+import { CurrentPrincipal } from "../auth/domain.ts"
+import { type Slice, slice } from "../kernel/page.ts"
+import { Database } from "../platform/database.ts"
+import { type AlertId, type BudgetAlert } from "./alert-domain.ts"
+import { type AlertFilter, AlertsRepository, type StoredAlert } from "./alert-repository.ts"
+import { allTenants } from "./cap-domain.ts"
+import { countedScope } from "./cap-book.ts"
+import { totalOf } from "./quantity-domain.ts"
+
+/** Thresholds of caps that were passed, each once in a period. */
+export class BudgetAlerts extends Context.Service<
+  BudgetAlerts,
+  {
+    list(filter: AlertFilter, after: AlertId | undefined, limit: number): Effect.Effect<Slice<BudgetAlert, AlertId>>
+  }
+>()("app/ledger/BudgetAlerts") {
+  static readonly layer = Layer.effect(
+    BudgetAlerts,
+    Effect.gen(function* () {
+      const database = yield* Database
+      const repository = yield* AlertsRepository
+      return BudgetAlerts.of({
+        list: Effect.fn("BudgetAlerts.list")(function* (
+          filter: AlertFilter,
+          after: AlertId | undefined,
+          limit: number
+        ) {
+          const rows = yield* database.transaction(
+            scopeOf(yield* CurrentPrincipal),
+            repository.list(filter, after, limit + 1)
+          )
+          return slice(rows.map(alertView), limit, ({ id }) => id)
+        })
+      })
+    })
+  ).pipe(Layer.provide(AlertsRepository.layer))
+}
+
+const alertView = ({ counterKey, limitAmount, scope, tenantId, ...alert }: StoredAlert): BudgetAlert => ({
+  ...alert,
+  tenantId: tenantId === allTenants ? null : tenantId,
+  scope: countedScope(scope, counterKey),
+  limit: totalOf(alert.unit, limitAmount),
+  spent: totalOf(alert.unit, alert.spent),
+  reserved: totalOf(alert.unit, alert.reserved)
+})

@@ -1,0 +1,43 @@
+import { capabilities, type CapabilityKey } from "./capabilities.ts"
+import { providers } from "./subject.ts"
+
+export const dialects = ["openai", "anthropic"] as const
+export type DialectName = (typeof dialects)[number]
+
+const packages = { openai: "`openai`", anthropic: "`@anthropic-ai/sdk`" }
+
+/** Where a cell of the table stands. */
+export const cellKey = (capability: CapabilityKey, dialect: DialectName, provider: string): string =>
+  `${capability} ${dialect} ${provider}`
+
+const row = (title: string, texts: ReadonlyArray<string>) => `| ${[title, ...texts].join(" | ")} |`
+
+/** What the tests found, in Markdown: a row for each capability, a column for each SDK before each provider. */
+export const compatibilityMarkdown = (cells: ReadonlyMap<string, string>): string => {
+  const columns = dialects.flatMap((dialect) => providers.map((provider) => ({ dialect, provider })))
+  const keys = Object.keys(capabilities) as ReadonlyArray<CapabilityKey>
+  return [
+    "# Which SDK can do what with which provider",
+    "",
+    "Written by the tests in `test/compat/compatibility.test.ts`, which run the vendors' own SDKs against the service",
+    "(`npm run compatibility`). In the columns: the SDK, and the provider behind the gateway. _Unchanged_: what the SDK sends",
+    "reaches the provider as it is, but for the model's name and the request for usage. _Translated_: into the provider's",
+    "dialect and back. –: the SDK or the provider has no such thing.",
+    "",
+    row(
+      "",
+      columns.map(({ dialect, provider }) => `${packages[dialect]} → ${provider}`)
+    ),
+    row(
+      "---",
+      columns.map(() => "---")
+    ),
+    ...keys.map((key) =>
+      row(
+        capabilities[key].title,
+        columns.map(({ dialect, provider }) => cells.get(cellKey(key, dialect, provider)) ?? "–")
+      )
+    ),
+    ""
+  ].join("\n")
+}
