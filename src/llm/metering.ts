@@ -4,7 +4,6 @@ import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type Dimensions } from "../ledger/cap-book.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
-import { asker } from "../ledger/askers.ts"
 import { ChargeId, ReservationId } from "../ledger/domain.ts"
 import { BudgetDenied } from "../ledger/problem-domain.ts"
 import { type Asker, type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
@@ -112,8 +111,7 @@ export class Metering extends Context.Service<
 
       const hold = Effect.fnUntraced(function* (spender: Spender, amount: bigint, tokens: number, ttlSeconds: number) {
         const principal = yield* CurrentPrincipal
-        const { audit, principal: name } = yield* asker
-        const who = { audit, principal: name }
+        const who = { principal: principal.name }
         const id = ReservationId.make(yield* Effect.orDie(random.uuidV7()))
         const result = yield* ledger
           .reserve({
