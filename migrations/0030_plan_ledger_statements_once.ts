@@ -5,13 +5,13 @@ export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
   // As before, with plans of its statements that are made once a session: to make them at every call took longer than to run
-  // them. They look rows up by their keys, whatever the statistics say: those rows are in memory, and a plan that was made
-  // for few rows reads all of them when there are many.
+  // them. Such a plan may be of a time when there were few rows, so counters are found by lists of their keys, as they are
+  // locked: joined to a list, all of a tenant's were read for each.
   yield* sql`
     CREATE OR REPLACE FUNCTION budgets_reserve_v2(p json, requests json, entries json) RETURNS json
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
     SET plan_cache_mode = force_generic_plan
-    SET random_page_cost = 0.01 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
     SET enable_material = off AS $$
     DECLARE
       moment timestamptz := p->>'now';
@@ -24,7 +24,7 @@ export default Effect.gen(function* () {
       lists text[]; headroom_lists text[]; end_lists text[];
       total integer; first integer; next integer := 1; fails integer; hard_fails integer; at integer;
       need bigint; approving boolean; waits boolean := false;
-      has_plans boolean := (p->>'plans')::boolean; has_thresholds boolean;
+      has_plans boolean := (p->>'plans')::boolean; has_thresholds boolean := false;
       pair_holds uuid[]; pair_ends bigint[]; plan_lists text[]; is_needed boolean[];
       places integer[]; place_tenants uuid[]; place_caps uuid[]; place_keys text[]; opened uuid[];
       r record;
@@ -109,19 +109,32 @@ export default Effect.gen(function* () {
           counters := budget_open_counters(counter_tenants, counter_caps, counter_keys, moment);
         END IF;
         PERFORM budget_lock_counters(counter_tenants, counters, moment);
-        SELECT array_agg(b.unit ORDER BY k.place),
-          array_agg(CASE WHEN l.id IS NOT NULL THEN 'hard'
-            WHEN c.status = 'active' AND c.deleted_at IS NULL THEN c.mode ELSE 'soft' END ORDER BY k.place),
-          array_agg(coalesce(l.budget, budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment)) ORDER BY k.place),
-          array_agg(b.spent ORDER BY k.place), array_agg(b.reserved ORDER BY k.place),
-          array_agg(CASE WHEN isfinite(b.period_end) THEN (extract(epoch FROM b.period_end) * 1000)::bigint END
-            ORDER BY k.place),
-          bool_or(c.alert_thresholds <> '[]')
-        INTO units, modes, limits, spents, reserveds, ends, has_thresholds
-        FROM unnest(counters, counter_tenants) WITH ORDINALITY AS k(id, tenant, place)
-        LEFT JOIN budget_counters b ON b.tenant_id = k.tenant AND b.id = k.id
-        LEFT JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id
-        LEFT JOIN budget_plans l ON has_plans AND l.tenant_id = b.tenant_id AND l.id = b.cap_id;
+        units := array_fill(NULL::text, ARRAY[cardinality(counters)]);
+        modes := units;
+        limits := array_fill(NULL::bigint, ARRAY[cardinality(counters)]);
+        spents := limits;
+        reserveds := limits;
+        ends := limits;
+        FOR r IN
+          SELECT array_position(counters, b.id) AS place, b.unit, b.spent, b.reserved,
+            CASE WHEN l.id IS NOT NULL THEN 'hard'
+              WHEN c.status = 'active' AND c.deleted_at IS NULL THEN c.mode ELSE 'soft' END AS mode,
+            coalesce(l.budget, budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment)) AS most,
+            CASE WHEN isfinite(b.period_end) THEN (extract(epoch FROM b.period_end) * 1000)::bigint END AS ends,
+            coalesce(c.alert_thresholds <> '[]', false) AS is_told
+          FROM budget_counters b
+          LEFT JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id
+          LEFT JOIN budget_plans l ON has_plans AND l.tenant_id = b.tenant_id AND l.id = b.cap_id
+          WHERE b.tenant_id = ANY (counter_tenants) AND b.id = ANY (counters)
+        LOOP
+          units[r.place] := r.unit;
+          modes[r.place] := r.mode;
+          limits[r.place] := r.most;
+          spents[r.place] := r.spent;
+          reserveds[r.place] := r.reserved;
+          ends[r.place] := r.ends;
+          has_thresholds := has_thresholds OR r.is_told;
+        END LOOP;
         deltas := array_fill(0::bigint, ARRAY[cardinality(counters)]);
       END IF;
 
@@ -280,7 +293,11 @@ export default Effect.gen(function* () {
 
   for (const name of ["budgets_close_v1(json, json)", "budgets_sweep_v1(json)", "budgets_plans_sweep_v1(json)"]) {
     yield* sql`ALTER FUNCTION ${sql.literal(name)} SET plan_cache_mode = force_generic_plan`
-    yield* sql`ALTER FUNCTION ${sql.literal(name)} SET random_page_cost = 0.01`
     yield* sql`ALTER FUNCTION ${sql.literal(name)} SET enable_material = off`
   }
+
+  // Whoever looks for calls that nobody ended reads none of the other reservations that are due.
+  yield* sql`
+    CREATE INDEX budget_reservations_due_calls ON budget_reservations (expires_at)
+    WHERE state IN ('open', 'held') AND origin = 'gateway'`
 })

@@ -5,13 +5,23 @@ import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
 import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
+import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { LinkedArray } from "../kernel/location.ts"
 import { ArrayLimit, cursor } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
 import { Overloaded, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
 import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import {
+  BudgetDenied,
+  PlanNotActive,
+  PlanNotFound,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationTooSmall
+} from "../ledger/problem-domain.ts"
+import { AlreadyCompleted } from "./repeat-domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 import {
@@ -98,20 +108,30 @@ export class LlmApi extends HttpApiGroup.make("llm")
 
 const callProblems = [
   AgentNotFound,
+  AlreadyCompleted,
   ApprovalRequired,
   BudgetDenied,
   CostUnbounded,
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused,
   ModelNotFound,
   ModelUnpriced,
   Overloaded,
+  PlanNotActive,
+  PlanNotFound,
   ProviderRefused,
   ProviderTimeout,
   ProviderUnavailable,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationTooSmall,
   TurnBudgetExceeded,
   ValidationFailed
 ] as const
 
-/** Without Idempotency: nothing that was said is kept. */
+/** Without the middleware of Idempotency: nothing that was said is kept, so a repetition is told what it did cost. */
 export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   .add(
     HttpApiEndpoint.post("complete", "/complete", {

@@ -1,7 +1,9 @@
 import { AgentNotFound } from "../agents/domain.ts"
 import { Forbidden, RateLimited } from "../auth/domain.ts"
+import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import { type AdoptionRefused } from "../ledger/adoptions.ts"
+import { BudgetDenied, PlanNotFound } from "../ledger/problem-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -13,14 +15,18 @@ import {
   TurnBudgetExceeded
 } from "./domain.ts"
 import { type CallRefused } from "./refusal.ts"
+import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call in the gateway's own words gets no answer. */
 export type CallProblem =
+  | AdoptionRefused
   | AgentNotFound
+  | AlreadyCompleted
   | ApprovalRequired
-  | BudgetDenied
   | CostUnbounded
-  | Forbidden
+  | IdempotencyInProgress
+  | IdempotencyKeyInvalid
+  | IdempotencyKeyReused
   | ModelNotFound
   | ModelUnpriced
   | Overloaded
@@ -35,6 +41,7 @@ export type CallProblem =
 export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallProblem => {
   const { code, message: detail, param, status } = error
   if (problem instanceof BudgetDenied) return status === 402 ? problem : rateLimited(headers)
+  if (problem !== undefined) return problem
   switch (code) {
     case "model_not_found":
       return new ModelNotFound({ detail })
@@ -48,6 +55,14 @@ export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallPr
       return new TurnBudgetExceeded({ detail })
     case "agent_not_found":
       return new AgentNotFound({})
+    case "idempotency_in_progress":
+      return new IdempotencyInProgress({})
+    case "idempotency_key_invalid":
+      return new IdempotencyKeyInvalid({})
+    case "idempotency_key_reused":
+      return new IdempotencyKeyReused({})
+    case "plan_not_found":
+      return new PlanNotFound({})
     case "forbidden":
       return new Forbidden({ missing: [], detail })
     case "invalid_request":

@@ -1,18 +1,25 @@
 import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
+import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
+import { type PlanId } from "../ledger/domain.ts"
+import { ReservationTooSmall } from "../ledger/problem-domain.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
 import { chatBound, embeddingBound } from "./bounds.ts"
-import { answerCall, type CallAnswer, passedBack } from "./call-answers.ts"
+import { answerCall, type CallAnswer } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
+import { type Prepared } from "./callers.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
 import { Metering, type Spender } from "./metering.ts"
+import { modelFor } from "./model-choice.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
 import { type ProviderFailure } from "./providers/provider.ts"
-import { CallRefused, refused, retryAfter } from "./refusal.ts"
+import { type CallRefused, refusalOf, refused, refusedFor, retryAfter } from "./refusal.ts"
+import { type Repeat, type RepeatKey, Repeats } from "./repeats.ts"
+import { ResponseCache } from "./response-cache.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
@@ -22,21 +29,21 @@ export interface Call extends Incoming {
   /** Headers that a provider may see. */
   readonly headers: Readonly<Record<string, string>>
   readonly agentId?: AgentId | undefined
+  readonly planId?: PlanId | undefined
   readonly taskType?: string | undefined
+  /** What was reserved for it before. */
+  readonly prepared?: Prepared | undefined
+  /** What its caller wants to find it by. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined
   /** What one call of the agent may cost at most. */
   readonly perTurnNanoUsd?: bigint | null | undefined
   /** Models to be asked in turn where every target of the first one fails. */
   readonly fallbacks?: ReadonlyArray<string>
+  /** Whether the response cache may answer; as the model's configuration says where the caller does not. */
+  readonly cache?: boolean | undefined
+  /** The key under which the call is made once, and where. */
+  readonly repeatable?: RepeatKey | undefined
 }
-
-/** How many tokens a request is, in Anthropic's words. */
-export interface Counted {
-  readonly headers: Readonly<Record<string, string>>
-  readonly bytes: Uint8Array
-}
-
-/** A hold outlives its call by so much, so that nobody settles what is still under way. */
-const holdMarginSeconds = 60
 
 /** Carries calls to providers: each is let in by what it may cost, and charged for what it did cost. */
 export class Calls extends Context.Service<
@@ -44,8 +51,6 @@ export class Calls extends Context.Service<
   {
     /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
     call(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
-    /** Asks a provider how many tokens a request is, which costs nothing. */
-    countTokens(call: Call): Effect.Effect<Counted, CallRefused, Scope.Scope>
   }
 >()("app/llm/Calls") {
   static readonly layer = Layer.effect(
@@ -54,25 +59,12 @@ export class Calls extends Context.Service<
       const askers = yield* Askers
       const attempts = yield* Attempts
       const configuration = yield* GatewayConfiguration
+      const contents = yield* GatewayContents
+      const cache = yield* ResponseCache
       const metering = yield* Metering
+      const repeats = yield* Repeats
       const sightings = yield* ProviderSightings
-      const { llm } = yield* Settings
-
-      const modelOf = Effect.fnUntraced(function* (name: unknown, operation: Call["operation"]) {
-        if (typeof name !== "string" || name === "") {
-          return yield* refused(400, "invalid_request", "model: Expected the name of a model", {}, "model")
-        }
-        const model = configuration.running().modelNamed(name)
-        if (model === undefined) {
-          return yield* refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model")
-        }
-        const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
-        if (operation === "embed" ? !embeds : model.kind !== "chat") {
-          const message = `The model \`${name}\` does not do this.`
-          return yield* refused(400, "model_not_supported", message, {}, "model")
-        }
-        return model
-      })
+      const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
 
       const targetsOf = Effect.fnUntraced(function* (
         { operation }: Call,
@@ -87,10 +79,11 @@ export class Calls extends Context.Service<
         })
       })
 
-      const spenderOf = ({ agentId, taskType }: Call, model: RunningModel) =>
+      const spenderOf = ({ agentId, planId, taskType }: Call, model: RunningModel) =>
         Effect.mapError(
           askers.spender({
             model: model.id,
+            planId,
             ...(agentId === undefined ? {} : { agentId }),
             ...(taskType === undefined ? {} : { taskType })
           }),
@@ -104,17 +97,25 @@ export class Calls extends Context.Service<
         spender: Spender,
         target: RunningTarget,
         terms: Terms,
-        mostNanoUsd: bigint,
-        ttlSeconds: number
+        { metadata, perTurnNanoUsd }: Call,
+        prepared: Prepared | undefined
       ) {
         const wanted = yield* estimateOf(terms)
+        const perTurn = perTurnNanoUsd ?? unlimited
+        const mostNanoUsd =
+          prepared !== undefined && prepared.amountNanoUsd < perTurn ? prepared.amountNanoUsd : perTurn
         const estimate = wanted.amountNanoUsd <= mostNanoUsd ? wanted : fitting(terms, wanted, mostNanoUsd)
         if (estimate === undefined) {
+          if (prepared !== undefined && wanted.amountNanoUsd > prepared.amountNanoUsd) {
+            return yield* refusedFor(new ReservationTooSmall({ estimateUsd: wanted.amountNanoUsd }), hopeless)
+          }
           const message = "The call may cost more than the agent's budget for one turn."
-          return yield* refused(402, "request_exceeds_budget", message, { "x-should-retry": "false" })
+          return yield* refused(402, "request_exceeds_budget", message, hopeless)
         }
         const ask = ({ amountNanoUsd, tokens }: Estimate) =>
-          metering.hold(at(spender, target), amountNanoUsd, tokens, ttlSeconds)
+          prepared === undefined
+            ? metering.hold(at(spender, target), amountNanoUsd, tokens, metadata)
+            : metering.adopt(at(spender, target), prepared.id, amountNanoUsd, tokens)
         const held = yield* Effect.result(ask(estimate))
         if (held._tag === "Success") {
           meter.take(held.success, target)
@@ -152,15 +153,20 @@ export class Calls extends Context.Service<
         return yield* made.failure
       })
 
-      const call = Effect.fn("Calls.call")(function* (incoming: Call) {
+      const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {
         yield* checkIncoming(incoming)
         const gateway = configuration.running()
         const { routing } = gateway
-        const model = yield* modelOf(incoming.body.model, incoming.operation)
-        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) => modelOf(name, incoming.operation))
+        const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
+        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) =>
+          modelFor(gateway, name, incoming.operation)
+        )
         const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
         const targets = orders.flat()
         const spender = yield* spenderOf(incoming, model)
+        const slot = cache.slot(incoming, model, spender.tenantId, gateway)
+        const kept = slot === undefined ? undefined : yield* slot.find
+        if (kept !== undefined) return yield* Effect.as(repeat.free, kept)
         const request = yield* CurrentRequest
         const startedAt = yield* Clock.currentTimeMillis
         const deadline = startedAt + routing.timeoutSeconds * 1000
@@ -175,7 +181,7 @@ export class Calls extends Context.Service<
             model,
             catalogueVersion: gateway.catalogueVersion,
             bound,
-            taskType: incoming.taskType,
+            metadata: incoming.metadata,
             traceId: request?.traceId
           },
           startedAt
@@ -184,14 +190,14 @@ export class Calls extends Context.Service<
         // Another model may read more than this one.
         const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
         const perTurn = incoming.perTurnNanoUsd ?? null
-        const ttlSeconds = Math.max(llm.gateway.holdSeconds, routing.timeoutSeconds + holdMarginSeconds)
+        let { prepared } = incoming
 
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         for (const target of targets) {
           const caps = yield* metering.governed(at(spender, target))
-          const governed = perTurn === null ? caps : { byMoney: true, byHard: true }
-          const defaultOutputTokens = llm.gateway.defaultMaxOutputTokens
+          // An agent's budget for one turn and a reservation bind as caps do.
+          const governed = perTurn === null && prepared === undefined ? caps : { byMoney: true, byHard: true }
           const terms: Terms = {
             model,
             targets,
@@ -205,7 +211,9 @@ export class Calls extends Context.Service<
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
-              estimate = yield* hold(meter, spender, target, terms, perTurn ?? unlimited, ttlSeconds)
+              estimate = yield* hold(meter, spender, target, terms, incoming, prepared)
+              prepared = undefined
+              yield* repeat.holds(meter.reservationId)
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
             const made = yield* Effect.result(
@@ -214,7 +222,13 @@ export class Calls extends Context.Service<
                 orElse: () => Effect.fail(outOfTime)
               })
             )
-            if (made._tag === "Success") return yield* answerCall(incoming, target, made.success, meter, deadline)
+            if (made._tag === "Success") {
+              const { reservationId = "" } = meter
+              const answer = yield* answerCall(incoming, target, made.success, meter, deadline)
+              const spoken = { ...incoming, request: bytes, reservationId, tenantId: spender.tenantId }
+              const recorded = { ...answer, body: yield* contents.record(spoken, answer.body) }
+              return slot === undefined ? recorded : yield* slot.keep(recorded, meter)
+            }
             if (made.failure === outOfTime) {
               yield* meter.forfeit(504)
               return yield* outOfTime
@@ -237,28 +251,11 @@ export class Calls extends Context.Service<
           : refusalOf(last)
       })
 
-      const countTokens = Effect.fn("Calls.countTokens")(function* (incoming: Call) {
-        yield* checkIncoming(incoming)
-        const model = yield* modelOf(incoming.body.model, incoming.operation)
-        const { routing } = configuration.running()
-        const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
-        if (counting === undefined) {
-          // Nobody else counts; the bound that calls are let in by is never too small.
-          const { inputTokens } = chatBound("anthropic", incoming.body, incoming.bytes.length)
-          return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
-        }
-        const body = yield* outgoing(incoming, counting, undefined, 1)
-        const answer = yield* Effect.mapError(
-          attempts.make(counting, { operation: "count-tokens", body, headers: incoming.headers }, routing),
-          refusalOf
-        )
-        return {
-          headers: passedBack(answer.headers),
-          bytes: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
-        }
-      })
+      const call = Effect.fn("Calls.call")((incoming: Call) =>
+        repeats.once(incoming, (repeat) => answer(incoming, repeat))
+      )
 
-      return Calls.of({ call, countTokens })
+      return Calls.of({ call })
     })
   )
 }
@@ -268,12 +265,10 @@ const at = (spender: Spender, { provider }: RunningTarget): Spender => ({
   dimensions: { ...spender.dimensions, provider: provider.id }
 })
 
+/** SDKs try again by themselves, unless they are told that it is of no use. */
+const hopeless = { "x-should-retry": "false" }
+
 /** More than anything costs. */
 const unlimited = 2n ** 62n
 
 const outOfTime = refused(504, "provider-timeout", "The call took longer than the gateway waits.")
-
-const counted = (inputTokens: number) => new TextEncoder().encode(JSON.stringify({ input_tokens: inputTokens }))
-
-const refusalOf = ({ error, retryAfterSeconds }: ProviderFailure): CallRefused =>
-  new CallRefused({ error, headers: retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds) })

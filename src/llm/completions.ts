@@ -1,11 +1,10 @@
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
-import { HttpServerResponse } from "effect/http"
-import { type AgentId } from "../agents/domain.ts"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { Callers } from "./callers.ts"
+import { Callers, type DeclaredCall } from "./callers.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { Calls } from "./calls.ts"
 import { type CallProblem, problemOf } from "./call-problems.ts"
@@ -15,6 +14,7 @@ import { refused } from "./refusal.ts"
 import { type EmbeddingAnswer, type EmbeddingRequest, type LlmAnswer, type LlmRequest } from "./request-domain.ts"
 
 const utf8 = new TextEncoder()
+const routes = { chat: "complete", embed: "embed" }
 const unreadable = refused(502, "provider-error", "The provider's answer cannot be read.")
 
 /** Completions and embeddings in the gateway's own words, whichever provider gives them. */
@@ -24,8 +24,14 @@ export class Completions extends Context.Service<
     /** The whole answer, or a stream of it where the request asks for that. */
     complete(
       request: LlmRequest
-    ): Effect.Effect<LlmAnswer | HttpServerResponse.HttpServerResponse, CallProblem, Scope.Scope>
-    embed(request: EmbeddingRequest): Effect.Effect<EmbeddingAnswer, CallProblem, Scope.Scope>
+    ): Effect.Effect<
+      LlmAnswer | HttpServerResponse.HttpServerResponse,
+      CallProblem,
+      HttpServerRequest.HttpServerRequest | Scope.Scope
+    >
+    embed(
+      request: EmbeddingRequest
+    ): Effect.Effect<EmbeddingAnswer, CallProblem, HttpServerRequest.HttpServerRequest | Scope.Scope>
   }
 >()("app/llm/Completions") {
   static readonly layer = Layer.effect(
@@ -37,24 +43,32 @@ export class Completions extends Context.Service<
       const send = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
         body: Readonly<Record<string, unknown>>,
-        declared: { readonly agentId?: AgentId | undefined; readonly taskType?: string | undefined },
+        declared: DeclaredCall & Pick<LlmRequest, "metadata" | "cache">,
         fallbacks: ReadonlyArray<string>
       ) {
         // Providers take their time, and have one of their own.
         const info = yield* CurrentRequest
         info?.untimed()
+        const { headers } = yield* HttpServerRequest.HttpServerRequest
+        const key = headers["idempotency-key"]
         const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
-        return yield* calls.call({
+        const made = yield* calls.call({
           dialect: "openai",
           operation,
           body,
           bytes: utf8.encode(JSON.stringify(body)),
           headers: {},
           agentId: caller.agentId,
+          planId: caller.planId,
           taskType: caller.taskType,
+          prepared: caller.prepared,
+          metadata: declared.metadata,
           perTurnNanoUsd: caller.perTurnNanoUsd,
-          fallbacks
+          fallbacks,
+          cache: declared.cache,
+          repeatable: key === undefined ? undefined : { route: `POST /api/llm/${routes[operation]}`, key }
         })
+        return { ...made, planId: caller.planId ?? null }
       })
 
       const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
@@ -62,7 +76,7 @@ export class Completions extends Context.Service<
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
         const said = saidIn(answer.body)
         if (Option.isNone(said)) return yield* unreadable
-        const { attempts, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
+        const { attempts, cached, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
           answer.report
         return {
           ...said.value,
@@ -71,9 +85,11 @@ export class Completions extends Context.Service<
           usage: usageOf(usage),
           costUsd: costNanoUsd,
           reservationId,
+          planId: answer.planId,
           latencyMs,
           upstreamLatencyMs,
-          attempts
+          attempts,
+          cached
         }
       }, Effect.mapError(problemOf))
 
@@ -81,14 +97,15 @@ export class Completions extends Context.Service<
         const answer = yield* send("embed", embeddingsOf(request), request, [])
         const vectors = answer.body instanceof Uint8Array ? vectorsIn(answer.body) : Option.none()
         if (Option.isNone(vectors)) return yield* unreadable
-        const { costNanoUsd, model, provider, reservationId, usage } = answer.report
+        const { cached, costNanoUsd, model, provider, reservationId, usage } = answer.report
         return {
           model,
           provider,
           embeddings: vectors.value,
           usage: { inputTokens: usage.inputTokens },
           costUsd: costNanoUsd,
-          reservationId
+          reservationId,
+          cached
         }
       }, Effect.mapError(problemOf))
 
@@ -102,7 +119,8 @@ const streamed = (body: Stream.Stream<Uint8Array>, { headers, report }: CallAnsw
     costUsd: Number(usdText(report.costOf(usage))),
     reservationId: report.reservationId,
     model: report.model,
-    provider: report.provider
+    provider: report.provider,
+    cached: report.cached
   }))
   const { "content-type": _, ...passed } = headers
   return HttpServerResponse.stream(

@@ -1,13 +1,16 @@
 import { Data } from "effect"
 import { type DialectError } from "../compat/errors.ts"
-import { type BudgetDenied } from "../ledger/problem-domain.ts"
+import { type AdoptionRefused } from "../ledger/adoptions.ts"
+import { problemType } from "../kernel/problem.ts"
+import { type ProviderFailure } from "./providers/provider.ts"
+import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call gets no answer, before it is written in the dialect of its caller. */
 export class CallRefused extends Data.TaggedError("CallRefused")<{
   readonly error: DialectError
   readonly headers?: Readonly<Record<string, string>>
-  /** The denial of a cap, as the ledger tells it. */
-  readonly problem?: BudgetDenied
+  /** What the gateway's own words tell, where that is more than a message: the denial of a cap, a plan or a reservation. */
+  readonly problem?: AdoptionRefused | AlreadyCompleted
 }> {
   override get message() {
     return this.error.message
@@ -25,6 +28,16 @@ export const refused = (
   param?: string
 ): CallRefused => new CallRefused({ error: { status, code, message, param }, headers })
 
+/** What the ledger refuses, with its slug as the code. */
+export const refusedFor = (problem: AdoptionRefused, headers: Readonly<Record<string, string>> = {}): CallRefused => {
+  const code = problem.type.slice(problemType("").length).replaceAll("-", "_")
+  return new CallRefused({ error: { status: problem.status, code, message: problem.detail }, headers, problem })
+}
+
 export const retryAfter = (seconds: number): Readonly<Record<string, string>> => ({
   "retry-after": String(Math.min(longestRetryAfterSeconds, Math.max(1, Math.ceil(seconds))))
 })
+
+/** A provider's failure as its caller is told. */
+export const refusalOf = ({ error, retryAfterSeconds }: ProviderFailure): CallRefused =>
+  new CallRefused({ error, headers: retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds) })
