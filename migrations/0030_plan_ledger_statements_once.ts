@@ -121,7 +121,7 @@ export default Effect.gen(function* () {
               WHEN c.status = 'active' AND c.deleted_at IS NULL THEN c.mode ELSE 'soft' END AS mode,
             coalesce(l.budget, budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment)) AS most,
             CASE WHEN isfinite(b.period_end) THEN (extract(epoch FROM b.period_end) * 1000)::bigint END AS ends,
-            coalesce(c.alert_thresholds <> '[]', false) AS is_told
+            coalesce(c.alert_thresholds <> '[]', false) AS has_alerts
           FROM budget_counters b
           LEFT JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id
           LEFT JOIN budget_plans l ON has_plans AND l.tenant_id = b.tenant_id AND l.id = b.cap_id
@@ -133,7 +133,7 @@ export default Effect.gen(function* () {
           spents[r.place] := r.spent;
           reserveds[r.place] := r.reserved;
           ends[r.place] := r.ends;
-          has_thresholds := has_thresholds OR r.is_told;
+          has_thresholds := has_thresholds OR r.has_alerts;
         END LOOP;
         deltas := array_fill(0::bigint, ARRAY[cardinality(counters)]);
       END IF;

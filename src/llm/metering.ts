@@ -4,7 +4,7 @@ import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type AdoptionRefused, Adoptions } from "../ledger/adoptions.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
-import { recordedAsker, type Spending } from "../ledger/askers.ts"
+import { asker, type Spending } from "../ledger/askers.ts"
 import { ChargeId, ReservationId } from "../ledger/domain.ts"
 import { BudgetDenied, PlanNotActive } from "../ledger/problem-domain.ts"
 import { type Asker, type CloseItem, type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
@@ -159,7 +159,7 @@ export class Metering extends Context.Service<
       })
 
       const adopt = Effect.fnUntraced(function* (spender: Spender, id: ReservationId, amount: bigint, tokens: number) {
-        const { audit, principal } = yield* recordedAsker
+        const { principal } = yield* asker
         const adopted = yield* adoptions.adopt({ ...spender, id, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem) =>
@@ -172,7 +172,7 @@ export class Metering extends Context.Service<
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
           remainingNanoUsd: adopted.roomNanoUsd,
-          ...closing(id, spender.tenantId, { audit, principal })
+          ...closing(id, spender.tenantId, { principal })
         }
       })
 

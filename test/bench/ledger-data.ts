@@ -58,15 +58,19 @@ export const sweepRate = (directory: string, capName: string, count: number): Pr
         SELECT c.tenant_id, uuidv7(), 'open', 'api', 'due', 1000, 0, 300, now() - interval '1 second',
           now() - interval '6 minutes', 'service-account', ARRAY[c.id]
         FROM counter c, generate_series(1, ${count}::integer)`
-      const left = sql<{ readonly left: bigint; readonly batches: bigint; readonly seconds: number }>`
-        SELECT count(*) FILTER (WHERE state = 'open') AS left, count(DISTINCT closed_at) AS batches,
-          extract(epoch FROM max(closed_at) - min(closed_at))::double precision AS seconds
-        FROM budget_reservations WHERE task_type = 'due'`
       for (;;) {
-        const row = (yield* left)[0]
-        // The last batch began when its rows were closed, so the others were ended between the first and the last.
-        if (row?.left === 0n) return (count * (1 - 1 / Number(row.batches))) / row.seconds
+        const [row] = yield* sql<{ readonly left: boolean }>`
+          SELECT EXISTS (
+            SELECT FROM budget_reservations WHERE state IN ('open', 'held') AND expires_at <= now() AND task_type = 'due'
+          ) AS left`
+        if (row?.left === false) break
         yield* Effect.sleep("200 millis")
       }
+      const [swept] = yield* sql<{ readonly batches: bigint; readonly seconds: number }>`
+        SELECT count(DISTINCT closed_at) AS batches,
+          extract(epoch FROM max(closed_at) - min(closed_at))::double precision AS seconds
+        FROM budget_reservations WHERE task_type = 'due'`
+      // The last batch began when its rows were closed, so the others were ended between the first and the last.
+      return swept === undefined ? Number.NaN : (count * (1 - 1 / Number(swept.batches))) / swept.seconds
     })
   )
