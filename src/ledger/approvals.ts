@@ -3,7 +3,7 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
-import { asker } from "./askers.ts"
+import { recordedAsker } from "./askers.ts"
 import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
@@ -98,7 +98,7 @@ export class Approvals extends Context.Service<
         const ceiling = approval.ceilingUsd ?? held.amount
         const result = yield* ledger.reserve({
           principal: principal.name,
-          audit: (yield* asker).audit,
+          audit: (yield* recordedAsker).audit,
           kind: override ? "override" : "approve",
           id,
           tenantId: held.tenantId,
@@ -129,7 +129,7 @@ export class Approvals extends Context.Service<
         const principal = yield* CurrentPrincipal
         const held = yield* reservations.find(id)
         yield* mayDecide(principal, held)
-        const { audit } = yield* asker
+        const { audit } = yield* recordedAsker
         const item = { principal: principal.name, audit, id, tenantId: held.tenantId, reason }
         const { reservation, verdict } = yield* ledger.deny(item)
         if (reservation === undefined) return yield* new ReservationNotFound({})

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
-import { asker } from "./askers.ts"
+import { recordedAsker } from "./askers.ts"
 import { ChargeId, type Refund, type RefundRequest } from "./domain.ts"
 import { ChargeNotFound, RefundExceedsCharge } from "./problem-domain.ts"
 import { Ledger } from "./service.ts"
@@ -23,7 +23,7 @@ export class Refunds extends Context.Service<
 
       const create = Effect.fn("Refunds.create")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
         const principal = yield* CurrentPrincipal
-        const { audit } = yield* asker
+        const { audit } = yield* recordedAsker
         const id = ChargeId.make(yield* random.uuidV7())
         const outcome = yield* ledger.refund({
           principal: principal.name,

@@ -63,7 +63,7 @@ const setting = Effect.fnUntraced(function* (...caps: ReadonlyArray<Partial<CapC
       ({ verdict }) => verdict
     )
   const decide = (kind: "approve" | "override", one: ReserveItem) =>
-    Effect.map(verdictsOf([{ ...one, kind }]), ([verdict]) => verdict)
+    Effect.map(verdictsOf([{ ...one, kind, audit }]), ([verdict]) => verdict)
   const deny = (id: ReservationId) =>
     Effect.map(ledger.deny({ principal, audit, id, tenantId: null, reason: "no" }), ({ verdict }) => verdict)
   const refund = (chargeId: ChargeId, amount: bigint, members: { by?: string; isSystem?: boolean } = {}) =>

@@ -197,7 +197,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
         })
       ].map(({ verdict }) => verdict)
       assert.deepStrictEqual(outcomes, ["missing", "missing", "missing", "missing", "missing"])
-      const approved = yield* ledger.reserveBatch([{ ...held, tenantId: stranger, kind: "override" }])
+      const approved = yield* ledger.reserveBatch([{ ...held, tenantId: stranger, kind: "override", audit }])
       assert.strictEqual(approved[0]?.verdict, "gone")
       assert.strictEqual(yield* ledger.sweep(stranger), 0)
       yield* ledger.reclaim(stranger)
