@@ -85,6 +85,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         ReservationManaged,
         ReservationSettled,
         ReservationNotOpen,
+        CounterFull,
         PriceUnknown,
         Forbidden,
         ValidationFailed,

@@ -90,9 +90,7 @@ export class Approvals extends Context.Service<
         if (override && !principal.capabilities.some((one) => covers(one, "budgets:write"))) {
           return yield* new Forbidden({ missing: ["budgets:write"], detail: "An override raises caps." })
         }
-        if (held.decidedBy === principal.name && held.state !== "held" && held.state !== "denied") {
-          return reservationView(held)
-        }
+        if (isApprovedBy(principal, held)) return reservationView(held)
         // A call that was held was never made: whoever made it calls with what is approved, or lets it go.
         if (held.origin === "gateway") yield* calls.handOver({ tenant: held.tenantId, id })
         const ceiling = approval.ceilingUsd ?? held.amount
@@ -120,8 +118,11 @@ export class Approvals extends Context.Service<
             })
           case "plan-inactive":
             return yield* new PlanNotActive({ planStatus: result.planStatus })
-          default:
-            return yield* new ReservationNotHeld({})
+          default: {
+            // The same approver may have been at it at the same time: it gets the same answer.
+            const decided = yield* reservations.find(id)
+            return isApprovedBy(principal, decided) ? reservationView(decided) : yield* new ReservationNotHeld({})
+          }
         }
       })
 
@@ -144,6 +145,9 @@ export class Approvals extends Context.Service<
     Layer.provide(Layer.merge(MakersRepository.layer, CallsRepository.layer))
   )
 }
+
+const isApprovedBy = ({ name }: Principal, { decidedBy, state }: StoredReservation): boolean =>
+  decidedBy === name && state !== "held" && state !== "denied"
 
 const dimensionsOf = (reservation: {
   readonly [Name in keyof Dimensions]-?: NonNullable<Dimensions[Name]> | null

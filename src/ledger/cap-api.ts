@@ -4,6 +4,7 @@ import { Access, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { TenantId } from "../kernel/identifier.ts"
+import { Instant } from "../kernel/instant.ts"
 import { Created } from "../kernel/location.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
@@ -16,12 +17,14 @@ import {
   CapId,
   CapImmutable,
   CapNotFound,
-  CapsStatus,
+  CapStanding,
   CapUpdate,
   Grant,
   GrantCreation,
   GrantId,
-  GrantNotFound
+  GrantNotFound,
+  StandingKey,
+  TooManyCaps
 } from "./cap-domain.ts"
 
 const read = requires("budgets:read")
@@ -29,6 +32,10 @@ const write = requires("budgets:write")
 const id = { id: CapId }
 const position = cursor(CapId)
 const grantPosition = cursor(GrantId)
+const standingPosition = cursor(StandingKey)
+const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapStanding, standingPosition).fields }).annotate({
+  identifier: "CapsStatus"
+})
 const etag = Schema.String.annotate({ description: "The cap's version", examples: ['"1"'] })
 const Tagged = HttpApiSchema.WithHeaders(Cap, { etag })
 const CreatedCap = HttpApiSchema.WithHeaders(Cap.pipe(HttpApiSchema.status(201)), {
@@ -64,7 +71,7 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
     HttpApiEndpoint.post("create", "/caps", {
       payload: CapCreation,
       success: CreatedCap,
-      error: [TenantNotFound, ValidationFailed, Forbidden]
+      error: [TenantNotFound, TooManyCaps, ValidationFailed, Forbidden]
     })
       .annotateMerge(write)
       .annotateMerge(
@@ -102,7 +109,12 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
         })
       ),
     HttpApiEndpoint.get("status", "/caps-status", {
-      query: { tenantId: Schema.optionalKey(TenantId), capId: Schema.optionalKey(CapId) },
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        capId: Schema.optionalKey(CapId),
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(standingPosition)
+      },
       success: CapsStatus
     })
       .annotateMerge(read)
@@ -110,7 +122,7 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
         OpenApi.annotations({
           summary: "How the caps stand",
           description:
-            "Read from the counters themselves: whatever was answered is in it. A cap that counts each value has an item for each."
+            "Read from the counters themselves: whatever was answered is in it. A cap that counts each value has an item for each, of which a value too long to be indexed is shown as its beginning and its SHA-256."
         })
       ),
     HttpApiEndpoint.get("listGrants", "/caps/:id/grants", {

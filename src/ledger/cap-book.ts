@@ -1,3 +1,4 @@
+import { hash } from "node:crypto"
 import { type Book, type StoredCap } from "./cap-repository.ts"
 
 /** The values of a reservation that scopes of caps name. */
@@ -28,6 +29,7 @@ interface GoverningCap extends Governing {
 /** The caps of one tenant, found by what they name: as many look-ups as there are kinds of scopes. */
 export class CapBook {
   readonly version: bigint
+  readonly size: number
   private readonly shapes = new Map<
     string,
     { readonly bound: ReadonlyArray<Dimension>; readonly caps: Map<string, Array<StoredCap>> }
@@ -35,6 +37,7 @@ export class CapBook {
 
   constructor({ caps, version }: Book) {
     this.version = version
+    this.size = caps.length
     for (const cap of caps) {
       const bound = dimensions.filter((name) => cap.scope[name] !== undefined && cap.scope[name] !== "each")
       const shape = bound.join()
@@ -65,8 +68,28 @@ const keyOf = (
 const counterKey = ({ scope }: StoredCap, values: Dimensions): string => {
   const counted: Record<string, string | number> = {}
   for (const name of dimensions) if (scope[name] === "each") counted[name] = values[name] ?? "none"
-  return Object.keys(counted).length === 0 ? "" : JSON.stringify(counted)
+  if (Object.keys(counted).length === 0) return ""
+  const key = JSON.stringify(counted)
+  return key.length <= longestKey ? key : JSON.stringify(abbreviated(counted))
 }
+
+/** In UTF-16, of which three bytes at most are stored for one: an index takes 2,704 for all of its columns. */
+const longestKey = 800
+const longestValue = 40
+
+/** Values that no index would take, each as its beginning and its SHA-256. */
+const abbreviated = (counted: Readonly<Record<string, string | number>>): Record<string, string | number> =>
+  Object.fromEntries(
+    Object.entries(counted).map(([name, value]) => [
+      name,
+      typeof value === "string" && value.length > longestValue
+        ? `${value
+            .slice(0, longestValue)
+            .toWellFormed()
+            .replace(/\uFFFD$/, "")}… (SHA-256 ${hash("sha256", value)})`
+        : value
+    ])
+  )
 
 /** The scope of one counter of a cap: what it counts by itself in the place of `each`. */
 export const countedScope = (scope: StoredCap["scope"], key: string): Readonly<Record<string, string | number>> => ({

@@ -249,9 +249,9 @@ export const CapStanding = Schema.Struct({
 }).annotate({ identifier: "CapStanding" })
 export type CapStanding = typeof CapStanding.Type
 
-export const CapsStatus = Schema.Struct({ asOf: Instant, items: Schema.Array(CapStanding) }).annotate({
-  identifier: "CapsStatus"
-})
+/** Where an item stands in the order of them all: its cap and its counter. */
+export const StandingKey = Schema.Tuple([CapId, Uuid])
+export type StandingKey = typeof StandingKey.Type
 
 export const capActions = auditActions("BudgetCap", [
   "BudgetCapCreated",
@@ -266,6 +266,16 @@ export class CapNotFound extends Problem<CapNotFound>()("CapNotFound", {
   status: 404,
   meaning: "No budget cap that the caller may see has this id."
 }) {}
+
+export class TooManyCaps extends Problem<TooManyCaps>()(
+  "TooManyCaps",
+  {
+    slug: "too-many-caps",
+    status: 409,
+    meaning: "The tenant has as many budget caps as it may have; one must be deleted before another is made."
+  },
+  { maximum: Schema.Int.annotate({ description: "Budgets:MaxCaps", examples: [1000] }) }
+) {}
 
 export class GrantNotFound extends Problem<GrantNotFound>()("GrantNotFound", {
   slug: "grant-not-found",

@@ -27,7 +27,7 @@ export const BudgetCapsHandlers = groupHandlers(
       update: ({ headers, params, payload }) =>
         Effect.map(caps.update(params.id, payload, headers["if-match"]), tagged),
       delete: ({ params }) => caps.delete(params.id),
-      status: ({ query }) => standings.list(query),
+      status: ({ query: { cursor, limit, ...filter } }) => standings.list(filter, cursor, limit ?? pageLimitDefault),
       listGrants: ({ params, query: { cursor, limit } }) => grants.list(params.id, cursor, limit ?? pageLimitDefault),
       createGrant: ({ params, payload }) =>
         Effect.map(grants.create(params.id, payload), created(`/api/budgets/caps/${params.id}/grants`)),

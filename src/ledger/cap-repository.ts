@@ -4,7 +4,7 @@ import { Change } from "../audit/domain.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { AlertThreshold, CapId, CapMode, CapScope, CapStatus, Period } from "./cap-domain.ts"
+import { AlertThreshold, CapId, CapMode, CapScope, CapStatus, Period, TooManyCaps } from "./cap-domain.ts"
 import { Unit } from "./quantity-domain.ts"
 
 /** A cap as it is stored. */
@@ -49,7 +49,8 @@ export class CapsRepository extends Context.Service<
     find(id: CapId): Effect.Effect<Option.Option<StoredCap>>
     /** The row locked until the transaction ends. */
     lock(id: CapId): Effect.Effect<Option.Option<StoredCap>, never, Change>
-    insert(cap: StoredCap, by: string): Effect.Effect<StoredCap, TenantNotFound, Change>
+    /** With it the tenant has at most `most`. */
+    insert(cap: StoredCap, by: string, most: number): Effect.Effect<StoredCap, TenantNotFound | TooManyCaps, Change>
     update(cap: StoredCap): Effect.Effect<StoredCap, never, Change>
     /** Leaves a tombstone: what was counted stays. */
     delete(cap: StoredCap, at: DateTime.Utc): Effect.Effect<void, never, Change>
@@ -128,6 +129,12 @@ export class CapsRepository extends Context.Service<
         Result: Schema.Struct({ name: Schema.String }),
         execute: (zone) => sql`SELECT name FROM pg_timezone_names WHERE name = ${zone} LIMIT 1`
       })
+      const selectCount = SqlSchema.findOne({
+        Request: TenantId,
+        Result: Schema.Struct({ count: Schema.Int }),
+        execute: (tenantId) => sql`
+          SELECT count(*)::integer AS count FROM budget_caps WHERE tenant_id = ${tenantId} AND deleted_at IS NULL`
+      })
       // Whoever decides by a copy of the caps finds another version here, and reads them again.
       const bump = (tenantId: TenantId) =>
         sql`
@@ -146,12 +153,15 @@ export class CapsRepository extends Context.Service<
         ),
         find: Effect.fn("CapsRepository.find")((id) => Effect.orDie(selectOne(id))),
         lock: Effect.fn("CapsRepository.lock")((id) => Change.use(() => Effect.orDie(selectLocked(id)))),
-        insert: Effect.fn("CapsRepository.insert")((cap, by) =>
+        insert: Effect.fn("CapsRepository.insert")((cap, by, most) =>
           Change.use(() =>
             Effect.gen(function* () {
               const inserted = yield* Effect.orDie(insertOne({ cap, by }))
               if (Option.isNone(inserted)) return yield* new TenantNotFound({})
               yield* Effect.orDie(bump(cap.tenantId))
+              // The book is locked until the transaction ends, so of those who make one at once each counts those before it.
+              const { count } = yield* Effect.orDie(selectCount(cap.tenantId))
+              if (count > most) return yield* new TooManyCaps({ maximum: most })
               return inserted.value
             })
           )

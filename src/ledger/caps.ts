@@ -7,6 +7,7 @@ import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { entityTag, type IfMatch, meets, VersionMismatch } from "../kernel/precondition.ts"
 import { ValidationFailed } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
+import { Settings } from "../platform/settings.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
 import { Tenants } from "../tenants/service.ts"
 import { withinTenant } from "./askers.ts"
@@ -19,7 +20,8 @@ import {
   CapImmutable,
   CapNotFound,
   type CapUpdate,
-  naturalAnchor
+  naturalAnchor,
+  type TooManyCaps
 } from "./cap-domain.ts"
 import { type CapFilter, CapsRepository, type StoredCap } from "./cap-repository.ts"
 import { isLooser, requireUngoverned } from "./own-caps.ts"
@@ -31,7 +33,7 @@ export class BudgetCaps extends Context.Service<
   {
     list(filter: CapFilter, after: CapId | undefined, limit: number): Effect.Effect<Slice<Cap, CapId>>
     get(id: CapId): Effect.Effect<Cap, CapNotFound>
-    create(input: CapCreation): Effect.Effect<Cap, TenantNotFound | ValidationFailed | Forbidden>
+    create(input: CapCreation): Effect.Effect<Cap, TenantNotFound | TooManyCaps | ValidationFailed | Forbidden>
     update(
       id: CapId,
       input: CapUpdate,
@@ -52,6 +54,7 @@ export class BudgetCaps extends Context.Service<
       const database = yield* Database
       const repository = yield* CapsRepository
       const tenants = yield* Tenants
+      const { budgets } = yield* Settings
 
       const list = Effect.fn("BudgetCaps.list")(function* (filter: CapFilter, after: CapId | undefined, limit: number) {
         const principal = yield* CurrentPrincipal
@@ -108,7 +111,8 @@ export class BudgetCaps extends Context.Service<
             createdAt: now,
             updatedAt: now
           },
-          (yield* CurrentPrincipal).name
+          (yield* CurrentPrincipal).name,
+          budgets.maxCaps
         )
         const entry = { action: capActions.BudgetCapCreated, entityId: cap.id, after: capSnapshot(cap) }
         return { value: capView(cap), entries: [{ ...entry, tenantId: recordedIn(cap) }] }

@@ -86,7 +86,8 @@ export type CloseResult =
       readonly sha256: string
       readonly closed: { readonly reservation: StoredReservation; readonly charge: StoredEntry } | undefined
     }
-  | { readonly verdict: "conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" }
+  /** `full`: a counter can hold no more. */
+  | { readonly verdict: "conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" | "full" }
 
 /** An open reservation to live longer. */
 export interface ExtendItem extends Pick<CloseItem, "principal" | "id" | "tenantId" | "origin" | "unrestricted"> {

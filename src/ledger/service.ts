@@ -1,8 +1,10 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, DateTime, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../kernel/identifier.ts"
 import { makeGathering } from "../kernel/gathering.ts"
+import { Database } from "../platform/database.ts"
 import { Settings } from "../platform/settings.ts"
 import { CallsRepository } from "./call-repository.ts"
+import { type CapBook } from "./cap-book.ts"
 import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
 import { type ReservationId, spendActions } from "./domain.ts"
@@ -21,15 +23,18 @@ import {
   slotOf
 } from "./request.ts"
 import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
+import { halving, isOverflow } from "./statement-failures.ts"
 
 const mostTogether = 200
-const lanes = 4
+/** The most caps of a tenant whose statements go with those of others over one connection. */
+const mostLightCaps = 100
 const mostSwept = 2000
 
 /**
  * The one place where money is kept free, spent and given back. A batch is one statement, which is its own transaction; an
  * answer leaves after its commit. Requests that arrive while a batch is under way go together in the next one, so that a
- * hot cap is locked once for many: each tenant has one lane, and a lane one batch under way.
+ * hot cap is locked once for many: each tenant has a lane of its own, and a lane one batch under way, so that no tenant
+ * waits for another. A statement that fails is run again in halves, so that what one request broke fails that request alone.
  */
 export class Ledger extends Context.Service<
   Ledger,
@@ -65,6 +70,7 @@ export class Ledger extends Context.Service<
     Effect.gen(function* () {
       const books = yield* CapBooks
       const calls = yield* CallsRepository
+      const database = yield* Database
       const repository = yield* LedgerRepository
       const { budgets } = yield* Settings
 
@@ -87,35 +93,58 @@ export class Ledger extends Context.Service<
         return { known: fresh, isUncovered: lacks(fresh) }
       })
 
-      const reserveBatch = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
-        const decided = new Map<ReserveItem, ReserveResult>()
+      /** What is heavy for the database has a connection to itself: what is sent after it would wait. */
+      const alone = <A>(known: ReadonlyMap<TenantId, CapBook>, statement: Effect.Effect<A>) =>
+        [...known.values()].some(({ size }) => size > mostLightCaps)
+          ? database.transaction("all", statement)
+          : statement
+
+      /** One statement; undefined for what is due, and must be swept first. */
+      const decide = (known: ReadonlyMap<TenantId, CapBook>) =>
+        halving(
+          Effect.fnUntraced(function* (
+            items: ReadonlyArray<ReserveItem>
+          ): Effect.fn.Return<ReadonlyArray<ReserveResult | "stale" | undefined>> {
+            const batch = new ReserveBatch(items, known, yield* DateTime.now, budgets.holdSeconds)
+            const outcome = yield* alone(known, repository.reserve(batch.statement))
+            return "stale" in outcome ? items.map(() => "stale" as const) : batch.results(outcome)
+          })
+        )
+
+      const reserveApart = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
+        const decided = new Map<ReserveItem, Exit.Exit<ReserveResult>>()
         for (let all = items; all.length > 0; all = all.filter((item) => !decided.has(item))) {
           const { isUncovered, known } = yield* covering(all)
-          for (const item of all) if (isUncovered(item)) decided.set(item, { verdict: "uncovered" })
+          for (const item of all) if (isUncovered(item)) decided.set(item, Exit.succeed({ verdict: "uncovered" }))
           const open = all.filter((item) => !decided.has(item))
           if (open.length === 0) break
-          const batch = new ReserveBatch(open, known, yield* DateTime.now, budgets.holdSeconds)
-          const outcome = yield* repository.reserve(batch.statement)
-          if ("stale" in outcome) {
-            yield* books.refresh([...known.keys()])
-            continue
+          const due: Array<ReserveItem> = []
+          let isStale = false
+          for (const [index, exit] of (yield* decide(known)(open)).entries()) {
+            const item = open[index]
+            if (item === undefined) continue
+            if (Exit.isFailure(exit)) decided.set(item, exit)
+            else if (exit.value === undefined) due.push(item)
+            else if (exit.value === "stale") isStale = true
+            else decided.set(item, Exit.succeed(exit.value))
           }
-          const results = batch.results(outcome)
-          for (const [index, item] of open.entries()) {
-            const result = results[index]
-            if (result !== undefined) decided.set(item, result)
-          }
+          if (isStale) yield* books.refresh([...known.keys()])
           // What has expired takes no room: it is swept, and those who were in its way are decided once more.
-          const due = open.filter((item) => !decided.has(item))
           const ofAll = due.some((item) => governingIn(known, item).some(({ cap }) => cap.tenantId === allTenants))
           const tenants = ofAll ? [null] : [...new Set(due.map(({ tenantId }) => tenantId))]
           yield* Effect.forEach(tenants, sweepWaiting, { discard: true })
         }
-        return items.map((item): ReserveResult => decided.get(item) ?? { verdict: "gone" })
+        return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
       })
+      const reserveBatch = (items: ReadonlyArray<ReserveItem>) =>
+        Effect.flatMap(reserveApart(items), (exits) => Effect.all(exits))
 
-      const closeBatch = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
-        const outcome = yield* repository.close({
+      const closeTogether = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
+        const known = yield* booksOf(
+          books.get,
+          items.flatMap(({ tenantId }) => (tenantId === null ? [] : [{ tenantId }]))
+        )
+        const statement = repository.close({
           head: {
             now: DateTime.formatIso(yield* DateTime.now),
             keyed: items.some(({ repeatable }) => repeatable !== undefined),
@@ -137,6 +166,7 @@ export class Ledger extends Context.Service<
             ...slotOf(item)
           }))
         })
+        const outcome = yield* alone(known, statement)
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
         const closed = new Map(
           outcome.closed.flatMap(({ charge, place, reservation }) =>
@@ -150,23 +180,34 @@ export class Ledger extends Context.Service<
           return verdict === "done" || verdict === "same" ? { verdict, closed: closed.get(index + 1) } : { verdict }
         })
       })
+      const closeApart = (items: ReadonlyArray<CloseItem>) =>
+        Effect.map(halving(closeTogether)(items), (exits) =>
+          exits.map((exit) =>
+            Exit.isFailure(exit) && isOverflow(exit.cause) ? Exit.succeed<CloseResult>({ verdict: "full" }) : exit
+          )
+        )
+      const closeBatch = (items: ReadonlyArray<CloseItem>) =>
+        Effect.flatMap(closeApart(items), (exits) => Effect.all(exits))
 
-      const reserving = yield* Effect.replicateEffect(
-        makeGathering({ maximum: mostTogether, keys: slotKeys, run: reserveBatch }),
-        lanes
-      )
+      const reserving = yield* makeGathering({
+        maximum: mostTogether,
+        lane: ({ tenantId }: ReserveItem) => tenantId,
+        // Two who approve the same reservation follow each other.
+        keys: (item) => (item.kind === "reserve" ? slotKeys(item) : [item.id, ...slotKeys(item)]),
+        run: reserveApart
+      })
       const closing = yield* makeGathering({
         maximum: mostTogether,
-        keys: (item: CloseItem) => [item.id, ...slotKeys(item)],
-        run: closeBatch
+        lane: ({ tenantId }: CloseItem) => tenantId ?? allTenants,
+        keys: (item) => [item.id, ...slotKeys(item)],
+        run: closeApart
       })
 
       return Ledger.of({
         reserveBatch,
         closeBatch,
-        reserve: (item) =>
-          (reserving[laneOf(item.tenantId)] ?? ((one) => Effect.map(reserveBatch([one]), first)))(item),
-        close: closing,
+        reserve: (item) => Effect.flatten(reserving(item)),
+        close: (item) => Effect.flatten(closing(item)),
         extend: Effect.fn("Ledger.extend")(function* ({ tenantId, ttlSeconds, ...item }) {
           const now = DateTime.formatIso(yield* DateTime.now)
           return yield* repository.extend({ ...item, now, tenant: tenantId, ttl: ttlSeconds })
@@ -221,7 +262,3 @@ export class Ledger extends Context.Service<
     Layer.provide(Layer.merge(LedgerRepository.layer, CallsRepository.layer))
   )
 }
-
-/** Ids end in random digits, so tenants spread over the lanes. */
-const laneOf = (tenantId: TenantId): number => Number.parseInt(tenantId.slice(-4), 16) % lanes
-const first = (results: ReadonlyArray<ReserveResult>): ReserveResult => results[0] ?? { verdict: "gone" }

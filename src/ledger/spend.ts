@@ -25,6 +25,7 @@ import {
 import { Prices } from "./prices.ts"
 import {
   BudgetDenied,
+  CounterFull,
   PlanNotActive,
   PlanNotFound,
   type PriceUnknown,
@@ -68,7 +69,7 @@ export class Spend extends Context.Service<
     reserve(request: ReserveRequest): Effect.Effect<Reserved, ReserveRefused>
     reconcile(
       request: ReconcileRequest
-    ): Effect.Effect<Reconciled, CloseRefused | PriceUnknown | ValidationFailed | IdempotencyKeyReused>
+    ): Effect.Effect<Reconciled, CloseRefused | CounterFull | PriceUnknown | ValidationFailed | IdempotencyKeyReused>
     /** Gives a reservation back; again does nothing. */
     release(id: ReservationId): Effect.Effect<void, CloseRefused>
     extend(id: ReservationId, ttlSeconds: number): Effect.Effect<Reservation, CloseRefused>
@@ -178,6 +179,7 @@ export class Spend extends Context.Service<
           usage,
           metadata
         })
+        if (result.verdict === "full") return yield* new CounterFull({})
         if (result.verdict === "replay") yield* checkReplay(result.sha256)
         const closed = "closed" in result ? result.closed : undefined
         if (closed === undefined) return yield* new ReservationNotFound({})

@@ -1,14 +1,17 @@
 import { Context, type DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { TenantId } from "../kernel/identifier.ts"
+import { TenantId, Uuid } from "../kernel/identifier.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
-import { AlertThreshold, CapId, CapScope } from "./cap-domain.ts"
+import { AlertThreshold, CapId, CapScope, StandingKey } from "./cap-domain.ts"
 import { Unit } from "./quantity-domain.ts"
+import { Sum } from "./repository.ts"
 
 /** A counter of a cap as it stands. */
 export const CounterStanding = Schema.Struct({
   tenantId: TenantId,
   capId: CapId,
+  /** Nil where the cap has none yet. */
+  counterId: Uuid,
   name: Schema.String,
   scope: CapScope,
   unit: Unit,
@@ -19,7 +22,8 @@ export const CounterStanding = Schema.Struct({
   grants: Schema.BigInt,
   spent: Schema.BigInt,
   reserved: Schema.BigInt,
-  held: Schema.BigInt,
+  /** A sum of many, which no counter bounds. */
+  held: Sum,
   windowSeconds: Schema.NullOr(Schema.Int),
   periodStart: Schema.NullOr(InstantFromDate),
   periodEnd: Schema.NullOr(InstantFromDate)
@@ -31,11 +35,18 @@ export interface StandingFilter {
   readonly capId?: CapId
 }
 
+const nil = "00000000-0000-0000-0000-000000000000"
+
 export class StandingsRepository extends Context.Service<
   StandingsRepository,
   {
     /** Every cap with each of its counters that runs; a cap that counts each value has none before the first. */
-    list(filter: StandingFilter, at: DateTime.Utc): Effect.Effect<ReadonlyArray<CounterStanding>>
+    list(
+      filter: StandingFilter,
+      at: DateTime.Utc,
+      after: StandingKey | undefined,
+      limit: number
+    ): Effect.Effect<ReadonlyArray<CounterStanding>>
   }
 >()("app/ledger/StandingsRepository") {
   static readonly layer = Layer.effect(
@@ -46,10 +57,12 @@ export class StandingsRepository extends Context.Service<
         Request: Schema.Struct({
           tenantId: Schema.UndefinedOr(TenantId),
           capId: Schema.UndefinedOr(CapId),
-          at: Schema.DateTimeUtcFromDate
+          at: Schema.DateTimeUtcFromDate,
+          after: Schema.UndefinedOr(StandingKey),
+          limit: Schema.Int
         }),
         Result: CounterStanding,
-        execute: ({ at, capId, tenantId }) => sql`
+        execute: ({ after, at, capId, limit, tenantId }) => sql`
           WITH held AS (
             SELECT e.counter, sum(r.amount) AS usd, sum(r.tokens) AS tokens, count(*) AS requests
             FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
@@ -61,12 +74,12 @@ export class StandingsRepository extends Context.Service<
             GROUP BY e.counter
           )
           SELECT c.tenant_id, c.id AS cap_id, c.name, c.scope, c.unit, c.limit_amount, c.alert_thresholds, c.created_at,
-            b.counter_key, c.window_seconds,
+            coalesce(b.id, ${nil}::uuid) AS counter_id, b.counter_key, c.window_seconds,
             budget_limit(c.tenant_id, c.id, coalesce(b.counter_key, ''), ${at}::timestamptz) - c.limit_amount AS grants,
             coalesce(CASE WHEN b.ring IS NULL THEN b.spent ELSE budget_ring_sum(budget_ring_at(b.ring, b.ring_head,
               budget_bucket(${at}::timestamptz, b.bucket_seconds))) END, 0) AS spent,
             coalesce(b.reserved, 0) AS reserved,
-            coalesce(CASE c.unit WHEN 'usd' THEN h.usd WHEN 'tokens' THEN h.tokens ELSE h.requests END, 0)::bigint AS held,
+            coalesce(CASE c.unit WHEN 'usd' THEN h.usd WHEN 'tokens' THEN h.tokens ELSE h.requests END, 0)::text AS held,
             CASE WHEN isfinite(coalesce(b.period_start, p.starts)) THEN coalesce(b.period_start, p.starts) END
               AS period_start,
             CASE WHEN isfinite(coalesce(b.period_end, p.ends)) THEN coalesce(b.period_end, p.ends) END AS period_end
@@ -81,14 +94,20 @@ export class StandingsRepository extends Context.Service<
             sql`c.deleted_at IS NULL`,
             sql`(b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')`,
             ...(tenantId === undefined ? [] : [sql`c.tenant_id = ${tenantId}`]),
-            ...(capId === undefined ? [] : [sql`c.id = ${capId}`])
+            ...(capId === undefined ? [] : [sql`c.id = ${capId}`]),
+            ...(after === undefined
+              ? []
+              : [
+                  sql`c.id >= ${after[0]}`,
+                  sql`(c.id, coalesce(b.id, ${nil}::uuid)) > (${after[0]}::uuid, ${after[1]}::uuid)`
+                ])
           ])}
-          ORDER BY c.id, b.counter_key LIMIT 5000`
+          ORDER BY c.id, coalesce(b.id, ${nil}::uuid) LIMIT ${limit}`
       })
 
       return StandingsRepository.of({
-        list: Effect.fn("StandingsRepository.list")(({ capId, tenantId }, at) =>
-          Effect.orDie(select({ tenantId, capId, at }))
+        list: Effect.fn("StandingsRepository.list")(({ capId, tenantId }, at, after, limit) =>
+          Effect.orDie(select({ tenantId, capId, at, after, limit }))
         )
       })
     })

@@ -1,10 +1,11 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
+import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { withinTenant } from "./askers.ts"
 import { countedScope } from "./cap-book.ts"
-import { type CapStanding } from "./cap-domain.ts"
+import { type CapStanding, type StandingKey } from "./cap-domain.ts"
 import { quantityOf, totalOf } from "./quantity-domain.ts"
 import { type CounterStanding, type StandingFilter, StandingsRepository } from "./standing-repository.ts"
 
@@ -13,8 +14,10 @@ export class CapStandings extends Context.Service<
   CapStandings,
   {
     list(
-      filter: StandingFilter
-    ): Effect.Effect<{ readonly asOf: DateTime.Utc; readonly items: ReadonlyArray<CapStanding> }>
+      filter: StandingFilter,
+      after: StandingKey | undefined,
+      limit: number
+    ): Effect.Effect<Slice<CapStanding, StandingKey> & { readonly asOf: DateTime.Utc }>
   }
 >()("app/ledger/CapStandings") {
   static readonly layer = Layer.effect(
@@ -23,13 +26,22 @@ export class CapStandings extends Context.Service<
       const database = yield* Database
       const repository = yield* StandingsRepository
       return CapStandings.of({
-        list: Effect.fn("CapStandings.list")(function* (filter: StandingFilter) {
+        list: Effect.fn("CapStandings.list")(function* (
+          filter: StandingFilter,
+          after: StandingKey | undefined,
+          limit: number
+        ) {
           const asOf = yield* DateTime.now
           const principal = yield* CurrentPrincipal
           const own = withinTenant(principal, filter)
-          if (own === undefined) return { asOf, items: [] }
-          const counters = yield* database.transaction(scopeOf(principal), repository.list(own, asOf))
-          return { asOf, items: counters.map((counter) => standingOf(counter, asOf)) }
+          if (own === undefined) return { asOf, ...emptySlice }
+          const found = repository.list(own, asOf, after, limit + 1)
+          const { items, nextCursor } = slice(
+            yield* database.transaction(scopeOf(principal), found),
+            limit,
+            ({ capId, counterId }): StandingKey => [capId, counterId]
+          )
+          return { asOf, items: items.map((counter) => standingOf(counter, asOf)), nextCursor }
         })
       })
     })

@@ -97,6 +97,11 @@ const settings = {
     "86400",
     "Seconds that a reservation waits for an approval before it expires"
   ),
+  "Budgets:MaxCaps": setting(
+    integer(1, 100_000),
+    "1000",
+    "Budget caps that a tenant may have, and those over all tenants together"
+  ),
   "Budgets:RequireCap": setting(flag, "false", "Refuse reservations that no budget cap governs"),
   "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
   "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),

@@ -77,3 +77,27 @@ it.effect("serves the others when a caller goes away", () =>
     assert.strictEqual(yield* Fiber.join(stays!), 6)
   })
 )
+
+it.effect("lets no lane wait for another, and takes none together with another", () =>
+  Effect.gen(function* () {
+    const runs: Array<ReadonlyArray<string>> = []
+    const gate = yield* Deferred.make<void>()
+    const ask = yield* makeGathering({
+      maximum: 100,
+      lane: (item: string) => item.slice(0, 1),
+      run: (items: ReadonlyArray<string>) => {
+        runs.push(items)
+        return Effect.as(items.includes("a1") ? Deferred.await(gate) : Effect.void, items)
+      }
+    })
+    const [slow, other] = yield* Effect.forEach(["a1", "b1"], (item) =>
+      Effect.forkChild(ask(item), { startImmediately: true })
+    )
+    assert.strictEqual(yield* Fiber.join(other!), "b1")
+    const next = yield* Effect.forkChild(ask("a2"), { startImmediately: true })
+    assert.deepStrictEqual(yield* Effect.all([ask("b2"), ask("b3")], { concurrency: 2 }), ["b2", "b3"])
+    yield* Deferred.succeed(gate, undefined)
+    assert.deepStrictEqual([yield* Fiber.join(slow!), yield* Fiber.join(next)], ["a1", "a2"])
+    assert.deepStrictEqual(runs, [["a1"], ["b1"], ["b2", "b3"], ["a2"]])
+  })
+)

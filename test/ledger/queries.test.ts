@@ -111,8 +111,8 @@ it.live(
         yield* caps.book(tenantId)
 
         const standings = yield* StandingsRepository
-        assert.lengthOf(yield* standings.list({ tenantId, capId: minutes }, at), 1)
-        assert.lengthOf(yield* standings.list({ capId: minutes }, at), 1)
+        assert.lengthOf(yield* standings.list({ tenantId, capId: minutes }, at, undefined, 50), 1)
+        assert.lengthOf(yield* standings.list({ capId: minutes }, at, undefined, 50), 1)
 
         const alerts = yield* AlertsRepository
         assert.lengthOf(yield* alerts.list({ tenantId }, undefined, 51), 51)

@@ -99,6 +99,6 @@ const withNumbers = ({ grants, headroom, held, reserved, spent, ...standing }: C
 /** What the counters of a cap say now, with its sums as numbers. */
 export const standingOf = Effect.fnUntraced(function* (capId: string) {
   const standings = yield* CapStandings
-  const { items } = yield* asSystem(standings.list({ capId: CapId.make(capId) }))
+  const { items } = yield* asSystem(standings.list({ capId: CapId.make(capId) }, undefined, 1000))
   return items.map(withNumbers)
 })
