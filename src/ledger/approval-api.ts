@@ -43,7 +43,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
         OpenApi.annotations({
           summary: "Approve a held reservation",
           description:
-            "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one. Not by whoever asked for it."
+            "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Not by whoever asked for it."
         })
       ),
     HttpApiEndpoint.post("deny", "/:reservationId/deny", {

@@ -41,6 +41,9 @@ export const StoredReservation = Schema.Struct({
   answer: Schema.NullOr(
     Schema.Struct({
       state: Schema.Literals(["open", "held"]),
+      amount: Schema.optionalKey(Amount),
+      tokens: Schema.optionalKey(Schema.Int),
+      ttl: Schema.optionalKey(Schema.Int),
       caps: Schema.NullOr(
         Schema.Array(Schema.Struct({ tenantId: TenantId, id: Uuid, name: Schema.String, unit: Schema.String }))
       ),

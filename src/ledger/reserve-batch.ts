@@ -170,6 +170,7 @@ const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, place: nu
   hold: holdSeconds,
   metadata: item.metadata,
   reason: item.reason,
+  confined: item.kind === "reserve" ? undefined : item.confined,
   ...slotOf(item),
   ...(item.repeatable === undefined
     ? {}

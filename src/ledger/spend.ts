@@ -227,9 +227,11 @@ const priced = <E>(member: string, price: Effect.Effect<bigint, E>): Effect.Effe
 
 /** The answer that was given before, to the first request under the key. */
 const replayed = (principal: Principal, reservation: StoredReservation, holdSeconds: number): Reserved => {
-  const { amount, answer, createdAt, id, planId, tokens, ttlSeconds } = reservation
+  const { answer, createdAt, id, planId } = reservation
   const state = answer?.state ?? "open"
-  const seconds = state === "open" ? ttlSeconds : holdSeconds
+  const amount = answer?.amount ?? reservation.amount
+  const tokens = answer?.tokens ?? reservation.tokens
+  const seconds = state === "open" ? (answer?.ttl ?? reservation.ttlSeconds) : holdSeconds
   return {
     id,
     state,
