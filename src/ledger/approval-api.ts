@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { AgentId } from "../agents/domain.ts"
+import { AgentId, AgentNotActive } from "../agents/domain.ts"
 import { Access, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -36,7 +36,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       params: id,
       payload: Approval,
       success: Reservation,
-      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, PlanNotActive, Forbidden]
+      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, PlanNotActive, AgentNotActive, Forbidden]
     })
       .annotateMerge(approve)
       .annotateMerge(

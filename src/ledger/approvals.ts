@@ -1,4 +1,6 @@
 import { Context, Effect, Layer } from "effect"
+import { type AgentNotActive } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
@@ -31,7 +33,7 @@ export class Approvals extends Context.Service<
       approval: Approval
     ): Effect.Effect<
       Reservation,
-      ReservationNotFound | ReservationNotHeld | StillNoHeadroom | PlanNotActive | Forbidden
+      ReservationNotFound | ReservationNotHeld | StillNoHeadroom | PlanNotActive | AgentNotActive | Forbidden
     >
     deny(
       id: ReservationId,
@@ -42,6 +44,7 @@ export class Approvals extends Context.Service<
   static readonly layerNoDeps = Layer.effect(
     Approvals,
     Effect.gen(function* () {
+      const agents = yield* Agents
       const books = yield* CapBooks
       const calls = yield* CallsRepository
       const database = yield* Database
@@ -97,6 +100,8 @@ export class Approvals extends Context.Service<
         if (held.decidedBy === principal.name && held.state !== "held" && held.state !== "denied") {
           return reservationView(held)
         }
+        if (held.agentId !== null)
+          yield* Effect.catchTag(agents.activeTenantOf(held.agentId), "AgentNotFound", Effect.die)
         // A call that was held was never made: whoever made it calls with what is approved, or lets it go.
         if (held.origin === "gateway") yield* calls.handOver({ tenant: held.tenantId, id })
         const ceiling = approval.ceilingUsd ?? held.amount

@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { Database } from "../platform/database.ts"
-import { withinTenant } from "./askers.ts"
+import { seesCounted, withinTenant } from "./askers.ts"
 import { countedScope } from "./cap-book.ts"
 import { type CapStanding } from "./cap-domain.ts"
 import { quantityOf, totalOf } from "./quantity-domain.ts"
@@ -29,7 +29,8 @@ export class CapStandings extends Context.Service<
           const own = withinTenant(principal, filter)
           if (own === undefined) return { asOf, items: [] }
           const counters = yield* database.transaction(scopeOf(principal), repository.list(own, asOf))
-          return { asOf, items: counters.map((counter) => standingOf(counter, asOf)) }
+          const items = counters.map((counter) => standingOf(counter, asOf))
+          return { asOf, items: items.filter(({ scope }) => seesCounted(principal, scope)) }
         })
       })
     })

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentNotFound } from "../agents/domain.ts"
+import { AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
 import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
@@ -107,6 +107,7 @@ export class LlmApi extends HttpApiGroup.make("llm")
   .annotateMerge(OpenApi.annotations({ title: "LLM gateway", description: "Models and providers of the gateway." })) {}
 
 const callProblems = [
+  AgentNotActive,
   AgentNotFound,
   AlreadyCompleted,
   ApprovalRequired,

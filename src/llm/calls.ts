@@ -88,7 +88,9 @@ export class Calls extends Context.Service<
             ...(taskType === undefined ? {} : { taskType })
           }),
           (problem) =>
-            refused(problem.status, problem._tag === "Forbidden" ? "forbidden" : "agent_not_found", problem.detail)
+            problem._tag === "AgentNotActive"
+              ? refusedFor(problem)
+              : refused(problem.status, problem._tag === "Forbidden" ? "forbidden" : "agent_not_found", problem.detail)
         )
 
       /** Keeps free what a call may cost at a target; where the caller set no limit, as much as there is room for. */

@@ -88,7 +88,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
     "409: an override over all tenants by a tenant's caller, which raises nothing; a system caller raises it",
     () =>
       Effect.gen(function* () {
-        const { capId, hold, post, service, standing } = yield* setting()
+        const { asking, capId, post, service, standing } = yield* setting()
         const model = crypto.randomUUID()
         const all = {
           name: "all",
@@ -101,13 +101,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
         }
         const { id: allId } = yield* make(service, "/api/budgets/caps", all)
         const grants = Effect.map(service.call("GET", `/api/budgets/caps/${allId}/grants`), ({ body }) => body.items)
-        const held = yield* post("/api/spend/reserve", { amountUsd: 5, model }, { key: service.serviceKey })
+        const held = yield* post("/api/spend/reserve", { amountUsd: 1.5, model }, { key: asking })
         assert.strictEqual(held.status, 202, held.text)
-        const id = yield* hold()
-        yield* asSuperuser(
-          service.database,
-          (sql) => sql`UPDATE budget_reservations SET model = ${model} WHERE id = ${id}`
-        )
+        const { id } = held.body
         const refused = yield* post(approve(id), { override: true })
         assertProblem(refused, 409, "still-no-headroom")
         assert.strictEqual(refused.body.capId, allId)

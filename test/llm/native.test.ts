@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { makeAgent } from "../support/agents.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
 import { json, startProvider } from "../support/provider.ts"
@@ -170,6 +171,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         "payload.temprature"
       ])
       assertProblem(yield* ask({ agentId: "0198a5b0-7c00-7000-8000-00000000002a" }), 404, "agent-not-found")
+      const { id: agentId } = yield* makeAgent(service)
+      assert.strictEqual((yield* service.call("DELETE", `/api/agents/${agentId}`)).status, 204)
+      assertProblem(yield* ask({ agentId }), 409, "agent-not-active")
       const tenantId = yield* makeTenant(service.database)
       const { key } = yield* makeKey(service, ["llm:*"], { tenantId })
       const cap = { tenantId, name: "a cap", unit: "usd", period: "total", limit: 0.0001 }
