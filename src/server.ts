@@ -49,6 +49,8 @@ import { DashboardHandlers } from "./dashboard/handlers.ts"
 import { Dashboard } from "./dashboard/service.ts"
 import { DelegationsHandlers } from "./delegations/handlers.ts"
 import { Delegations } from "./delegations/service.ts"
+import { GatewayContentsHandlers } from "./gateway-contents/handlers.ts"
+import { GatewayContents } from "./gateway-contents/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
@@ -140,6 +142,7 @@ const Handlers = Layer.mergeAll(
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
+  GatewayContentsHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   BudgetAlertsHandlers,
@@ -205,7 +208,7 @@ const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).p
 
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
-  Layer.provideMerge(LedgerServices),
+  Layer.provideMerge(Layer.merge(LedgerServices, GatewayContents.layer)),
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 

@@ -11,7 +11,8 @@ import { type RunningTarget } from "./running.ts"
 
 /** What is known of an answer beside its words. */
 export interface CallReport {
-  readonly reservationId: string
+  /** Null where it costs nothing and reserved nothing. */
+  readonly reservationId: string | null
   readonly provider: string
   /** The provider's own name for the model that answered. */
   readonly model: string
@@ -22,6 +23,8 @@ export interface CallReport {
   costOf(usage: TokenUsage): bigint
   readonly latencyMs: number
   readonly upstreamLatencyMs: number
+  /** Whether it was given before, and comes from the response cache. */
+  readonly cached: boolean
 }
 
 /** A provider's answer, in the dialect of the caller. */
@@ -55,7 +58,8 @@ export const answerCall = Effect.fnUntraced(function* (
     attempts: meter.attempts,
     costOf: (usage: TokenUsage) => meter.cost(usage),
     latencyMs: now - meter.startedAt,
-    upstreamLatencyMs: meter.attempts.at(-1)?.durationMs ?? 0
+    upstreamLatencyMs: meter.attempts.at(-1)?.durationMs ?? 0,
+    cached: false
   }
   const headers = { ...passedBack(answer.headers), "x-reservation-id": id }
   if (!(answer.body instanceof Uint8Array)) {

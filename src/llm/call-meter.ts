@@ -3,6 +3,7 @@ import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { type Attempt } from "./attempts.ts"
 import { type RequestBound } from "./bounds.ts"
 import { costOf, ratesFor } from "./cost.ts"
+import { type ReservationId } from "../ledger/domain.ts"
 import { type Hold, type Settlement } from "./metering.ts"
 import { measured, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
@@ -38,6 +39,8 @@ export class CallMeter {
   /** Set while a request is out: who leaves then may have to pay for it. */
   progress: (() => Progress) | undefined
   timeToFirstTokenMs: number | null = null
+  /** What a stream used that came to its end as it should. */
+  completedWith: TokenUsage | undefined
   /** When the first bytes of a stream were there. */
   private streamingSince: number | undefined
   private hold: Hold | undefined
@@ -70,7 +73,7 @@ export class CallMeter {
     this.timeToFirstTokenMs = now - this.startedAt
   }
 
-  get reservationId(): string | undefined {
+  get reservationId(): ReservationId | undefined {
     return this.hold?.id
   }
 
