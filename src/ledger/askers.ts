@@ -1,6 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { type AgentId, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
+import { type AuditOrigin } from "../audit/domain.ts"
 import { auditOrigin } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { CurrentRepeatable } from "../idempotency/domain.ts"
@@ -107,11 +108,20 @@ const ownValues = ({ applicationId, name }: Principal): Pick<Dimensions, "agentI
   }
 }
 
-/** The caller as rows and entries name it. */
-export const asker: Effect.Effect<Asker> = Effect.gen(function* () {
-  const principal = yield* CurrentPrincipal
-  return { principal: principal.name, audit: yield* auditOrigin, repeatable: yield* CurrentRepeatable }
-})
+/** The caller as rows name it. */
+export const asker: Effect.Effect<Asker> = Effect.withFiber((fiber) =>
+  Effect.succeed({
+    principal: Context.get(fiber.context, CurrentPrincipal).name,
+    repeatable: Context.get(fiber.context, CurrentRepeatable)
+  })
+)
+
+/** The same, and as entries of the audit log name it. */
+export const recordedAsker: Effect.Effect<Asker & { readonly audit: AuditOrigin }> = Effect.zipWith(
+  asker,
+  auditOrigin,
+  (by, audit) => ({ ...by, audit })
+)
 
 /** Whether a caller may act on what another principal reserved. */
 export const isUnrestricted = ({ capabilities, kind }: Principal): boolean =>
