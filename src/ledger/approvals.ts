@@ -134,9 +134,9 @@ export class Approvals extends Context.Service<
   )
 }
 
-/** Nobody decides about what it asked for itself. */
+/** Nobody decides about what it asked for itself, and no agent about what it spends, whoever asked for it. */
 const mayDecide = (principal: Principal, { createdBy }: StoredReservation): Effect.Effect<void, Forbidden> =>
-  principal.tenantId !== undefined && principal.name === createdBy
+  principal.kind === "agent" || (principal.tenantId !== undefined && principal.name === createdBy)
     ? Effect.fail(new Forbidden({ missing: [], detail: "Who asked for a reservation does not approve it." }))
     : Effect.void
 
