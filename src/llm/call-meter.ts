@@ -162,8 +162,7 @@ export class CallMeter {
         const provider = target?.provider.id ?? ""
         const upstreamMs = this.upstreamMs(now)
         const { operation } = call
-        return Effect.andThen(
-          settled,
+        return Effect.map(settled, () =>
           measured({ operation, provider, model: target?.model ?? "", usage, method, latencyMs, upstreamMs })
         )
       })

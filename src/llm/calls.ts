@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
+import { Clock, Context, Effect, Layer, Random, type Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { Askers } from "../ledger/askers.ts"
 import { CurrentRequest } from "../platform/request.ts"
@@ -58,34 +58,36 @@ export class Calls extends Context.Service<
       const sightings = yield* ProviderSightings
       const { llm } = yield* Settings
 
-      const modelOf = Effect.fnUntraced(function* (name: unknown, operation: Call["operation"]) {
+      const modelOf = (name: unknown, operation: Call["operation"]): Effect.Effect<RunningModel, CallRefused> => {
         if (typeof name !== "string" || name === "") {
-          return yield* refused(400, "invalid_request", "model: Expected the name of a model", {}, "model")
+          return Effect.fail(refused(400, "invalid_request", "model: Expected the name of a model", {}, "model"))
         }
         const model = configuration.running().modelNamed(name)
         if (model === undefined) {
-          return yield* refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model")
+          return Effect.fail(refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model"))
         }
         const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
         if (operation === "embed" ? !embeds : model.kind !== "chat") {
           const message = `The model \`${name}\` does not do this.`
-          return yield* refused(400, "model_not_supported", message, {}, "model")
+          return Effect.fail(refused(400, "model_not_supported", message, {}, "model"))
         }
-        return model
-      })
+        return Effect.succeed(model)
+      }
 
-      const targetsOf = Effect.fnUntraced(function* (
+      const targetsOf = (
         { operation }: Call,
         model: RunningModel,
         gateway: RunningGateway
-      ) {
-        const random = yield* Random.Random
+      ): Effect.Effect<ReadonlyArray<RunningTarget>> => {
         const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
-        return routeOrder(able, gateway.routing.strategy, {
-          latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
-          random: () => random.nextDoubleUnsafe()
-        })
-      })
+        if (able.length < 2) return Effect.succeed(able)
+        return Effect.map(Random.Random, (random) =>
+          routeOrder(able, gateway.routing.strategy, {
+            latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
+            random: () => random.nextDoubleUnsafe()
+          })
+        )
+      }
 
       const spenderOf = ({ agentId, taskType }: Call, model: RunningModel) =>
         Effect.mapError(
@@ -132,24 +134,21 @@ export class Calls extends Context.Service<
         target: RunningTarget,
         body: string | Uint8Array,
         meter: CallMeter,
-        routing: RunningGateway["routing"]
+        routing: RunningGateway["routing"],
+        deadline: number
       ) {
-        const scope = yield* Scope.fork(yield* Effect.scope)
         const startedAt = yield* Clock.currentTimeMillis
         meter.at(target)
         const onSent = () => {
           meter.progress = () => ({ usage: undefined, textBytes: 0 })
         }
-        const made = yield* attempts
-          .make(target, { operation: call.operation, body, headers: call.headers }, routing, onSent)
-          .pipe(Scope.provide(scope), Effect.result)
+        const request = { operation: call.operation, body, headers: call.headers, deadline }
+        const made = yield* Effect.result(attempts.make(target, request, routing, onSent))
         const durationMs = (yield* Clock.currentTimeMillis) - startedAt
         const status = made._tag === "Success" ? made.success.status : made.failure.error.status
         meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
-        if (made._tag === "Success") return made.success
-        meter.progress = undefined
-        yield* Scope.close(scope, Exit.void)
-        return yield* made.failure
+        if (made._tag === "Failure") meter.progress = undefined
+        return made
       })
 
       const call = Effect.fn("Calls.call")(function* (incoming: Call) {
@@ -157,9 +156,10 @@ export class Calls extends Context.Service<
         const gateway = configuration.running()
         const { routing } = gateway
         const model = yield* modelOf(incoming.body.model, incoming.operation)
-        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) => modelOf(name, incoming.operation))
-        const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
-        const targets = orders.flat()
+        const fallbacks: Array<RunningModel> = []
+        for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelOf(name, incoming.operation))
+        const targets = [...(yield* targetsOf(incoming, model, gateway))]
+        for (const fallback of fallbacks) targets.push(...(yield* targetsOf(incoming, fallback, gateway)))
         const spender = yield* spenderOf(incoming, model)
         const request = yield* CurrentRequest
         const startedAt = yield* Clock.currentTimeMillis
@@ -208,20 +208,15 @@ export class Calls extends Context.Service<
               estimate = yield* hold(meter, spender, target, terms, perTurn ?? unlimited, ttlSeconds)
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
-            const made = yield* Effect.result(
-              Effect.timeoutOrElse(attempt(incoming, target, sent, meter, routing), {
-                duration: Math.max(1, deadline - (yield* Clock.currentTimeMillis)),
-                orElse: () => Effect.fail(outOfTime)
-              })
-            )
-            if (made._tag === "Success") return yield* answerCall(incoming, target, made.success, meter, deadline)
-            if (made.failure === outOfTime) {
-              yield* meter.forfeit(504)
-              return yield* outOfTime
-            }
-            const failure = made.failure as ProviderFailure
+            const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
+            if (made._tag === "Success") return yield* answerCall(incoming, target, made.success, meter)
+            const { failure } = made
             last = failure
             if (failure.sent) yield* meter.forfeit(failure.error.status)
+            if ((yield* Clock.currentTimeMillis) >= deadline) {
+              yield* meter.release
+              return yield* outOfTime
+            }
             if (!mayFailOver(failure)) return yield* refusalOf(failure)
             const pause =
               mayRepeat(failure) && tries <= routing.retries
