@@ -3,6 +3,7 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
 import { asker } from "./askers.ts"
+import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
 import { type Approval, type PendingApproval, type Reservation, type ReservationId, spendActions } from "./domain.ts"
@@ -41,6 +42,7 @@ export class Approvals extends Context.Service<
     Approvals,
     Effect.gen(function* () {
       const books = yield* CapBooks
+      const calls = yield* CallsRepository
       const ledger = yield* Ledger
       const repository = yield* LedgerRepository
       const reservations = yield* Reservations
@@ -74,6 +76,8 @@ export class Approvals extends Context.Service<
         if (held.decidedBy === principal.name && held.state !== "held" && held.state !== "denied") {
           return reservationView(held)
         }
+        // A call that was held was never made: whoever made it calls with what is approved, or lets it go.
+        if (held.origin === "gateway") yield* calls.handOver({ tenant: held.tenantId, id })
         const ceiling = approval.ceilingUsd ?? held.amount
         const result = yield* ledger.reserve({
           principal: principal.name,
@@ -125,7 +129,9 @@ export class Approvals extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(LedgerRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.merge(LedgerRepository.layer, CallsRepository.layer))
+  )
 }
 
 /** Nobody decides about what it asked for itself. */

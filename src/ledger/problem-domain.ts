@@ -87,6 +87,16 @@ export class ReservationNotOpen extends Problem<ReservationNotOpen>()(
   { state: ReservationState }
 ) {}
 
+export class ReservationTooSmall extends Problem<ReservationTooSmall>()(
+  "ReservationTooSmall",
+  {
+    slug: "reservation-too-small",
+    status: 409,
+    meaning: "The call may cost more than the reservation has."
+  },
+  { estimateUsd: UsdOrZero.annotate({ description: "What the call may cost" }) }
+) {}
+
 export class ReservationNotHeld extends Problem<ReservationNotHeld>()("ReservationNotHeld", {
   slug: "reservation-not-held",
   status: 409,

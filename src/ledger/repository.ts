@@ -8,11 +8,11 @@ import { Instant } from "../kernel/instant.ts"
 import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
 
 /** Amounts of one row in JSON, which a double holds. */
-const Amount = Schema.Finite.pipe(
+export const Amount = Schema.Finite.pipe(
   Schema.decodeTo(Schema.BigInt, SchemaTransformation.transform({ decode: BigInt, encode: Number }))
 )
 /** Sums, which no double may hold. */
-const Sum = Schema.String.pipe(
+export const Sum = Schema.String.pipe(
   Schema.decodeTo(Schema.BigInt, SchemaTransformation.transform({ decode: BigInt, encode: String }))
 )
 
@@ -190,6 +190,22 @@ const Drift = Schema.Struct({
 })
 export type Drift = typeof Drift.Type
 
+/** Calls one of the ledger's functions, which takes and answers JSON. */
+export const calling =
+  (sql: SqlClient.SqlClient) =>
+  <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
+    const find = SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ outcome: Outcome }),
+      execute: (request) => sql`SELECT ${sql.literal(name)}(${request}::text::json) AS outcome`
+    })
+    return Effect.fn(`LedgerRepository.${name}`)((request: object) =>
+      Effect.orDie(
+        Effect.map(find(JSON.stringify(request)), (found) => (found as { readonly outcome: S["Type"] }).outcome)
+      )
+    )
+  }
+
 interface SweepRequest {
   readonly now: DateTime.Utc
   readonly tenant: TenantId | null
@@ -224,18 +240,7 @@ export class LedgerRepository extends Context.Service<
     LedgerRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const call = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
-        const find = SqlSchema.findOne({
-          Request: Schema.String,
-          Result: Schema.Struct({ outcome: Outcome }),
-          execute: (request) => sql`SELECT ${sql.literal(name)}(${request}::text::json) AS outcome`
-        })
-        return Effect.fn(`LedgerRepository.${name}`)((request: object) =>
-          Effect.orDie(
-            Effect.map(find(JSON.stringify(request)), (found) => (found as { readonly outcome: S["Type"] }).outcome)
-          )
-        )
-      }
+      const call = calling(sql)
       const sweeping = (name: string) => {
         const sweep = call(name, Schema.Struct({ swept: Schema.Int }))
         return ({ now, ...request }: SweepRequest) =>
@@ -275,8 +280,8 @@ export class LedgerRepository extends Context.Service<
 
       return LedgerRepository.of({
         reserve: callBatch("budgets_reserve_v2", ReserveOutcome),
-        close: callBatch("budgets_close_v1", CloseOutcome),
-        sweep: sweeping("budgets_sweep_v1"),
+        close: callBatch("budgets_close_v2", CloseOutcome),
+        sweep: sweeping("budgets_sweep_v2"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),
         deny: call("budgets_deny_v1", DenyOutcome),

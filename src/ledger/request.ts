@@ -71,6 +71,8 @@ export interface CloseItem extends Asker {
   readonly chargeId: ChargeId
   readonly usage?: object | undefined
   readonly metadata?: Readonly<Record<string, string>> | undefined
+  /** What the row of a call of the gateway says of it. */
+  readonly call?: object | undefined
 }
 
 export type CloseResult =

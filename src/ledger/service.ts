@@ -2,8 +2,10 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { type TenantId } from "../kernel/identifier.ts"
 import { makeGathering } from "../kernel/gathering.ts"
 import { Settings } from "../platform/settings.ts"
+import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
+import { type ReservationId } from "./domain.ts"
 import { decodeClosed, type Drift, LedgerRepository } from "./repository.ts"
 import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult, slotKeys, slotOf } from "./request.ts"
 import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
@@ -31,6 +33,11 @@ export class Ledger extends Context.Service<
     sweep(tenantId: TenantId | null): Effect.Effect<number>
     /** The same, waiting for those who are at work on it: after that nothing is refused for what is due. */
     reclaim(tenantId: TenantId | null): Effect.Effect<void>
+    /** Lets calls of the gateway that still run live so much longer. */
+    renew(
+      calls: ReadonlyArray<{ readonly tenantId: TenantId; readonly id: ReservationId }>,
+      ttlSeconds: number
+    ): Effect.Effect<void>
     /** Counters that are not the fold of what was written. */
     readonly drift: Effect.Effect<ReadonlyArray<Drift>>
   }
@@ -39,6 +46,7 @@ export class Ledger extends Context.Service<
     Ledger,
     Effect.gen(function* () {
       const books = yield* CapBooks
+      const calls = yield* CallsRepository
       const repository = yield* LedgerRepository
       const { budgets } = yield* Settings
 
@@ -89,7 +97,8 @@ export class Ledger extends Context.Service<
         const outcome = yield* repository.close({
           head: {
             now: DateTime.formatIso(yield* DateTime.now),
-            keyed: items.some(({ repeatable }) => repeatable !== undefined)
+            keyed: items.some(({ repeatable }) => repeatable !== undefined),
+            calls: items.some(({ call }) => call !== undefined)
           },
           requests: items.map((item, index) => ({
             place: index + 1,
@@ -103,6 +112,7 @@ export class Ledger extends Context.Service<
             charge_id: item.kind === "settle" ? item.chargeId : null,
             usage: item.usage,
             metadata: item.metadata,
+            call: item.call,
             ...slotOf(item)
           }))
         })
@@ -144,6 +154,13 @@ export class Ledger extends Context.Service<
           return (yield* repository.sweepPlans(request)) + (yield* repository.sweep(request))
         }),
         reclaim: sweepWaiting,
+        renew: Effect.fn("Ledger.renew")(function* (running, ttlSeconds) {
+          yield* calls.renew({
+            now: DateTime.formatIso(yield* DateTime.now),
+            ttl: ttlSeconds,
+            calls: running.map(({ id, tenantId }) => ({ tenant: tenantId, id }))
+          })
+        }),
         drift: repository.drift
       })
     })
@@ -151,7 +168,7 @@ export class Ledger extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provideMerge(CapBooks.layer),
-    Layer.provide(LedgerRepository.layer)
+    Layer.provide(Layer.merge(LedgerRepository.layer, CallsRepository.layer))
   )
 }
 

@@ -11,7 +11,15 @@ import { integerParameter } from "../kernel/parameter.ts"
 import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
 import { Overloaded, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
 import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import {
+  BudgetDenied,
+  PlanNotActive,
+  PlanNotFound,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationTooSmall
+} from "../ledger/problem-domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 import {
@@ -104,9 +112,15 @@ const callProblems = [
   ModelNotFound,
   ModelUnpriced,
   Overloaded,
+  PlanNotActive,
+  PlanNotFound,
   ProviderRefused,
   ProviderTimeout,
   ProviderUnavailable,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationTooSmall,
   TurnBudgetExceeded,
   ValidationFailed
 ] as const

@@ -3,7 +3,7 @@ import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { type Attempt } from "./attempts.ts"
 import { type RequestBound } from "./bounds.ts"
 import { costOf, ratesFor } from "./cost.ts"
-import { type Hold } from "./metering.ts"
+import { type Hold, type Settlement } from "./metering.ts"
 import { measured, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
@@ -19,7 +19,7 @@ export interface MeteredCall {
   readonly model: RunningModel
   readonly catalogueVersion: string
   readonly bound: RequestBound
-  readonly taskType: string | undefined
+  readonly metadata: Readonly<Record<string, string>> | undefined
   readonly traceId: string | undefined
 }
 
@@ -102,19 +102,24 @@ export class CallMeter {
   /** Charges what was used; answers what it cost. */
   settle(usage: TokenUsage, method: SettleMethod, status: number): Effect.Effect<bigint> {
     const cost = this.cost(usage)
-    return Effect.as(this.close(usage, cost, method, status), cost)
+    const tokens = usage.inputTokens + usage.outputTokens
+    return Effect.as(this.close(usage, { costNanoUsd: cost, tokens, method }, status), cost)
   }
 
   /** Charges everything that was kept free: the request was sent, and nobody will ever know what it did cost. */
   forfeit(status: number): Effect.Effect<void> {
-    return this.close(noUsage, this.hold?.amountNanoUsd ?? 0n, "unanswered", status)
+    const { amountNanoUsd = 0n, tokens = 0 } = this.hold ?? {}
+    return this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
   }
 
   readonly release: Effect.Effect<void> = Effect.suspend(() => {
     const { hold } = this
     this.hold = undefined
     this.progress = undefined
-    return hold === undefined ? Effect.void : hold.release
+    if (hold === undefined) return Effect.void
+    return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
+    )
   })
 
   /** The end of a call that did not come to its own: its caller left, or something broke. */
@@ -129,43 +134,48 @@ export class CallMeter {
     return attempts + (this.streamingSince === undefined ? 0 : now - this.streamingSince)
   }
 
-  private close(usage: TokenUsage, cost: bigint, method: SettleMethod, status: number): Effect.Effect<void> {
+  /** What the row of the call keeps of it; a usage that nobody knows is left out. */
+  private details(usage: TokenUsage | undefined, status: number | null, now: number): object {
+    const { call, target } = this
+    const rates = target?.rates ?? null
+    return {
+      operation: call.operation,
+      dialect: call.dialect,
+      modelAsked: call.modelAsked,
+      modelServed: target?.model,
+      provider: target?.provider.id,
+      ...usage,
+      rates: rates === null ? null : texts(ratesFor(rates, usage?.inputTokens ?? 0)),
+      catalogueVersion: call.catalogueVersion,
+      latencyMs: now - this.startedAt,
+      upstreamLatencyMs: this.upstreamMs(now),
+      timeToFirstTokenMs: this.timeToFirstTokenMs,
+      status,
+      attempts: this.attempts,
+      metadata: call.metadata,
+      traceId: call.traceId
+    }
+  }
+
+  private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): Effect.Effect<void> {
     return Effect.suspend(() => {
-      const { call, hold, target } = this
+      const { hold, target } = this
       this.hold = undefined
       this.progress = undefined
       if (hold === undefined) return Effect.void
-      return Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const rates = target?.rates ?? null
-        const latencyMs = now - this.startedAt
-        const settled = hold.settle({
-          costNanoUsd: cost,
-          tokens: usage.inputTokens + usage.outputTokens,
-          method,
-          details: {
-            operation: call.operation,
-            dialect: call.dialect,
-            model: call.modelAsked,
-            modelServed: target?.model,
-            provider: target?.provider.id,
-            taskType: call.taskType,
-            ...usage,
-            ratesNanoUsdPerMTok: rates === null ? null : texts(ratesFor(rates, usage.inputTokens)),
-            catalogueVersion: call.catalogueVersion,
-            latencyMs,
-            timeToFirstTokenMs: this.timeToFirstTokenMs,
-            status,
-            attempts: this.attempts,
-            traceId: call.traceId
-          }
-        })
-        const provider = target?.provider.id ?? ""
-        const upstreamMs = this.upstreamMs(now)
-        const { operation } = call
-        return Effect.map(settled, () =>
-          measured({ operation, provider, model: target?.model ?? "", usage, method, latencyMs, upstreamMs })
+      return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.map(hold.settle(settlement, this.details(usage, status, now)), () =>
+          measured({
+            operation: this.call.operation,
+            provider: target?.provider.id ?? "",
+            model: target?.model ?? "",
+            usage: usage ?? noUsage,
+            method: settlement.method,
+            latencyMs: now - this.startedAt,
+            upstreamMs: this.upstreamMs(now)
+          })
         )
-      })
+      )
     })
   }
 }

@@ -1,7 +1,8 @@
 import { AgentNotFound } from "../agents/domain.ts"
 import { Forbidden, RateLimited } from "../auth/domain.ts"
 import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
+import { type AdoptionRefused } from "../ledger/adoptions.ts"
+import { BudgetDenied, PlanNotFound } from "../ledger/problem-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -16,11 +17,10 @@ import { type CallRefused } from "./refusal.ts"
 
 /** Why a call in the gateway's own words gets no answer. */
 export type CallProblem =
+  | AdoptionRefused
   | AgentNotFound
   | ApprovalRequired
-  | BudgetDenied
   | CostUnbounded
-  | Forbidden
   | ModelNotFound
   | ModelUnpriced
   | Overloaded
@@ -35,6 +35,7 @@ export type CallProblem =
 export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallProblem => {
   const { code, message: detail, param, status } = error
   if (problem instanceof BudgetDenied) return status === 402 ? problem : rateLimited(headers)
+  if (problem !== undefined) return problem
   switch (code) {
     case "model_not_found":
       return new ModelNotFound({ detail })
@@ -48,6 +49,8 @@ export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallPr
       return new TurnBudgetExceeded({ detail })
     case "agent_not_found":
       return new AgentNotFound({})
+    case "plan_not_found":
+      return new PlanNotFound({})
     case "forbidden":
       return new Forbidden({ missing: [], detail })
     case "invalid_request":

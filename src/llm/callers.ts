@@ -7,21 +7,40 @@ import { apiKeyActions } from "../api-keys/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
 import { AgentTokens } from "../auth/agent-tokens.ts"
 import { bearerToken } from "../auth/bearer-token.ts"
-import { anonymous, type Principal, serviceAccount } from "../auth/domain.ts"
+import { anonymous, CurrentPrincipal, type Principal, serviceAccount } from "../auth/domain.ts"
 import { RateLimits } from "../auth/rate-limits.ts"
 import { ServiceAccount } from "../auth/service-account.ts"
 import { type Capability, covers, intersection } from "../kernel/capability.ts"
+import { CallPlans } from "../ledger/call-plans.ts"
+import { PlanId, ReservationId } from "../ledger/domain.ts"
+import { Reservations } from "../ledger/reservations.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { SettingsError } from "../platform/settings-reader.ts"
 import { Settings } from "../platform/settings.ts"
-import { type CallRefused, refused, retryAfter } from "./refusal.ts"
+import { type CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
+
+/** A reservation that a call is to be made with. */
+export interface Prepared {
+  readonly id: ReservationId
+  readonly amountNanoUsd: bigint
+}
 
 /** Who calls the gateway, and what its agent brings along. */
 export interface GatewayCaller {
   readonly principal: Principal
   readonly agentId: AgentId | undefined
+  readonly planId: PlanId | undefined
   readonly taskType: string | undefined
+  readonly prepared: Prepared | undefined
   readonly perTurnNanoUsd: bigint | null
+}
+
+/** What a call says of itself beside its credential. */
+export interface DeclaredCall {
+  readonly agentId?: string | undefined
+  readonly planId?: string | undefined
+  readonly taskType?: string | undefined
+  readonly reservationId?: string | undefined
 }
 
 /** Who may call the gateway, in the words of every SDK: keys and agents' tokens, in either header. */
@@ -34,10 +53,7 @@ export class Callers extends Context.Service<
       capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
     ): Effect.Effect<GatewayCaller, CallRefused>
     /** The agent that a caller is, or declares, with what it brings along. */
-    agentOf(
-      principal: Principal,
-      declared: { readonly agentId?: string | undefined; readonly taskType?: string | undefined }
-    ): Effect.Effect<GatewayCaller, CallRefused>
+    agentOf(principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused>
   }
 >()("app/llm/Callers") {
   static readonly layer = Layer.effect(
@@ -46,8 +62,10 @@ export class Callers extends Context.Service<
       const account = yield* ServiceAccount
       const agents = yield* Agents
       const audit = yield* Audit
+      const callPlans = yield* CallPlans
       const keys = yield* ApiKeyCredentials
       const limits = yield* RateLimits
+      const reservations = yield* Reservations
       const tokens = yield* AgentTokens
       const { environment, llm, sources } = yield* Settings
       const policy = llm.gateway.auth
@@ -123,19 +141,48 @@ export class Callers extends Context.Service<
         return first
       })
 
+      const reservationNamed = Effect.fnUntraced(function* (principal: Principal, reservationId: string) {
+        if (!uuid.test(reservationId)) {
+          const message = "reservationId: Expected the id of a reservation"
+          return yield* refused(400, "invalid_request", message, {}, "reservationId")
+        }
+        return yield* reservations.find(ReservationId.make(reservationId)).pipe(
+          Effect.provideService(CurrentPrincipal, principal),
+          Effect.mapError((problem) => refusedFor(problem))
+        )
+      })
+
+      const planNamed = Effect.fnUntraced(function* (planId: string) {
+        if (!uuid.test(planId)) {
+          return yield* refused(400, "invalid_request", "planId: Expected the id of a plan", {}, "planId")
+        }
+        return yield* Effect.mapError(callPlans.get(PlanId.make(planId)), () => noPlan)
+      })
+
       /** Which agent is charged, with which task type; what it declares must be so. */
       const agentOf = Effect.fnUntraced(function* (
         principal: Principal,
-        { agentId: named, taskType }: { readonly agentId?: string | undefined; readonly taskType?: string | undefined }
+        { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
       ) {
+        const reservation = reservationId === undefined ? undefined : yield* reservationNamed(principal, reservationId)
+        const prepared = reservation && { id: reservation.id, amountNanoUsd: reservation.amount }
+        // A call is for whom its reservation is, and draws on the same plan, unless it says otherwise.
+        const named = agentId ?? reservation?.agentId ?? undefined
+        const planId = underPlan ?? reservation?.planId ?? undefined
         const own = principal.kind === "agent" ? principal.name.slice("agent:".length) : undefined
         if (own !== undefined && named !== undefined && named !== own) {
           return yield* refused(403, "forbidden", "The credential is another agent's.")
         }
-        const id = own ?? named
-        if (id === undefined) return { principal, agentId: undefined, taskType, perTurnNanoUsd: null }
+        const plan = planId === undefined ? undefined : yield* planNamed(planId)
+        const id = own ?? named ?? plan?.agentId
+        if (id === undefined) {
+          return { principal, agentId: undefined, planId: undefined, taskType, prepared, perTurnNanoUsd: null }
+        }
         if (!uuid.test(id))
           return yield* refused(400, "invalid_request", "agentId: Expected the id of an agent", {}, "agentId")
+        if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
+          return yield* noPlan
+        }
         const agent = yield* agents.get(AgentId.make(id)).pipe(
           asSystem,
           Effect.option,
@@ -146,7 +193,11 @@ export class Callers extends Context.Service<
           )
         )
         if (agent === undefined) return yield* refused(404, "agent_not_found", "No agent has this id.")
-        const task = taskType ?? agent.defaultTaskType ?? undefined
+        if (plan !== undefined && taskType !== undefined && taskType !== plan.taskType) {
+          const expected = plan.taskType === null ? "The plan has no task type." : `The plan's is ${plan.taskType}.`
+          return yield* refused(400, "task_type_not_allowed", expected, {}, "taskType")
+        }
+        const task = (plan === undefined ? (taskType ?? agent.defaultTaskType) : plan.taskType) ?? undefined
         if (task !== undefined && agent.allowedTaskTypes.length > 0 && !agent.allowedTaskTypes.includes(task)) {
           return yield* refused(
             400,
@@ -156,7 +207,14 @@ export class Callers extends Context.Service<
             "taskType"
           )
         }
-        return { principal, agentId: agent.id, taskType: task, perTurnNanoUsd: agent.perTurnBudget ?? null }
+        return {
+          principal,
+          agentId: agent.id,
+          planId: plan?.id,
+          taskType: task,
+          prepared,
+          perTurnNanoUsd: agent.perTurnBudget ?? null
+        }
       })
 
       return Callers.of({
@@ -166,14 +224,20 @@ export class Callers extends Context.Service<
           if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {
             return yield* refused(403, "forbidden", `The caller lacks ${capabilities[0]}.`)
           }
-          const { "x-agent-id": agentId, "x-plan-id": planId, "x-task-type": taskType } = request.headers
-          if (planId !== undefined) return yield* refused(404, "plan_not_found", "The agent has no plan with this id.")
-          return yield* agentOf(principal, { agentId, taskType })
+          const {
+            "x-agent-id": agentId,
+            "x-plan-id": planId,
+            "x-reservation-id": reservationId,
+            "x-task-type": taskType
+          } = request.headers
+          return yield* agentOf(principal, { agentId, planId, reservationId, taskType })
         })
       })
     })
-  )
+  ).pipe(Layer.provide(CallPlans.layer))
 }
+
+const noPlan = refused(404, "plan_not_found", "The agent has no plan with this id.")
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 

@@ -1,18 +1,21 @@
 import { Clock, Context, Effect, Layer, Random, type Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { Askers } from "../ledger/askers.ts"
+import { type PlanId } from "../ledger/domain.ts"
+import { ReservationTooSmall } from "../ledger/problem-domain.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
 import { chatBound, embeddingBound } from "./bounds.ts"
 import { answerCall, type CallAnswer, passedBack } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
+import { type Prepared } from "./callers.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
 import { Metering, type Spender } from "./metering.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
 import { type ProviderFailure } from "./providers/provider.ts"
-import { CallRefused, refused, retryAfter } from "./refusal.ts"
+import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
@@ -22,7 +25,12 @@ export interface Call extends Incoming {
   /** Headers that a provider may see. */
   readonly headers: Readonly<Record<string, string>>
   readonly agentId?: AgentId | undefined
+  readonly planId?: PlanId | undefined
   readonly taskType?: string | undefined
+  /** What was reserved for it before. */
+  readonly prepared?: Prepared | undefined
+  /** What its caller wants to find it by. */
+  readonly metadata?: Readonly<Record<string, string>> | undefined
   /** What one call of the agent may cost at most. */
   readonly perTurnNanoUsd?: bigint | null | undefined
   /** Models to be asked in turn where every target of the first one fails. */
@@ -34,9 +42,6 @@ export interface Counted {
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Uint8Array
 }
-
-/** A hold outlives its call by so much, so that nobody settles what is still under way. */
-const holdMarginSeconds = 60
 
 /** Carries calls to providers: each is let in by what it may cost, and charged for what it did cost. */
 export class Calls extends Context.Service<
@@ -56,7 +61,7 @@ export class Calls extends Context.Service<
       const configuration = yield* GatewayConfiguration
       const metering = yield* Metering
       const sightings = yield* ProviderSightings
-      const { llm } = yield* Settings
+      const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
 
       const modelOf = (name: unknown, operation: Call["operation"]): Effect.Effect<RunningModel, CallRefused> => {
         if (typeof name !== "string" || name === "") {
@@ -89,10 +94,11 @@ export class Calls extends Context.Service<
         )
       }
 
-      const spenderOf = ({ agentId, taskType }: Call, model: RunningModel) =>
+      const spenderOf = ({ agentId, planId, taskType }: Call, model: RunningModel) =>
         Effect.mapError(
           askers.spender({
             model: model.id,
+            planId,
             ...(agentId === undefined ? {} : { agentId }),
             ...(taskType === undefined ? {} : { taskType })
           }),
@@ -106,17 +112,25 @@ export class Calls extends Context.Service<
         spender: Spender,
         target: RunningTarget,
         terms: Terms,
-        mostNanoUsd: bigint,
-        ttlSeconds: number
+        { metadata, perTurnNanoUsd }: Call,
+        prepared: Prepared | undefined
       ) {
         const wanted = yield* estimateOf(terms)
+        const perTurn = perTurnNanoUsd ?? unlimited
+        const mostNanoUsd =
+          prepared !== undefined && prepared.amountNanoUsd < perTurn ? prepared.amountNanoUsd : perTurn
         const estimate = wanted.amountNanoUsd <= mostNanoUsd ? wanted : fitting(terms, wanted, mostNanoUsd)
         if (estimate === undefined) {
+          if (prepared !== undefined && wanted.amountNanoUsd > prepared.amountNanoUsd) {
+            return yield* refusedFor(new ReservationTooSmall({ estimateUsd: wanted.amountNanoUsd }), hopeless)
+          }
           const message = "The call may cost more than the agent's budget for one turn."
-          return yield* refused(402, "request_exceeds_budget", message, { "x-should-retry": "false" })
+          return yield* refused(402, "request_exceeds_budget", message, hopeless)
         }
         const ask = ({ amountNanoUsd, tokens }: Estimate) =>
-          metering.hold(at(spender, target), amountNanoUsd, tokens, ttlSeconds)
+          prepared === undefined
+            ? metering.hold(at(spender, target), amountNanoUsd, tokens, metadata)
+            : metering.adopt(at(spender, target), prepared.id, amountNanoUsd, tokens)
         const held = yield* Effect.result(ask(estimate))
         if (held._tag === "Success") {
           meter.take(held.success, target)
@@ -175,7 +189,7 @@ export class Calls extends Context.Service<
             model,
             catalogueVersion: gateway.catalogueVersion,
             bound,
-            taskType: incoming.taskType,
+            metadata: incoming.metadata,
             traceId: request?.traceId
           },
           startedAt
@@ -184,14 +198,14 @@ export class Calls extends Context.Service<
         // Another model may read more than this one.
         const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
         const perTurn = incoming.perTurnNanoUsd ?? null
-        const ttlSeconds = Math.max(llm.gateway.holdSeconds, routing.timeoutSeconds + holdMarginSeconds)
+        let { prepared } = incoming
 
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         for (const target of targets) {
           const caps = yield* metering.governed(at(spender, target))
-          const governed = perTurn === null ? caps : { byMoney: true, byHard: true }
-          const defaultOutputTokens = llm.gateway.defaultMaxOutputTokens
+          // An agent's budget for one turn and a reservation bind as caps do.
+          const governed = perTurn === null && prepared === undefined ? caps : { byMoney: true, byHard: true }
           const terms: Terms = {
             model,
             targets,
@@ -205,7 +219,8 @@ export class Calls extends Context.Service<
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
-              estimate = yield* hold(meter, spender, target, terms, perTurn ?? unlimited, ttlSeconds)
+              estimate = yield* hold(meter, spender, target, terms, incoming, prepared)
+              prepared = undefined
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
             const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
@@ -262,6 +277,9 @@ const at = (spender: Spender, { provider }: RunningTarget): Spender => ({
   ...spender,
   dimensions: { ...spender.dimensions, provider: provider.id }
 })
+
+/** SDKs try again by themselves, unless they are told that it is of no use. */
+const hopeless = { "x-should-retry": "false" }
 
 /** More than anything costs. */
 const unlimited = 2n ** 62n

@@ -1,11 +1,10 @@
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { type AgentId } from "../agents/domain.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { Callers } from "./callers.ts"
+import { Callers, type DeclaredCall } from "./callers.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { Calls } from "./calls.ts"
 import { type CallProblem, problemOf } from "./call-problems.ts"
@@ -37,24 +36,28 @@ export class Completions extends Context.Service<
       const send = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
         body: Readonly<Record<string, unknown>>,
-        declared: { readonly agentId?: AgentId | undefined; readonly taskType?: string | undefined },
+        declared: DeclaredCall & Pick<LlmRequest, "metadata">,
         fallbacks: ReadonlyArray<string>
       ) {
         // Providers take their time, and have one of their own.
         const info = yield* CurrentRequest
         info?.untimed()
         const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
-        return yield* calls.call({
+        const made = yield* calls.call({
           dialect: "openai",
           operation,
           body,
           bytes: utf8.encode(JSON.stringify(body)),
           headers: {},
           agentId: caller.agentId,
+          planId: caller.planId,
           taskType: caller.taskType,
+          prepared: caller.prepared,
+          metadata: declared.metadata,
           perTurnNanoUsd: caller.perTurnNanoUsd,
           fallbacks
         })
+        return { ...made, planId: caller.planId ?? null }
       })
 
       const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
@@ -71,6 +74,7 @@ export class Completions extends Context.Service<
           usage: usageOf(usage),
           costUsd: costNanoUsd,
           reservationId,
+          planId: answer.planId,
           latencyMs,
           upstreamLatencyMs,
           attempts

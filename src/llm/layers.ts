@@ -1,4 +1,5 @@
 import { Layer } from "effect"
+import { Adoptions } from "../ledger/adoptions.ts"
 import { Attempts } from "./attempts.ts"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
@@ -6,6 +7,7 @@ import { Callers } from "./callers.ts"
 import { Calls } from "./calls.ts"
 import { Completions } from "./completions.ts"
 import { GatewayConfiguration } from "./configuration.ts"
+import { LiveHolds } from "./live-holds.ts"
 import { Metering } from "./metering.ts"
 import { CataloguePricesLayer } from "./prices.ts"
 import { Gateway } from "./service.ts"
@@ -19,6 +21,8 @@ export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
 /** The gateway's calls: above the ledger that they are metered by. */
 export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer).pipe(
   Layer.provideMerge(Layer.mergeAll(Calls.layer, Callers.layer)),
-  Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metering.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(Attempts.layer, Metering.layer.pipe(Layer.provide(Layer.merge(LiveHolds.layer, Adoptions.layer))))
+  ),
   Layer.provideMerge(Bulkheads.layer)
 )

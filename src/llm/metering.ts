@@ -1,43 +1,42 @@
-import { Clock, Context, Effect, Layer } from "effect"
+import { Cause, Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
-import { type Dimensions } from "../ledger/cap-book.ts"
+import { type AdoptionRefused, Adoptions } from "../ledger/adoptions.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
-import { asker } from "../ledger/askers.ts"
+import { asker, type Spending } from "../ledger/askers.ts"
 import { ChargeId, ReservationId } from "../ledger/domain.ts"
-import { BudgetDenied } from "../ledger/problem-domain.ts"
-import { type Asker, type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
+import { BudgetDenied, PlanNotActive } from "../ledger/problem-domain.ts"
+import { type Asker, type CloseItem, type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
 import { denialOf } from "../ledger/views.ts"
+import { Settings } from "../platform/settings.ts"
+import { LiveHolds } from "./live-holds.ts"
 import { denied as countDenial, type SettleMethod } from "./metrics.ts"
-import { CallRefused, refused, retryAfter } from "./refusal.ts"
+import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
 
 /** Who spends, and for what. */
-export interface Spender {
-  readonly tenantId: TenantId
-  readonly dimensions: Dimensions
-}
+export type Spender = Spending
 
-/** What a call did cost, as its row keeps it. */
+/** What a call did cost. */
 export interface Settlement {
   readonly costNanoUsd: bigint
   readonly tokens: number
   readonly method: SettleMethod
-  /** Everything else that is known of the call; never what was said in it. */
-  readonly details: object
 }
 
 /** What is kept free for one call until it ends, once, however it ends. */
 export interface Hold {
   readonly id: ReservationId
   readonly amountNanoUsd: bigint
+  readonly tokens: number
   /** What the caps in money leave beside it; null where none governs. */
   readonly remainingNanoUsd: bigint | null
-  settle(settlement: Settlement): Effect.Effect<void>
+  /** `details` are everything else that the call's row keeps; never what was said in it. */
+  settle(settlement: Settlement, details: object): Effect.Effect<void>
   /** Gives everything back: nothing that costs was done. */
-  readonly release: Effect.Effect<void>
+  release(details: object): Effect.Effect<void>
 }
 
 /** Which kinds of caps a call falls under. */
@@ -59,43 +58,52 @@ export class Metering extends Context.Service<
   Metering,
   {
     governed(spender: Spender): Effect.Effect<Governed>
-    hold(spender: Spender, amountNanoUsd: bigint, tokens: number, ttlSeconds: number): Effect.Effect<Hold, NoRoom>
+    hold(
+      spender: Spender,
+      amountNanoUsd: bigint,
+      tokens: number,
+      metadata?: Readonly<Record<string, string>>
+    ): Effect.Effect<Hold, NoRoom>
+    /** Calls with what was reserved before, by the same caller. */
+    adopt(spender: Spender, id: ReservationId, amountNanoUsd: bigint, tokens: number): Effect.Effect<Hold, NoRoom>
   }
 >()("app/llm/Metering") {
   static readonly layer = Layer.effect(
     Metering,
     Effect.gen(function* () {
+      const adoptions = yield* Adoptions
       const books = yield* CapBooks
       const ledger = yield* Ledger
+      const live = yield* LiveHolds
       const random = yield* SecureRandom.SecureRandom
+      const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
 
       const governed = Effect.fnUntraced(function* (spender: Spender) {
         const known = yield* booksOf(books.get, [spender])
         const caps = governingIn(known, spender).filter(({ cap }) => cap.status === "active")
         return {
-          byMoney: caps.some(({ cap }) => cap.unit === "usd"),
-          byHard: caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft")
+          byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
+          byHard: spender.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft")
         }
       })
 
       const closing = (id: ReservationId, tenantId: TenantId, who: Asker) => {
         let closed = false
-        const close = (kind: "settle" | "release", settlement: Settlement | undefined) =>
+        live.add(id, tenantId)
+        const close = (what: Pick<CloseItem, "kind" | "amount" | "tokens" | "call">) =>
           Effect.suspend(() => {
             if (closed) return Effect.void
             closed = true
+            live.remove(id)
             return Effect.flatMap(Effect.orDie(random.uuidV7()), (chargeId) =>
               ledger.close({
                 ...who,
-                kind,
+                ...what,
                 id,
                 tenantId,
                 origin: "gateway",
                 unrestricted: true,
-                amount: settlement?.costNanoUsd ?? 0n,
-                tokens: settlement?.tokens ?? 0,
-                chargeId: ChargeId.make(chargeId),
-                usage: settlement && { ...settlement.details, method: settlement.method }
+                chargeId: ChargeId.make(chargeId)
               })
             )
           }).pipe(
@@ -105,12 +113,18 @@ export class Metering extends Context.Service<
             Effect.uninterruptible
           )
         return {
-          settle: (settlement: Settlement) => close("settle", settlement),
-          release: close("release", undefined)
+          settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
+            close({ kind: "settle", amount: costNanoUsd, tokens, call: { ...details, method } }),
+          release: (details: object) => close({ kind: "release", amount: 0n, call: { ...details, method: "released" } })
         }
       }
 
-      const hold = Effect.fnUntraced(function* (spender: Spender, amount: bigint, tokens: number, ttlSeconds: number) {
+      const hold = Effect.fnUntraced(function* (
+        spender: Spender,
+        amount: bigint,
+        tokens: number,
+        metadata?: Readonly<Record<string, string>>
+      ) {
         const principal = yield* CurrentPrincipal
         const { audit, principal: name } = yield* asker
         const who = { audit, principal: name }
@@ -123,25 +137,18 @@ export class Metering extends Context.Service<
             tenantId: spender.tenantId,
             origin: "gateway",
             dimensions: spender.dimensions,
+            plan: spender.plan,
             amount,
             tokens,
-            ttlSeconds
+            ttlSeconds,
+            metadata
           })
-          .pipe(
-            Effect.catchCause((cause) =>
-              Effect.andThen(
-                Effect.logError("The ledger cannot be asked", cause),
-                Effect.fail({
-                  refusal: refused(503, "overloaded", "The ledger cannot be reached.", retryAfter(2)),
-                  roomNanoUsd: null
-                })
-              )
-            )
-          )
+          .pipe(Effect.catchCause(unreachable))
         if (result.verdict === "open") {
           return {
             id,
             amountNanoUsd: amount,
+            tokens,
             remainingNanoUsd: leastRoom(result.standings),
             ...closing(id, spender.tenantId, who)
           }
@@ -152,10 +159,47 @@ export class Metering extends Context.Service<
         return yield* Effect.fail(refusal)
       })
 
-      return Metering.of({ governed, hold })
+      const adopt = Effect.fnUntraced(function* (spender: Spender, id: ReservationId, amount: bigint, tokens: number) {
+        const { audit, principal } = yield* asker
+        const adopted = yield* adoptions.adopt({ ...spender, id, amount, tokens, ttlSeconds }).pipe(
+          Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
+          Effect.mapError((problem) =>
+            "refusal" in problem ? problem : { refusal: unusable(problem, id), roomNanoUsd: null }
+          ),
+          Effect.tapError(({ refusal }) => countDenial(refusal.error.code ?? "unknown"))
+        )
+        return {
+          id,
+          amountNanoUsd: adopted.amount,
+          tokens: adopted.tokens,
+          remainingNanoUsd: adopted.roomNanoUsd,
+          ...closing(id, spender.tenantId, { audit, principal })
+        }
+      })
+
+      return Metering.of({ governed, hold, adopt })
     })
   )
 }
+
+const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, NoRoom> =>
+  Effect.andThen(
+    Effect.logError("The ledger cannot be asked", cause),
+    Effect.fail({
+      refusal: refused(503, "overloaded", "The ledger cannot be reached.", retryAfter(2)),
+      roomNanoUsd: null
+    })
+  )
+
+/** Why a reservation is none for this call, in the words of a refusal. */
+const unusable = (problem: AdoptionRefused, id: ReservationId): CallRefused =>
+  problem._tag === "ReservationNotOpen" && problem.state === "held" ? awaited(id) : refusedFor(problem, hopeless)
+
+const awaited = (id: ReservationId): CallRefused =>
+  refused(402, "approval_required", `Somebody has to approve the reservation ${id}.`, {
+    ...hopeless,
+    "x-reservation-id": id
+  })
 
 const leastRoom = (standings: ReadonlyArray<Standing>): bigint | null =>
   standings
@@ -191,10 +235,7 @@ const noRoom = (
       }
     case "held":
       return {
-        refusal: refused(402, "approval_required", `Somebody has to approve the reservation ${id}.`, {
-          ...hopeless,
-          "x-reservation-id": id
-        }),
+        refusal: awaited(id),
         roomNanoUsd: null
       }
     case "uncovered":
@@ -206,7 +247,7 @@ const noRoom = (
       return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), roomNanoUsd: null }
     case "plan-inactive":
       return {
-        refusal: refused(409, "plan_not_active", `The plan is ${result.planStatus}.`, hopeless),
+        refusal: refusedFor(new PlanNotActive({ planStatus: result.planStatus }), hopeless),
         roomNanoUsd: null
       }
     default:

@@ -1,13 +1,14 @@
 import { Data } from "effect"
 import { type DialectError } from "../compat/errors.ts"
-import { type BudgetDenied } from "../ledger/problem-domain.ts"
+import { type AdoptionRefused } from "../ledger/adoptions.ts"
+import { problemType } from "../kernel/problem.ts"
 
 /** Why a call gets no answer, before it is written in the dialect of its caller. */
 export class CallRefused extends Data.TaggedError("CallRefused")<{
   readonly error: DialectError
   readonly headers?: Readonly<Record<string, string>>
-  /** The denial of a cap, as the ledger tells it. */
-  readonly problem?: BudgetDenied
+  /** The denial of a cap, a plan or a reservation, as the ledger tells it. */
+  readonly problem?: AdoptionRefused
 }> {
   override get message() {
     return this.error.message
@@ -24,6 +25,12 @@ export const refused = (
   headers: Readonly<Record<string, string>> = {},
   param?: string
 ): CallRefused => new CallRefused({ error: { status, code, message, param }, headers })
+
+/** What the ledger refuses, with its slug as the code. */
+export const refusedFor = (problem: AdoptionRefused, headers: Readonly<Record<string, string>> = {}): CallRefused => {
+  const code = problem.type.slice(problemType("").length).replaceAll("-", "_")
+  return new CallRefused({ error: { status: problem.status, code, message: problem.detail }, headers, problem })
+}
 
 export const retryAfter = (seconds: number): Readonly<Record<string, string>> => ({
   "retry-after": String(Math.min(longestRetryAfterSeconds, Math.max(1, Math.ceil(seconds))))

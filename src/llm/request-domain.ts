@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { UsdOrZero } from "../kernel/usd.ts"
 import { AgentId } from "../agents/domain.ts"
 import { storable, text } from "../kernel/text.ts"
+import { Metadata, PlanId, ReservationId } from "../ledger/domain.ts"
 import { ModelName } from "./domain.ts"
 
 const optional = Schema.optionalKey
@@ -77,7 +78,12 @@ export const LlmRequest = Schema.Struct({
   reasoning: optional(Schema.Struct({ effort: Schema.Literals(["low", "medium", "high"]) })),
   stream: optional(Schema.Boolean),
   agentId: optional(AgentId),
+  planId: optional(PlanId),
   taskType: optional(TaskType),
+  reservationId: optional(ReservationId).pipe(
+    Schema.annotateKey({ description: "Calls with what was reserved, or approved, before" })
+  ),
+  metadata: optional(Metadata),
   fallbacks: optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(10)))).pipe(
     Schema.annotateKey({ description: "Models to be asked in turn where every target of the first one fails" })
   )
@@ -99,7 +105,7 @@ export const LlmUsage = Schema.Struct({
   description: "Cached and written tokens are parts of the input, reasoning a part of the output"
 })
 
-const ReservationId = Schema.String.annotate({
+const CallReservationId = Schema.String.annotate({
   format: "uuid",
   examples: ["0198a5b0-7c00-7000-8000-00000000002a"]
 })
@@ -108,7 +114,7 @@ const Served = {
   model: ModelName.annotate({ description: "The provider's own name for the model that answered" }),
   provider: Schema.String.annotate({ examples: ["openai"] }),
   costUsd: UsdOrZero,
-  reservationId: ReservationId
+  reservationId: CallReservationId
 }
 
 const Component = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -1e9, maximum: 1e9 })))
@@ -128,6 +134,7 @@ export const LlmAnswer = Schema.Struct({
   ),
   finishReason: Schema.Literals(["stop", "length", "tool_calls", "content_filter"]),
   usage: LlmUsage,
+  planId: Schema.NullOr(PlanId),
   latencyMs: Milliseconds,
   upstreamLatencyMs: Milliseconds,
   attempts: Schema.Array(
@@ -150,6 +157,7 @@ export const EmbeddingRequest = Schema.Struct({
   ]).annotate({ examples: ["Hello"] }),
   dimensions: optional(between(1, 100_000)),
   agentId: optional(AgentId),
+  planId: optional(PlanId),
   taskType: optional(TaskType)
 }).annotate({ identifier: "EmbeddingRequest", examples: [{ model: "loopback-1", input: "Hello" }] })
 export type EmbeddingRequest = typeof EmbeddingRequest.Type

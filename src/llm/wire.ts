@@ -110,7 +110,9 @@ export const GatewayWireLayer = Layer.unwrap(
               bytes,
               headers: passedOn(request.headers),
               agentId: caller.agentId,
+              planId: caller.planId,
               taskType: caller.taskType,
+              prepared: caller.prepared,
               perTurnNanoUsd: caller.perTurnNanoUsd
             }
             const made: Effect.Effect<Omit<CallAnswer, "report">, CallRefused, Scope.Scope> = operation ===

@@ -75,7 +75,7 @@ const settings = {
     "Credentials that the gateway takes; None (Development only) takes everybody, and the default tenant is charged"
   ),
   "Llm:Gateway:HoldSeconds": setting(
-    integer(60, 86_400),
+    integer(5, 86_400),
     "900",
     "Seconds after which a call that nobody ended is settled at what was kept free for it"
   ),

@@ -1,0 +1,101 @@
+import { assert } from "@effect/vitest"
+import { Effect, String as Text } from "effect"
+import { makeKey, makeTenant } from "./authority.ts"
+import { type ProviderStandIn } from "./provider.ts"
+import { type TestService } from "./service.ts"
+import { asSuperuser } from "./statements.ts"
+import { used } from "./vendors.ts"
+
+type Service = TestService["Service"]
+
+export const prices = { inputUsdPerMTok: 2, outputUsdPerMTok: 10, cacheReadUsdPerMTok: 0.5 }
+/** What a call of a vendor's stand-in costs at these prices. */
+export const costNanoUsd = (used.input - used.cached) * 2000 + used.cached * 500 + used.output * 10_000
+
+export const provider = (id: string, { url }: ProviderStandIn, members: object = {}) => ({
+  id,
+  dialect: "openai",
+  baseUrl: `${url}/v1`,
+  ...members
+})
+export const model = (id: string, providers: ReadonlyArray<string>, members: object = {}) => ({
+  id,
+  kind: "chat",
+  prices,
+  targets: providers.map((provider) => ({ provider, model: id })),
+  ...members
+})
+export const configure = Effect.fnUntraced(function* (
+  service: Service,
+  providers: ReadonlyArray<object>,
+  models: ReadonlyArray<object>,
+  routing: object = {}
+) {
+  const body = { providers, models, routing: { retries: 0, breaker: { failures: 1000 }, ...routing } }
+  const written = yield* service.call("PUT", "/api/llm/admin/config", { body })
+  assert.strictEqual(written.status, 200, written.text)
+})
+
+/** A tenant of its own with a key for calls, and the caps that govern it. */
+export const spender = Effect.fnUntraced(function* (service: Service, caps: ReadonlyArray<object>) {
+  const tenantId = yield* makeTenant(service.database)
+  const { key } = yield* makeKey(service, ["llm:*"], { tenantId })
+  for (const cap of caps) {
+    const body = { tenantId, name: "a cap", unit: "usd", period: "total", ...cap }
+    const made = yield* service.call("POST", "/api/budgets/caps", { body })
+    assert.strictEqual(made.status, 201, made.text)
+  }
+  return { key, tenantId }
+})
+
+export const ask = (service: Service, key: string, body: object = {}, headers: Record<string, string> = {}) =>
+  service.call("POST", "/v1/chat/completions", {
+    key,
+    headers,
+    body: { model: "gpt", messages: [{ role: "user", content: "What time is it?" }], ...body }
+  })
+
+export const counters = ({ database }: Service, tenantId: string) =>
+  asSuperuser(
+    database,
+    (sql) => sql<{ readonly spent: string; readonly reserved: string }>`
+      SELECT spent::text, reserved::text FROM budget_counters WHERE tenant_id = ${tenantId} ORDER BY id`
+  )
+/** What each call of a tenant did cost, and how that was found. */
+export const charges = ({ database }: Service, tenantId: string) =>
+  asSuperuser(
+    database,
+    (sql) => sql<{
+      readonly amount: string
+      readonly state: string
+      readonly method: string | null
+    }>`
+      SELECT r.state, coalesce(e.amount, 0)::text AS amount, u.method FROM budget_reservations r
+      LEFT JOIN budget_entries e ON e.tenant_id = r.tenant_id AND e.id = r.charge_id
+      LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
+      WHERE r.tenant_id = ${tenantId} ORDER BY r.id`
+  )
+
+/** The rows of a tenant's calls, in their order. */
+export const usageRows = ({ database }: Service, tenantId: string) =>
+  Effect.map(
+    asSuperuser(
+      database,
+      (sql) => sql<{ readonly row: Readonly<Record<string, unknown>> }>`
+        SELECT to_json(u) AS row FROM gateway_usage u WHERE tenant_id = ${tenantId} ORDER BY reservation_id`
+    ),
+    // oxlint-disable-next-line typescript/no-explicit-any -- tests look into every column
+    (rows): ReadonlyArray<any> =>
+      rows.map(({ row }) =>
+        Object.fromEntries(Object.entries(row).map(([name, value]) => [Text.snakeToCamel(name), value]))
+      )
+  )
+
+/** Makes the time of every open reservation of a tenant run out. */
+export const outlive = ({ database }: Pick<Service, "database">, tenantId: string) =>
+  asSuperuser(
+    database,
+    (sql) => sql`
+      UPDATE budget_reservations SET expires_at = now() - interval '1 second'
+      WHERE tenant_id = ${tenantId} AND state = 'open' AND origin <> 'plan'`
+  )
