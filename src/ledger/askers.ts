@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { type AgentId, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
-import { auditOrigin } from "../audit/service.ts"
+import { auditOriginIn } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { CurrentRepeatable } from "../idempotency/domain.ts"
 import { covers } from "../kernel/capability.ts"
@@ -108,10 +108,13 @@ const ownValues = ({ applicationId, name }: Principal): Pick<Dimensions, "agentI
 }
 
 /** The caller as rows and entries name it. */
-export const asker: Effect.Effect<Asker> = Effect.gen(function* () {
-  const principal = yield* CurrentPrincipal
-  return { principal: principal.name, audit: yield* auditOrigin, repeatable: yield* CurrentRepeatable }
-})
+export const asker: Effect.Effect<Asker> = Effect.withFiber(({ context }) =>
+  Effect.succeed({
+    principal: Context.get(context, CurrentPrincipal).name,
+    audit: auditOriginIn(context),
+    repeatable: Context.get(context, CurrentRepeatable)
+  })
+)
 
 /** Whether a caller may act on what another principal reserved. */
 export const isUnrestricted = ({ capabilities, kind }: Principal): boolean =>

@@ -1,4 +1,4 @@
-import { Cause, Clock, Effect, Option, type Pull, Schema, Stream } from "effect"
+import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type TokenUsage } from "../compat/domain.ts"
@@ -58,8 +58,7 @@ export const streamedAnswer = (
   first: ReadonlyArray<Uint8Array>,
   rest: Bytes,
   options: RelayOptions,
-  meter: CallMeter,
-  deadline: number
+  meter: CallMeter
 ): Stream.Stream<Uint8Array> => {
   const relay = new Relay(options)
   meter.progress = () => ({ usage: relay.usage, textBytes: relay.textBytes })
@@ -77,14 +76,6 @@ export const streamedAnswer = (
     return last
   })
 
-  const inTime = (pull: Bytes) =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      Effect.timeoutOrElse(pull, {
-        duration: Math.max(1, deadline - now),
-        orElse: () => Effect.succeed(undefined)
-      })
-    )
-
   const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
     if (ended) return Cause.done()
     if (waiting.length > 0) {
@@ -92,16 +83,14 @@ export const streamedAnswer = (
       waiting = []
       return out.length > 0 ? Effect.succeed([out] as const) : next
     }
-    return inTime(rest).pipe(
-      Effect.matchEffect({
-        onSuccess: (read) => {
-          if (read === undefined || relay.failure !== undefined) return finish(undefined)
-          waiting = read
-          return next
-        },
-        onFailure: (failure) => finish(Cause.isDone(failure) ? undefined : failure)
-      })
-    )
+    return Effect.matchEffect(rest, {
+      onSuccess: (read) => {
+        if (relay.failure !== undefined) return finish(undefined)
+        waiting = read
+        return next
+      },
+      onFailure: (failure) => finish(Cause.isDone(failure) ? undefined : failure)
+    })
   })
 
   const finish = (failure: ProviderFailure | undefined) =>

@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, type Scope } from "effect"
+import { Clock, Context, Effect, Layer, Scope } from "effect"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
 import { type ProviderAnswer, type ProviderFailure, type ProviderRequest } from "./providers/provider.ts"
@@ -33,25 +33,57 @@ export class Attempts extends Context.Service<
     Effect.gen(function* () {
       const breakers = yield* Breakers
       const bulkheads = yield* Bulkheads
+      const clock = yield* Clock.Clock
       const sightings = yield* ProviderSightings
 
-      const send = Effect.fnUntraced(function* ({ model, provider }: RunningTarget, request: ProviderRequest) {
-        const startedAt = yield* Clock.currentTimeMillis
-        const elapsed = Effect.map(Clock.currentTimeMillis, (now) => now - startedAt)
-        return yield* provider.provider.send(request).pipe(
-          Effect.tap(() => Effect.flatMap(elapsed, (latencyMs) => sightings.answered(provider.id, model, latencyMs))),
-          Effect.tapError(({ error, reason }) =>
-            Effect.flatMap(elapsed, (latencyMs) =>
+      const send = ({ model, provider }: RunningTarget, request: ProviderRequest) => {
+        const startedAt = clock.currentTimeMillisUnsafe()
+        return Effect.tapError(
+          Effect.map(provider.provider.send(request), (answer) => {
+            sightings.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
+            return answer
+          }),
+          ({ error, reason }) =>
+            Effect.sync(() => {
+              const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
               sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: error.message })
-            )
+            })
+        )
+      }
+
+      /** Whoever entered a provider's bulkhead leaves it with the whole answer, with a stream when its scope ends. */
+      const within = (
+        { provider }: RunningTarget,
+        deadline: number | undefined,
+        attempt: Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+      ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope> =>
+        Effect.uninterruptibleMask((restore) =>
+          Effect.flatMap(restore(bulkheads.enter(provider, deadline)), (place) =>
+            Effect.matchCauseEffect(restore(attempt), {
+              onSuccess: (answer): Effect.Effect<ProviderAnswer, never, Scope.Scope> => {
+                if (!(answer.body instanceof Uint8Array)) {
+                  const leaving = Effect.sync(() => place.leave())
+                  return Effect.as(
+                    Effect.flatMap(Effect.scope, (scope) => Scope.addFinalizer(scope, leaving)),
+                    answer
+                  )
+                }
+                place.leave()
+                return Effect.succeed(answer)
+              },
+              onFailure: (cause) => {
+                place.leave()
+                return Effect.failCause(cause)
+              }
+            })
           )
         )
-      })
 
       return Attempts.of({
         make: (target, request, routing, onSent = () => {}) =>
-          Effect.andThen(
-            bulkheads.enter(target.provider),
+          within(
+            target,
+            request.deadline,
             breakers.guard(
               target.provider.id,
               target.model,
@@ -66,14 +98,18 @@ export class Attempts extends Context.Service<
             Effect.tapError((failure) =>
               Effect.annotateCurrentSpan({ "error.type": failure.received ?? failure.reason })
             ),
-            Effect.withSpan(`${operationNames[request.operation]} ${target.model}`, {
-              kind: "client",
-              attributes: {
-                "gen_ai.operation.name": operationNames[request.operation],
-                "gen_ai.provider.name": target.provider.vendor ?? target.provider.id,
-                "gen_ai.request.model": target.model
-              }
-            })
+            Effect.withSpan(
+              `${operationNames[request.operation]} ${target.model}`,
+              {
+                kind: "client",
+                attributes: {
+                  "gen_ai.operation.name": operationNames[request.operation],
+                  "gen_ai.provider.name": target.provider.vendor ?? target.provider.id,
+                  "gen_ai.request.model": target.model
+                }
+              },
+              { captureStackTrace: false }
+            )
           )
       })
     })

@@ -40,8 +40,7 @@ export const answerCall = Effect.fnUntraced(function* (
   { body, dialect }: Pick<Incoming, "body" | "dialect">,
   { model, provider }: RunningTarget,
   answer: ProviderAnswer,
-  meter: CallMeter,
-  deadline: number
+  meter: CallMeter
 ) {
   const now = yield* Clock.currentTimeMillis
   const id = meter.reservationId ?? ""
@@ -67,7 +66,7 @@ export const answerCall = Effect.fnUntraced(function* (
     const asked = body.stream_options
     const includeUsage =
       typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
-    const stream = streamedAnswer(answer.body.first, answer.body.rest, { ...options, includeUsage }, meter, deadline)
+    const stream = streamedAnswer(answer.body.first, answer.body.rest, { ...options, includeUsage }, meter)
     const remaining = meter.remaining(undefined)
     return {
       status: answer.status,

@@ -167,8 +167,7 @@ export class CallMeter {
       this.progress = undefined
       if (hold === undefined) return Effect.void
       return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.andThen(
-          hold.settle(settlement, this.details(usage, status, now)),
+        Effect.map(hold.settle(settlement, this.details(usage, status, now)), () =>
           measured({
             operation: this.call.operation,
             provider: target?.provider.id ?? "",

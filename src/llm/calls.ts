@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
+import { Clock, Context, Effect, Layer, Random, type Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
@@ -66,18 +66,20 @@ export class Calls extends Context.Service<
       const sightings = yield* ProviderSightings
       const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
 
-      const targetsOf = Effect.fnUntraced(function* (
+      const targetsOf = (
         { operation }: Call,
         model: RunningModel,
         gateway: RunningGateway
-      ) {
-        const random = yield* Random.Random
+      ): Effect.Effect<ReadonlyArray<RunningTarget>> => {
         const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
-        return routeOrder(able, gateway.routing.strategy, {
-          latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
-          random: () => random.nextDoubleUnsafe()
-        })
-      })
+        if (able.length < 2) return Effect.succeed(able)
+        return Effect.map(Random.Random, (random) =>
+          routeOrder(able, gateway.routing.strategy, {
+            latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
+            random: () => random.nextDoubleUnsafe()
+          })
+        )
+      }
 
       const spenderOf = ({ agentId, planId, taskType }: Call, model: RunningModel) =>
         Effect.mapError(
@@ -133,24 +135,21 @@ export class Calls extends Context.Service<
         target: RunningTarget,
         body: string | Uint8Array,
         meter: CallMeter,
-        routing: RunningGateway["routing"]
+        routing: RunningGateway["routing"],
+        deadline: number
       ) {
-        const scope = yield* Scope.fork(yield* Effect.scope)
         const startedAt = yield* Clock.currentTimeMillis
         meter.at(target)
         const onSent = () => {
           meter.progress = () => ({ usage: undefined, textBytes: 0 })
         }
-        const made = yield* attempts
-          .make(target, { operation: call.operation, body, headers: call.headers }, routing, onSent)
-          .pipe(Scope.provide(scope), Effect.result)
+        const request = { operation: call.operation, body, headers: call.headers, deadline }
+        const made = yield* Effect.result(attempts.make(target, request, routing, onSent))
         const durationMs = (yield* Clock.currentTimeMillis) - startedAt
         const status = made._tag === "Success" ? made.success.status : made.failure.error.status
         meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
-        if (made._tag === "Success") return made.success
-        meter.progress = undefined
-        yield* Scope.close(scope, Exit.void)
-        return yield* made.failure
+        if (made._tag === "Failure") meter.progress = undefined
+        return made
       })
 
       const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {
@@ -158,11 +157,10 @@ export class Calls extends Context.Service<
         const gateway = configuration.running()
         const { routing } = gateway
         const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
-        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) =>
-          modelFor(gateway, name, incoming.operation)
-        )
-        const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
-        const targets = orders.flat()
+        const fallbacks: Array<RunningModel> = []
+        for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelFor(gateway, name, incoming.operation))
+        const targets = [...(yield* targetsOf(incoming, model, gateway))]
+        for (const fallback of fallbacks) targets.push(...(yield* targetsOf(incoming, fallback, gateway)))
         const spender = yield* spenderOf(incoming, model)
         const slot = cache.slot(incoming, model, spender.tenantId, gateway)
         const kept = slot === undefined ? undefined : yield* slot.find
@@ -216,26 +214,21 @@ export class Calls extends Context.Service<
               yield* repeat.holds(meter.reservationId)
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
-            const made = yield* Effect.result(
-              Effect.timeoutOrElse(attempt(incoming, target, sent, meter, routing), {
-                duration: Math.max(1, deadline - (yield* Clock.currentTimeMillis)),
-                orElse: () => Effect.fail(outOfTime)
-              })
-            )
+            const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
             if (made._tag === "Success") {
               const { reservationId = "" } = meter
-              const answer = yield* answerCall(incoming, target, made.success, meter, deadline)
+              const answer = yield* answerCall(incoming, target, made.success, meter)
               const spoken = { ...incoming, request: bytes, reservationId, tenantId: spender.tenantId }
               const recorded = { ...answer, body: yield* contents.record(spoken, answer.body) }
               return slot === undefined ? recorded : yield* slot.keep(recorded, meter)
             }
-            if (made.failure === outOfTime) {
-              yield* meter.forfeit(504)
-              return yield* outOfTime
-            }
-            const failure = made.failure as ProviderFailure
+            const { failure } = made
             last = failure
             if (failure.sent) yield* meter.forfeit(failure.error.status)
+            if ((yield* Clock.currentTimeMillis) >= deadline) {
+              yield* meter.release
+              return yield* outOfTime
+            }
             if (!mayFailOver(failure)) return yield* refusalOf(failure)
             const pause =
               mayRepeat(failure) && tries <= routing.retries

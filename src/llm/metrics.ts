@@ -1,4 +1,4 @@
-import { Effect, Metric } from "effect"
+import { Context, Metric } from "effect"
 import { type TokenUsage } from "../compat/domain.ts"
 
 /** How a settled amount was found. */
@@ -11,26 +11,29 @@ const tokenBoundaries = [
 ]
 const overheadBoundaries = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1]
 
-const duration = Metric.histogram("gen_ai.client.operation.duration", {
-  description: "Duration of calls of providers",
-  boundaries: secondsBoundaries,
-  attributes: { unit: "s" }
-})
-const tokens = Metric.histogram("gen_ai.client.token.usage", {
-  description: "Tokens that calls used",
-  boundaries: tokenBoundaries,
-  attributes: { unit: "{token}" }
-})
+const durationOf = (attributes: Readonly<Record<string, string>>) =>
+  Metric.histogram("gen_ai.client.operation.duration", {
+    description: "Duration of calls of providers",
+    boundaries: secondsBoundaries,
+    attributes: { ...attributes, unit: "s" }
+  })
+const tokensOf = (attributes: Readonly<Record<string, string>>, type: "input" | "output") =>
+  Metric.histogram("gen_ai.client.token.usage", {
+    description: "Tokens that calls used",
+    boundaries: tokenBoundaries,
+    attributes: { ...attributes, "gen_ai.token.type": type, unit: "{token}" }
+  })
 const overhead = Metric.histogram("app.gateway.overhead", {
   description: "What the gateway adds to calls: their whole time without the providers'",
   boundaries: overheadBoundaries,
   attributes: { unit: "s" }
 })
-const settlements = Metric.counter("app.gateway.settlements", {
-  description: "Settled calls by how their cost was found",
-  attributes: { unit: "{call}" },
-  incremental: true
-})
+const settlementsBy = (method: SettleMethod) =>
+  Metric.counter("app.gateway.settlements", {
+    description: "Settled calls by how their cost was found",
+    attributes: { method, unit: "{call}" },
+    incremental: true
+  })
 const denials = Metric.counter("app.gateway.denials", {
   description: "Calls that were not let in, by reason",
   attributes: { unit: "{call}" },
@@ -48,25 +51,50 @@ export interface MeasuredCall {
   readonly upstreamMs: number
 }
 
-/** Counts a call that was settled. */
-export const measured = ({ latencyMs, method, model, operation, provider, upstreamMs, usage }: MeasuredCall) => {
+const defaultRegistry = Context.empty()
+const mostKnown = 1000
+
+/** Metrics by their attributes, which `Metric.withAttributes` would put together at every update. */
+const known = new Map<string, ReturnType<typeof seriesOf>>()
+
+const seriesOf = (operation: string, provider: string, model: string) => {
   const attributes = {
     "gen_ai.operation.name": operation === "embed" ? "embeddings" : operation,
     "gen_ai.provider.name": provider,
     "gen_ai.request.model": model
   }
-  const counted = (type: "input" | "output", count: number) =>
-    Metric.update(Metric.withAttributes(tokens, { ...attributes, "gen_ai.token.type": type }), count)
-  return Effect.all(
-    [
-      Metric.update(Metric.withAttributes(duration, attributes), upstreamMs / 1000),
-      counted("input", usage.inputTokens),
-      counted("output", usage.outputTokens),
-      Metric.update(overhead, Math.max(0, latencyMs - upstreamMs) / 1000),
-      Metric.update(Metric.withAttributes(settlements, { method }), 1)
-    ],
-    { discard: true }
-  )
+  return {
+    duration: durationOf(attributes),
+    input: tokensOf(attributes, "input"),
+    output: tokensOf(attributes, "output")
+  }
+}
+
+const seriesFor = (operation: string, provider: string, model: string) => {
+  const key = `${operation} ${provider} ${model}`
+  let found = known.get(key)
+  if (found === undefined) {
+    if (known.size === mostKnown) known.clear()
+    known.set(key, (found = seriesOf(operation, provider, model)))
+  }
+  return found
+}
+
+const settlements: Readonly<Record<SettleMethod, Metric.Counter<number>>> = {
+  provider_usage: settlementsBy("provider_usage"),
+  aborted: settlementsBy("aborted"),
+  estimated: settlementsBy("estimated"),
+  unanswered: settlementsBy("unanswered")
+}
+
+/** Counts a call that was settled. */
+export const measured = ({ latencyMs, method, model, operation, provider, upstreamMs, usage }: MeasuredCall): void => {
+  const { duration, input, output } = seriesFor(operation, provider, model)
+  duration.updateUnsafe(upstreamMs / 1000, defaultRegistry)
+  input.updateUnsafe(usage.inputTokens, defaultRegistry)
+  output.updateUnsafe(usage.outputTokens, defaultRegistry)
+  overhead.updateUnsafe(Math.max(0, latencyMs - upstreamMs) / 1000, defaultRegistry)
+  settlements[method].updateUnsafe(1, defaultRegistry)
 }
 
 /** Counts a call that was not let in. */
