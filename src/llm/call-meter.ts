@@ -1,7 +1,8 @@
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Exit, type Tracer } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { type Attempt } from "./attempts.ts"
 import { type RequestBound } from "./bounds.ts"
+import { describeSettlement, type SettledCall } from "./call-spans.ts"
 import { costOf, ratesFor } from "./cost.ts"
 import { type ReservationId } from "../ledger/domain.ts"
 import { type Hold, type Settlement } from "./metering.ts"
@@ -43,14 +44,18 @@ export class CallMeter {
   completedWith: TokenUsage | undefined
   /** When the first bytes of a stream were there. */
   private streamingSince: number | undefined
+  /** The span of the attempt that was answered, until it is known what that did cost. */
+  private span: Tracer.Span | undefined
   private hold: Hold | undefined
   private target: RunningTarget | undefined
   private readonly call: MeteredCall
+  private readonly clock: Clock.Clock
   readonly startedAt: number
 
-  constructor(call: MeteredCall, startedAt: number) {
+  constructor(call: MeteredCall, clock: Clock.Clock) {
     this.call = call
-    this.startedAt = startedAt
+    this.clock = clock
+    this.startedAt = clock.currentTimeMillisUnsafe()
   }
 
   /** Whether money is kept free at this target's provider. */
@@ -71,6 +76,11 @@ export class CallMeter {
   streams(now: number): void {
     this.streamingSince = now
     this.timeToFirstTokenMs = now - this.startedAt
+  }
+
+  /** Ends this span when the call is settled, with what it used. */
+  traceBy(span: Tracer.Span): void {
+    this.span = span
   }
 
   get reservationId(): ReservationId | undefined {
@@ -119,6 +129,7 @@ export class CallMeter {
     const { hold } = this
     this.hold = undefined
     this.progress = undefined
+    this.endSpan()
     if (hold === undefined) return Effect.void
     return Effect.flatMap(Clock.currentTimeMillis, (now) =>
       hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
@@ -160,11 +171,23 @@ export class CallMeter {
     }
   }
 
+  private endSpan(settled?: SettledCall): void {
+    const { span } = this
+    this.span = undefined
+    if (span === undefined) return
+    if (settled !== undefined) describeSettlement(span, settled)
+    span.end(this.clock.currentTimeNanosUnsafe(), Exit.void)
+  }
+
   private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): Effect.Effect<void> {
     return Effect.suspend(() => {
       const { hold, target } = this
       this.hold = undefined
       this.progress = undefined
+      const { costNanoUsd, method } = settlement
+      const { timeToFirstTokenMs } = this
+      const reservationId = hold?.id ?? ""
+      this.endSpan({ usage, costNanoUsd, method, reservationId, timeToFirstTokenMs })
       if (hold === undefined) return Effect.void
       return Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.map(hold.settle(settlement, this.details(usage, status, now)), () =>
@@ -173,7 +196,8 @@ export class CallMeter {
             provider: target?.provider.id ?? "",
             model: target?.model ?? "",
             usage: usage ?? noUsage,
-            method: settlement.method,
+            method,
+            timeToFirstTokenMs: this.streamingSince === undefined ? undefined : this.attempts.at(-1)?.durationMs,
             latencyMs: now - this.startedAt,
             upstreamMs: this.upstreamMs(now)
           })

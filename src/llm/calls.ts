@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Random, type Scope } from "effect"
+import { Clock, Context, Effect, Layer, Random, type Scope, type Tracer } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
@@ -10,6 +10,7 @@ import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
 import { chatBound, embeddingBound } from "./bounds.ts"
 import { answerCall, type CallAnswer } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
+import { describeRequest } from "./call-spans.ts"
 import { type Prepared } from "./callers.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
@@ -20,6 +21,7 @@ import { type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refusalOf, refused, refusedFor, retryAfter } from "./refusal.ts"
 import { type Repeat, type RepeatKey, Repeats } from "./repeats.ts"
 import { ResponseCache } from "./response-cache.ts"
+import { fellBack } from "./routing-metrics.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
@@ -140,11 +142,15 @@ export class Calls extends Context.Service<
       ) {
         const startedAt = yield* Clock.currentTimeMillis
         meter.at(target)
-        const onSent = () => {
-          meter.progress = () => ({ usage: undefined, textBytes: 0 })
+        const watch = {
+          sent: (span: Tracer.Span) => {
+            meter.progress = () => ({ usage: undefined, textBytes: 0 })
+            describeRequest(span, call.dialect, call.body)
+          },
+          answered: (span: Tracer.Span) => meter.traceBy(span)
         }
         const request = { operation: call.operation, body, headers: call.headers, deadline }
-        const made = yield* Effect.result(attempts.make(target, request, routing, onSent))
+        const made = yield* Effect.result(attempts.make(target, request, routing, watch))
         const durationMs = (yield* Clock.currentTimeMillis) - startedAt
         const status = made._tag === "Success" ? made.success.status : made.failure.error.status
         meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
@@ -166,8 +172,8 @@ export class Calls extends Context.Service<
         const kept = slot === undefined ? undefined : yield* slot.find
         if (kept !== undefined) return yield* Effect.as(repeat.free, kept)
         const request = yield* CurrentRequest
-        const startedAt = yield* Clock.currentTimeMillis
-        const deadline = startedAt + routing.timeoutSeconds * 1000
+        const clock = yield* Clock.Clock
+        const deadline = clock.currentTimeMillisUnsafe() + routing.timeoutSeconds * 1000
         const { body, bytes, operation } = incoming
         const isChat = operation === "chat"
         const bound = isChat ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
@@ -182,7 +188,7 @@ export class Calls extends Context.Service<
             metadata: incoming.metadata,
             traceId: request?.traceId
           },
-          startedAt
+          clock
         )
         yield* Effect.addFinalizer(() => meter.abandon)
         // Another model may read more than this one.
@@ -192,7 +198,9 @@ export class Calls extends Context.Service<
 
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
-        for (const target of targets) {
+        for (const [place, target] of targets.entries()) {
+          const before = targets[place - 1]
+          if (before !== undefined) fellBack(before.provider.id, target.provider.id)
           const caps = yield* metering.governed(at(spender, target))
           // An agent's budget for one turn and a reservation bind as caps do.
           const governed = perTurn === null && prepared === undefined ? caps : { byMoney: true, byHard: true }

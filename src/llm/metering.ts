@@ -13,6 +13,7 @@ import { Ledger } from "../ledger/service.ts"
 import { denialOf } from "../ledger/views.ts"
 import { Settings } from "../platform/settings.ts"
 import { LiveHolds } from "./live-holds.ts"
+import { budgetClosed, budgetHeld, budgetLeft } from "./budget-metrics.ts"
 import { denied as countDenial, type SettleMethod } from "./metrics.ts"
 import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
 
@@ -87,14 +88,16 @@ export class Metering extends Context.Service<
         }
       })
 
-      const closing = (id: ReservationId, tenantId: TenantId, who: Asker) => {
+      const closing = (id: ReservationId, tenantId: TenantId, who: Asker, held: bigint) => {
         let closed = false
         live.add(id, tenantId)
+        budgetHeld(held)
         const close = (what: Pick<CloseItem, "kind" | "amount" | "tokens" | "call">) =>
           Effect.suspend(() => {
             if (closed) return Effect.void
             closed = true
             live.remove(id)
+            budgetClosed(held, what.amount)
             return Effect.flatMap(Effect.orDie(random.uuidV7()), (chargeId) =>
               ledger.close({
                 ...who,
@@ -145,12 +148,13 @@ export class Metering extends Context.Service<
           })
           .pipe(Effect.catchCause(unreachable))
         if (result.verdict === "open") {
+          budgetLeft(result.standings)
           return {
             id,
             amountNanoUsd: amount,
             tokens,
             remainingNanoUsd: leastRoom(result.standings),
-            ...closing(id, spender.tenantId, who)
+            ...closing(id, spender.tenantId, who, amount)
           }
         }
         const now = yield* Clock.currentTimeMillis
@@ -173,7 +177,7 @@ export class Metering extends Context.Service<
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
           remainingNanoUsd: adopted.roomNanoUsd,
-          ...closing(id, spender.tenantId, { audit, principal })
+          ...closing(id, spender.tenantId, { audit, principal }, adopted.amount)
         }
       })
 

@@ -109,7 +109,7 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
           headers: { "x-api-key": service.serviceKey, "content-type": "application/json" },
           body: new Blob([JSON.stringify({ ...chat.body, ...large })]).stream(),
           duplex: "half"
-        })
+        } as RequestInit)
       )
       assert.strictEqual(streamed.status, 413)
     })
