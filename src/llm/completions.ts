@@ -91,7 +91,7 @@ export class Completions extends Context.Service<
           attempts,
           cached
         }
-      }, Effect.mapError(problemOf))
+      })
 
       const embed = Effect.fn("Completions.embed")(function* (request: EmbeddingRequest) {
         const answer = yield* send("embed", embeddingsOf(request), request, [])
@@ -107,9 +107,13 @@ export class Completions extends Context.Service<
           reservationId,
           cached
         }
-      }, Effect.mapError(problemOf))
+      })
 
-      return Completions.of({ complete, embed })
+      // Outside of the spans, which tell nothing of what a provider says of a request.
+      return Completions.of({
+        complete: (request) => Effect.mapError(complete(request), problemOf),
+        embed: (request) => Effect.mapError(embed(request), problemOf)
+      })
     })
   )
 }

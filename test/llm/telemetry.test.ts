@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Option, Tracer } from "effect"
+import { Cause, Effect, Exit, Option, Tracer } from "effect"
 import { makeDatabase } from "../support/database.ts"
 import { configure, costNanoUsd, model, spender } from "../support/gateway.ts"
 import { json, sse, startProvider } from "../support/provider.ts"
@@ -30,6 +30,12 @@ const clientSpans = (spans: ReadonlyArray<Tracer.NativeSpan>) => spans.filter(({
 const attempts = (spans: ReadonlyArray<Tracer.NativeSpan>) =>
   clientSpans(spans).filter(({ attributes }) => attributes.has("gen_ai.operation.name"))
 const told = ({ attributes }: Tracer.NativeSpan) => Object.fromEntries(attributes)
+
+/** What exporters tell of a span that ended badly. */
+const failuresOf = ({ status }: Tracer.NativeSpan): ReadonlyArray<string> =>
+  status._tag === "Ended" && Exit.isFailure(status.exit)
+    ? Cause.prettyErrors(status.exit.cause).map(({ message }) => message)
+    : []
 
 /** The lines of /metrics of a name, each with its labels and its value. */
 const metric = Effect.fnUntraced(function* (service: Service, name: string) {
@@ -81,8 +87,11 @@ it.live("a call is a span with what was used and what that did cost, and never w
     const parent = Option.getOrUndefined(span.parent)
     assert.strictEqual(parent?.traceId, traceId)
 
+    const all: Array<Tracer.NativeSpan> = []
+    const next = () => all.push(...spans.splice(0))
+
     // A stream's span ends with the stream, and knows the usage too.
-    spans.length = 0
+    next()
     assert.strictEqual((yield* ask({ stream: true })).status, 200)
     const [streamed] = yield* eventually(
       Effect.sync(() => attempts(spans)),
@@ -91,15 +100,16 @@ it.live("a call is a span with what was used and what that did cost, and never w
     assert.deepInclude(told(streamed ?? assert.fail("no span")), { ...usage, "app.request.stream": true })
 
     // What fails is told as such, try by try.
-    spans.length = 0
+    next()
     standIn.answer = (_, response) => json(response, 503, { error: { message: `no to: ${question}` } })
     assert.strictEqual((yield* ask()).status, 503)
     const [failed] = attempts(spans)
     assert.deepInclude(told(failed ?? assert.fail("no span")), { "error.type": "503" })
     assert.isUndefined(failed?.attributes.get("app.cost_usd"))
+    assert.strictEqual((yield* service.call("POST", "/api/llm/complete", { key, body })).status, 503)
 
     // Nobody heard the end of it.
-    spans.length = 0
+    next()
     standIn.answer = (_, response) =>
       sse(response, [{ id: "c", choices: [{ index: 0, delta: { role: "assistant", content: said } }] }])
     yield* Effect.promise(async () => {
@@ -119,7 +129,9 @@ it.live("a call is a span with what was used and what that did cost, and never w
     )
     assert.strictEqual(aborted?.attributes.get("app.settlement.method"), "aborted")
 
-    const everything = JSON.stringify(spans.map((one) => [one.name, told(one), one.events]))
+    next()
+    const everything = JSON.stringify(all.map((one) => [one.name, told(one), one.events, failuresOf(one)]))
+    assert.include(everything, "status: 503")
     for (const secret of [question, said, key]) assert.notInclude(everything, secret)
   }).pipe(Effect.scoped)
 )
