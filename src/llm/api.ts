@@ -155,7 +155,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
         OpenApi.annotations({
           summary: "Complete a conversation",
           description:
-            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte."
+            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost."
         })
       ),
     HttpApiEndpoint.post("embed", "/embed", {
@@ -168,7 +168,8 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
       .annotateMerge(
         OpenApi.annotations({
           summary: "Embed texts",
-          description: "Up to 2,048 texts as vectors, metered like completions."
+          description:
+            "Up to 2,048 texts as vectors, metered like completions. Under an Idempotency-Key the call is made once, as there."
         })
       )
   )
