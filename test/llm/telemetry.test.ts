@@ -130,7 +130,10 @@ it.live("a call is a span with what was used and what that did cost, and never w
     assert.strictEqual(aborted?.attributes.get("app.settlement.method"), "aborted")
 
     next()
-    const everything = JSON.stringify(all.map((one) => [one.name, told(one), one.events, failuresOf(one)]))
+    const everything = JSON.stringify(
+      all.map((one) => [one.name, told(one), one.events, failuresOf(one)]),
+      (_, value: unknown) => (typeof value === "bigint" ? String(value) : value)
+    )
     assert.include(everything, "status: 503")
     for (const secret of [question, said, key]) assert.notInclude(everything, secret)
   }).pipe(Effect.scoped)
