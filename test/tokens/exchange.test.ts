@@ -14,11 +14,14 @@ import {
   makeAgent,
   registerKey,
   makeKeyPair,
+  sign,
   type TestAgent,
   tokenOf
 } from "../support/agents.ts"
+import { makeAccount, signIn } from "../support/accounts.ts"
 import { makeTenant } from "../support/authority.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
 
 type Service = TestService["Service"]
 
@@ -109,6 +112,38 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
       }
       yield* exchange(service, other, root.accessToken)
     })
+  )
+
+  it.effect(
+    "RFC8693 §2.2.2 a token that names a live credential, or a sign-in, is believed by our signature alone",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { other, root } = yield* pair(service)
+        const account = yield* makeAccount(service, ["llm:complete"])
+        yield* signIn(service, account)
+        const subject = { subject: account.id, subjectType: "user", scopes: ["llm:complete"] }
+        yield* make(service, `/api/agents/${other.id}/delegations`, subject)
+        const [session] = yield* asSuperuser(
+          service.database,
+          (sql) => sql<{ readonly id: string }>`SELECT id FROM account_sessions WHERE account_id = ${account.id}`
+        )
+        const claims = jose.decodeJwt(root.accessToken)
+        const stranger = makeKeyPair("EdDSA")
+        const kid = jose.decodeProtectedHeader(root.accessToken).kid
+        const ofAccount = { ...claims, sub: `account:${account.id}`, aud: other.id, sid: session?.id ?? "" }
+        const [, payload] = root.accessToken.split(".")
+        const none = Buffer.from(JSON.stringify({ alg: "none", typ: "at+jwt" })).toString("base64url")
+        for (const token of [
+          yield* sign(stranger, claims, { typ: "at+jwt", kid }),
+          yield* sign(stranger, claims, { typ: "at+jwt" }),
+          yield* sign(stranger, ofAccount, { typ: "subject+jwt", kid }),
+          `${none}.${payload}.`
+        ]) {
+          yield* refused(service, other, token)
+        }
+        yield* exchange(service, other, root.accessToken)
+      })
   )
 
   it.effect("RFC8693 §1.1 without a grant from the subject to the agent: refused", () =>
