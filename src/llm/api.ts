@@ -20,7 +20,7 @@ import {
   ReservationNotOpen,
   ReservationTooSmall
 } from "../ledger/problem-domain.ts"
-import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
+import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 import {
   ApprovalRequired,
@@ -132,6 +132,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
       payload: LlmRequest,
       success: [
         LlmAnswer,
+        LlmEstimate,
         HttpApiSchema.StreamSse({
           events: Schema.Struct({
             id: Schema.optionalKey(Schema.String),
@@ -149,7 +150,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
         OpenApi.annotations({
           summary: "Complete a conversation",
           description:
-            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte."
+            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most."
         })
       ),
     HttpApiEndpoint.post("embed", "/embed", {

@@ -130,7 +130,12 @@ export class Callers extends Context.Service<
           if (other.tenantId !== undefined && other.tenantId !== agent.tenantId) {
             return yield* reject("The key and the agent are of two tenants.")
           }
-          return { ...agent, capabilities: intersection(agent.capabilities, other.capabilities) }
+          return {
+            ...agent,
+            capabilities: intersection(agent.capabilities, other.capabilities),
+            applicationId: agent.applicationId ?? other.applicationId,
+            ...(other.kind === "api-key" ? { apiKeyId: other.name.slice("api-key:".length) } : {})
+          }
         }
         if (second !== undefined && second.name !== first.name)
           return yield* reject("The two credentials are of two callers.")

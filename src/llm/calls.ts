@@ -2,7 +2,8 @@ import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { Askers } from "../ledger/askers.ts"
 import { type PlanId } from "../ledger/domain.ts"
-import { ReservationTooSmall } from "../ledger/problem-domain.ts"
+import { type Standing } from "../ledger/request.ts"
+import { Headrooms } from "../ledger/headrooms.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
@@ -11,14 +12,17 @@ import { answerCall, type CallAnswer, passedBack } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
 import { type Prepared } from "./callers.ts"
 import { GatewayConfiguration } from "./configuration.ts"
-import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
+import { type Estimate, estimateOf, type Terms } from "./estimates.ts"
+import { type Asking, Holding } from "./holding.ts"
 import { Metering, type Spender } from "./metering.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
 import { type ProviderFailure } from "./providers/provider.ts"
-import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
+import { CallRefused, refused, retryAfter } from "./refusal.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
+import { textsOf } from "./request-texts.ts"
+import { TokenCounts } from "./token-counts.ts"
 
 /** A call as its caller makes it. */
 export interface Call extends Incoming {
@@ -37,6 +41,12 @@ export interface Call extends Incoming {
   readonly fallbacks?: ReadonlyArray<string>
 }
 
+/** What a call may use and cost at most, under which caps. */
+export interface EstimatedCall extends Estimate {
+  readonly model: string
+  readonly caps: ReadonlyArray<Standing>
+}
+
 /** How many tokens a request is, in Anthropic's words. */
 export interface Counted {
   readonly headers: Readonly<Record<string, string>>
@@ -49,6 +59,8 @@ export class Calls extends Context.Service<
   {
     /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
     call(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
+    /** What a call may use and cost at most, and what the caps that govern it leave; nobody is asked. */
+    estimate(call: Call): Effect.Effect<EstimatedCall, CallRefused>
     /** Asks a provider how many tokens a request is, which costs nothing. */
     countTokens(call: Call): Effect.Effect<Counted, CallRefused, Scope.Scope>
   }
@@ -58,9 +70,12 @@ export class Calls extends Context.Service<
     Effect.gen(function* () {
       const askers = yield* Askers
       const attempts = yield* Attempts
+      const counts = yield* TokenCounts
       const configuration = yield* GatewayConfiguration
+      const holding = yield* Holding
       const metering = yield* Metering
       const sightings = yield* ProviderSightings
+      const headrooms = yield* Headrooms
       const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
 
       const modelOf = Effect.fnUntraced(function* (name: unknown, operation: Call["operation"]) {
@@ -104,42 +119,6 @@ export class Calls extends Context.Service<
             refused(problem.status, problem._tag === "Forbidden" ? "forbidden" : "agent_not_found", problem.detail)
         )
 
-      /** Keeps free what a call may cost at a target; where the caller set no limit, as much as there is room for. */
-      const hold = Effect.fnUntraced(function* (
-        meter: CallMeter,
-        spender: Spender,
-        target: RunningTarget,
-        terms: Terms,
-        { metadata, perTurnNanoUsd }: Call,
-        prepared: Prepared | undefined
-      ) {
-        const wanted = yield* estimateOf(terms)
-        const perTurn = perTurnNanoUsd ?? unlimited
-        const mostNanoUsd =
-          prepared !== undefined && prepared.amountNanoUsd < perTurn ? prepared.amountNanoUsd : perTurn
-        const estimate = wanted.amountNanoUsd <= mostNanoUsd ? wanted : fitting(terms, wanted, mostNanoUsd)
-        if (estimate === undefined) {
-          if (prepared !== undefined && wanted.amountNanoUsd > prepared.amountNanoUsd) {
-            return yield* refusedFor(new ReservationTooSmall({ estimateUsd: wanted.amountNanoUsd }), hopeless)
-          }
-          const message = "The call may cost more than the agent's budget for one turn."
-          return yield* refused(402, "request_exceeds_budget", message, hopeless)
-        }
-        const ask = ({ amountNanoUsd, tokens }: Estimate) =>
-          prepared === undefined
-            ? metering.hold(at(spender, target), amountNanoUsd, tokens, metadata)
-            : metering.adopt(at(spender, target), prepared.id, amountNanoUsd, tokens)
-        const held = yield* Effect.result(ask(estimate))
-        if (held._tag === "Success") {
-          meter.take(held.success, target)
-          return estimate
-        }
-        const smaller = fitting(terms, estimate, held.failure.roomNanoUsd)
-        if (smaller === undefined) return yield* held.failure.refusal
-        meter.take(yield* Effect.mapError(ask(smaller), ({ refusal }) => refusal), target)
-        return smaller
-      })
-
       /** One try at a target, which is told of in the end whatever comes of it. */
       const attempt = Effect.fnUntraced(function* (
         call: Call,
@@ -152,7 +131,7 @@ export class Calls extends Context.Service<
         const startedAt = yield* Clock.currentTimeMillis
         meter.at(target)
         const onSent = () => {
-          meter.progress = () => ({ usage: undefined, textBytes: 0 })
+          meter.progress = () => ({ usage: undefined, textBytes: 0, texts: [] })
         }
         const made = yield* attempts
           .make(target, { operation: call.operation, body, headers: call.headers }, routing, onSent)
@@ -166,21 +145,46 @@ export class Calls extends Context.Service<
         return yield* made.failure
       })
 
-      const call = Effect.fn("Calls.call")(function* (incoming: Call) {
+      /** What is known of a call before anybody is asked. */
+      const considered = Effect.fnUntraced(function* (incoming: Call) {
         yield* checkIncoming(incoming)
         const gateway = configuration.running()
-        const { routing } = gateway
         const model = yield* modelOf(incoming.body.model, incoming.operation)
         const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) => modelOf(name, incoming.operation))
         const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
-        const targets = orders.flat()
         const spender = yield* spenderOf(incoming, model)
+        const { body, bytes, operation } = incoming
+        const hasOutput = operation === "chat"
+        const bound = hasOutput ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
+        const targets = orders.flat()
+        // Another model may read more than this one.
+        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
+        return { gateway, spender, terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput } }
+      })
+
+      /** The caps that bind a call at a target; an agent's budget for one turn and a reservation bind as caps do. */
+      const governed = ({ perTurnNanoUsd = null, prepared }: Asking, spender: Spender) =>
+        perTurnNanoUsd === null && prepared === undefined
+          ? metering.governed(spender)
+          : Effect.succeed({ byMoney: true, byHard: true })
+
+      const estimate = Effect.fn("Calls.estimate")(function* (incoming: Call) {
+        const { spender, terms } = yield* considered(incoming)
+        const [target] = terms.targets
+        if (target === undefined) return yield* noTarget
+        const asked = at(spender, target)
+        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, asked) })
+        return { ...bound, model: terms.model.id, caps: yield* headrooms.of(asked) }
+      })
+
+      const call = Effect.fn("Calls.call")(function* (incoming: Call) {
+        const { gateway, spender, terms } = yield* considered(incoming)
+        const { bound, model, targets } = terms
+        const { body, operation } = incoming
+        const { routing } = gateway
         const request = yield* CurrentRequest
         const startedAt = yield* Clock.currentTimeMillis
         const deadline = startedAt + routing.timeoutSeconds * 1000
-        const { body, bytes, operation } = incoming
-        const isChat = operation === "chat"
-        const bound = isChat ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
         const meter = new CallMeter(
           {
             operation,
@@ -190,36 +194,24 @@ export class Calls extends Context.Service<
             catalogueVersion: gateway.catalogueVersion,
             bound,
             metadata: incoming.metadata,
+            count: (target, texts) => counts.countFor(spender.tenantId, target, texts),
+            texts: () => textsOf(body),
             traceId: request?.traceId
           },
           startedAt
         )
         yield* Effect.addFinalizer(() => meter.abandon)
-        // Another model may read more than this one.
-        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
-        const perTurn = incoming.perTurnNanoUsd ?? null
         let { prepared } = incoming
-
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         for (const target of targets) {
-          const caps = yield* metering.governed(at(spender, target))
-          // An agent's budget for one turn and a reservation bind as caps do.
-          const governed = perTurn === null && prepared === undefined ? caps : { byMoney: true, byHard: true }
-          const terms: Terms = {
-            model,
-            targets,
-            bound,
-            governed,
-            contextTokens,
-            defaultOutputTokens,
-            hasOutput: isChat
-          }
+          const asked = at(spender, target)
+          const here: Terms = { ...terms, governed: yield* governed({ ...incoming, prepared }, asked) }
           if (!meter.holdsFor(target)) yield* meter.release
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
-              estimate = yield* hold(meter, spender, target, terms, incoming, prepared)
+              estimate = yield* holding.hold(meter, asked, target, here, { ...incoming, prepared })
               prepared = undefined
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
@@ -247,9 +239,7 @@ export class Calls extends Context.Service<
           }
         }
         yield* meter.release
-        return yield* last === undefined
-          ? refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))
-          : refusalOf(last)
+        return yield* last === undefined ? noTarget : refusalOf(last)
       })
 
       const countTokens = Effect.fn("Calls.countTokens")(function* (incoming: Call) {
@@ -273,7 +263,7 @@ export class Calls extends Context.Service<
         }
       })
 
-      return Calls.of({ call, countTokens })
+      return Calls.of({ call, countTokens, estimate })
     })
   )
 }
@@ -283,11 +273,7 @@ const at = (spender: Spender, { provider }: RunningTarget): Spender => ({
   dimensions: { ...spender.dimensions, provider: provider.id }
 })
 
-/** SDKs try again by themselves, unless they are told that it is of no use. */
-const hopeless = { "x-should-retry": "false" }
-
-/** More than anything costs. */
-const unlimited = 2n ** 62n
+const noTarget = refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))
 
 const outOfTime = refused(504, "provider-timeout", "The call took longer than the gateway waits.")
 

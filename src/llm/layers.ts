@@ -1,5 +1,6 @@
 import { Layer } from "effect"
 import { Adoptions } from "../ledger/adoptions.ts"
+import { Headrooms } from "../ledger/headrooms.ts"
 import { Attempts } from "./attempts.ts"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
@@ -7,11 +8,13 @@ import { Callers } from "./callers.ts"
 import { Calls } from "./calls.ts"
 import { Completions } from "./completions.ts"
 import { GatewayConfiguration } from "./configuration.ts"
+import { Holding } from "./holding.ts"
 import { LiveHolds } from "./live-holds.ts"
 import { Metering } from "./metering.ts"
 import { CataloguePricesLayer } from "./prices.ts"
 import { Gateway } from "./service.ts"
 import { ProviderSightings } from "./sightings.ts"
+import { TokenCounts } from "./token-counts.ts"
 
 /** What the gateway's configuration names, how that fares, and what it costs: below the ledger. */
 export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
@@ -19,10 +22,12 @@ export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
 )
 
 /** The gateway's calls: above the ledger that they are metered by. */
+const Metered = Holding.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(Metering.layer, TokenCounts.layer)),
+  Layer.provide(Layer.merge(LiveHolds.layer, Adoptions.layer))
+)
 export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(Calls.layer, Callers.layer)),
-  Layer.provideMerge(
-    Layer.mergeAll(Attempts.layer, Metering.layer.pipe(Layer.provide(Layer.merge(LiveHolds.layer, Adoptions.layer))))
-  ),
+  Layer.provideMerge(Layer.mergeAll(Calls.layer.pipe(Layer.provide(Headrooms.layer)), Callers.layer)),
+  Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metered)),
   Layer.provideMerge(Bulkheads.layer)
 )

@@ -112,6 +112,11 @@ describe("the policy of the gateway", () => {
       assert.strictEqual((yield* ask(service, bearer(accessToken))).status, 401)
       assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": key })).status, 200)
       assert.strictEqual((yield* lastSpent(service))[0]?.agent, agent.id)
+      const { id: apiKeyId, key: limited } = yield* makeKey(service, ["llm:complete"])
+      const cap = { name: "the key's", unit: "requests", limit: 0, period: "total", scope: { apiKeyId } }
+      assert.strictEqual((yield* service.call("POST", "/api/budgets/caps", { body: cap })).status, 201)
+      assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": limited })).status, 402)
+      assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": key })).status, 200)
       const { key: unable } = yield* makeKey(service, ["llm:embed"])
       assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": unable })).status, 403)
       const { key: foreign } = yield* makeKey(service, ["llm:*"], { tenantId: yield* makeTenant(service.database) })
