@@ -143,7 +143,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
       ],
       error: callProblems
     })
-      .annotateMerge(requires("llm:complete"))
+      .annotateMerge(requires("llm:complete", { byGatewayPolicy: true }))
       .annotate(AnswersIn, ["application/json", "text/event-stream"])
       .annotate(MaxBodyBytes, callBodyBytes)
       .annotateMerge(
@@ -158,7 +158,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
       success: EmbeddingAnswer,
       error: callProblems
     })
-      .annotateMerge(requires("llm:embed"))
+      .annotateMerge(requires("llm:embed", { byGatewayPolicy: true }))
       .annotate(MaxBodyBytes, callBodyBytes)
       .annotateMerge(
         OpenApi.annotations({

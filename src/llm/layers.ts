@@ -7,6 +7,7 @@ import { Bulkheads } from "./bulkheads.ts"
 import { Callers } from "./callers.ts"
 import { Calls } from "./calls.ts"
 import { Completions } from "./completions.ts"
+import { GatewayCredentialsLayer } from "./credentials.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { Holding } from "./holding.ts"
 import { LiveHolds } from "./live-holds.ts"
@@ -26,7 +27,7 @@ const Metered = Holding.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(Metering.layer, TokenCounts.layer)),
   Layer.provide(Layer.merge(LiveHolds.layer, Adoptions.layer))
 )
-export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer).pipe(
+export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer, GatewayCredentialsLayer).pipe(
   Layer.provideMerge(Layer.mergeAll(Calls.layer.pipe(Layer.provide(Headrooms.layer)), Callers.layer)),
   Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metered)),
   Layer.provideMerge(Bulkheads.layer)

@@ -21,7 +21,7 @@ interface Route {
   readonly capability: Capability
 }
 
-const routes: readonly [Route, ...ReadonlyArray<Route>] = [
+export const gatewayRoutes: readonly [Route, ...ReadonlyArray<Route>] = [
   { path: "/v1/chat/completions", dialect: "openai", operation: "chat", capability: "llm:complete" },
   { path: "/v1/embeddings", dialect: "openai", operation: "embed", capability: "llm:embed" },
   { path: "/v1/messages", dialect: "anthropic", operation: "chat", capability: "llm:complete" },
@@ -124,7 +124,7 @@ export const GatewayWireLayer = Layer.unwrap(
         ).pipe(Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBodyBytes)))
       )
 
-    const [first, ...rest] = routes
+    const [first, ...rest] = gatewayRoutes
     return Layer.mergeAll(post(first), ...rest.map(post))
   })
 )
