@@ -20,6 +20,7 @@ import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
 import { AttestationHandlers, AttestationKeysHandlers } from "./attestation/handlers.ts"
+import { AttestationKeyEndings } from "./attestation/endings.ts"
 import { AttestationKeyRotations } from "./attestation/rotation.ts"
 import { AttestationKeys } from "./attestation/service.ts"
 import { AuditExport } from "./audit/export.ts"
@@ -221,7 +222,7 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
-  Layer.provideMerge(AttestationKeyRotations.layer),
+  Layer.provideMerge(Layer.merge(AttestationKeyRotations.layer, AttestationKeyEndings.layer)),
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),

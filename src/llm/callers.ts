@@ -190,7 +190,7 @@ export class Callers extends Context.Service<
         if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
           return yield* noPlan
         }
-        const agent = yield* agents.get(AgentId.make(id)).pipe(
+        const agent = yield* agents.bounded(AgentId.make(id)).pipe(
           asSystem,
           Effect.option,
           Effect.map((found) =>
