@@ -4,7 +4,7 @@ import { Audit } from "../audit/service.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { covers } from "../kernel/capability.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { Access, RequiredCapability, type Requirement } from "./api.ts"
+import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "./api.ts"
 import { Authentication, type Rejection } from "./authentication.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "./domain.ts"
 import { GatewayCredentials } from "./gateway-credentials.ts"
@@ -37,6 +37,15 @@ export const AccessLayer = Layer.effect(
     return Access.of((httpEffect, { endpoint, group }) => {
       const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
+      const serve = (principal: Principal) => {
+        const refusal = refusalOf(principal, requirement)
+        // Services refuse too: whoever would give what it lacks, or act for another tenant.
+        const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
+        return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
+      }
+      const serveLimited = Context.get(group.annotations, LimitedByCaps)
+        ? serve
+        : (principal: Principal) => Effect.flatMap(limits.principal(principal.name), () => serve(principal))
       return Effect.withFiber((fiber) => {
         const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
         const signedIn = identify(request, reject, true)
@@ -46,14 +55,7 @@ export const AccessLayer = Layer.effect(
                 caller === undefined ? signedIn : Effect.succeed(caller)
               )
             : signedIn
-        return Effect.flatMap(identified, (principal) =>
-          Effect.flatMap(limits.principal(principal.name), () => {
-            const refusal = refusalOf(principal, requirement)
-            // Services refuse too: whoever would give what it lacks, or act for another tenant.
-            const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
-            return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
-          })
-        )
+        return Effect.flatMap(identified, serveLimited)
       })
     })
   })

@@ -21,6 +21,9 @@ export class RequiredCapability extends Context.Service<RequiredCapability, Requ
   "app/auth/RequiredCapability"
 ) {}
 
+/** Endpoints that caps alone limit: by what their callers spend, and not by how often they ask. */
+export const LimitedByCaps = Context.Reference<boolean>("app/auth/LimitedByCaps", { defaultValue: () => false })
+
 const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
 
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */

@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
-import { asker } from "./askers.ts"
+import { recordedAsker } from "./askers.ts"
 import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
@@ -81,7 +81,7 @@ export class Approvals extends Context.Service<
         const ceiling = approval.ceilingUsd ?? held.amount
         const result = yield* ledger.reserve({
           principal: principal.name,
-          audit: (yield* asker).audit,
+          audit: (yield* recordedAsker).audit,
           kind: override ? "override" : "approve",
           id,
           tenantId: held.tenantId,
@@ -112,7 +112,7 @@ export class Approvals extends Context.Service<
         const principal = yield* CurrentPrincipal
         const held = yield* reservations.find(id)
         yield* mayDecide(principal, held)
-        const { audit } = yield* asker
+        const { audit } = yield* recordedAsker
         const { reservation, verdict } = yield* repository.deny({
           now: DateTime.formatIso(yield* DateTime.now),
           id,

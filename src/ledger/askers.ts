@@ -1,7 +1,8 @@
 import { Context, Effect, Layer } from "effect"
 import { type AgentId, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
-import { auditOriginIn } from "../audit/service.ts"
+import { type AuditOrigin } from "../audit/domain.ts"
+import { auditOrigin } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { CurrentRepeatable } from "../idempotency/domain.ts"
 import { covers } from "../kernel/capability.ts"
@@ -111,13 +112,19 @@ const ownValues = ({
   }
 }
 
-/** The caller as rows and entries name it. */
-export const asker: Effect.Effect<Asker> = Effect.withFiber(({ context }) =>
+/** The caller as rows name it. */
+export const asker: Effect.Effect<Asker> = Effect.withFiber((fiber) =>
   Effect.succeed({
-    principal: Context.get(context, CurrentPrincipal).name,
-    audit: auditOriginIn(context),
-    repeatable: Context.get(context, CurrentRepeatable)
+    principal: Context.get(fiber.context, CurrentPrincipal).name,
+    repeatable: Context.get(fiber.context, CurrentRepeatable)
   })
+)
+
+/** The same, and as entries of the audit log name it. */
+export const recordedAsker: Effect.Effect<Asker & { readonly audit: AuditOrigin }> = Effect.zipWith(
+  asker,
+  auditOrigin,
+  (by, audit) => ({ ...by, audit })
 )
 
 /** Whether a caller may act on what another principal reserved. */

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../agents/domain.ts"
-import { Access, requires } from "../auth/api.ts"
+import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
 import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -176,6 +176,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   )
   .middleware(Access)
   .prefix("/api/llm")
+  .annotate(LimitedByCaps, true)
   .annotateMerge(
     OpenApi.annotations({ title: "LLM calls", description: "Completions and embeddings in the gateway's own words." })
   ) {}

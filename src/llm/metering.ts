@@ -135,8 +135,7 @@ export class Metering extends Context.Service<
         metadata?: Readonly<Record<string, string>>
       ) {
         const principal = yield* CurrentPrincipal
-        const { audit, principal: name } = yield* asker
-        const who = { audit, principal: name }
+        const who = { principal: principal.name }
         const id = ReservationId.make(yield* Effect.orDie(random.uuidV7()))
         const result = yield* ledger
           .reserve({
@@ -168,7 +167,7 @@ export class Metering extends Context.Service<
       })
 
       const adopt = Effect.fnUntraced(function* (spender: Spender, id: ReservationId, amount: bigint, tokens: number) {
-        const { audit, principal } = yield* asker
+        const { principal } = yield* asker
         const adopted = yield* adoptions.adopt({ ...spender, id, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem): NoRoom =>
@@ -180,7 +179,7 @@ export class Metering extends Context.Service<
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
           remainingNanoUsd: adopted.roomNanoUsd,
-          ...closing(id, spender.tenantId, { audit, principal }, adopted.amount)
+          ...closing(id, spender.tenantId, { principal }, adopted.amount)
         }
       })
 
