@@ -6,7 +6,7 @@ import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
 import { type ReservationId } from "./domain.ts"
-import { type Drift, LedgerRepository } from "./repository.ts"
+import { decodeClosed, type Drift, LedgerRepository } from "./repository.ts"
 import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult, slotKeys, slotOf } from "./request.ts"
 import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
 
@@ -117,10 +117,13 @@ export class Ledger extends Context.Service<
           }))
         })
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
+        // The gateway knows what it charged.
+        const isRead = items.some(({ origin }) => origin !== "gateway")
         const closed = new Map(
-          outcome.closed.flatMap(({ charge, place, reservation }) =>
-            charge === null ? [] : [[place, { charge, reservation }] as const]
-          )
+          (isRead ? outcome.closed : []).flatMap((row) => {
+            const { charge, place, reservation } = decodeClosed(row)
+            return charge === null ? [] : [[place, { charge, reservation }] as const]
+          })
         )
         return outcome.verdicts.map((verdict, index): CloseResult => {
           if (verdict === "replay") {
