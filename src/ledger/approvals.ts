@@ -52,8 +52,15 @@ export class Approvals extends Context.Service<
       const makers = yield* MakersRepository
       const reservations = yield* Reservations
 
-      /** Nobody decides about what it asked for itself, or by whom it made, or was made by. */
-      const mayDecide = Effect.fnUntraced(function* ({ name, tenantId }: Principal, { createdBy }: StoredReservation) {
+      /**
+       * Nobody decides about what it asked for itself, or what is asked by whom it made, or was made by; and no agent about
+       * what it spends, whoever asked for it.
+       */
+      const mayDecide = Effect.fnUntraced(function* (
+        { kind, name, tenantId }: Principal,
+        { createdBy }: StoredReservation
+      ) {
+        if (kind === "agent") return yield* new Forbidden({ missing: [], detail: "An agent approves nothing." })
         if (tenantId === undefined) return
         const lines = Effect.all([makers.of(createdBy), makers.of(name)])
         const [above, below] = yield* database.transaction("all", lines)

@@ -100,9 +100,13 @@ const underPlan = (
 const after = (name: string, prefix: string) => (name.startsWith(prefix) ? name.slice(prefix.length) : undefined)
 
 /** What a credential is of; it says that by itself, and no caller says otherwise. */
-const ownValues = ({ applicationId, name }: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
+const ownValues = ({
+  apiKeyId: besides,
+  applicationId,
+  name
+}: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
   const agentId = after(name, "agent:")
-  const apiKeyId = after(name, "api-key:")
+  const apiKeyId = after(name, "api-key:") ?? besides
   return {
     ...(agentId === undefined ? {} : { agentId }),
     ...(apiKeyId === undefined ? {} : { apiKeyId }),

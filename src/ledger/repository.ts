@@ -157,9 +157,14 @@ export type CloseVerdict = typeof CloseVerdict.Type
 const CloseOutcome = Schema.Struct({
   verdicts: Schema.Array(CloseVerdict),
   replays: Replays,
-  closed: Schema.Array(Schema.Struct({ place: Schema.Int, reservation: Reservation, charge: Schema.NullOr(Entry) }))
+  // Rows that only some callers read: decoding them took a tenth of the time of a gateway's call.
+  closed: Schema.Array(Schema.Unknown)
 })
 export type CloseOutcome = typeof CloseOutcome.Type
+
+const Closed = Schema.Struct({ place: Schema.Int, reservation: Reservation, charge: Schema.NullOr(Entry) })
+/** A reservation that was closed, and what was charged for it. */
+export const decodeClosed = Schema.decodeUnknownSync(Closed)
 
 const ExtendOutcome = Schema.Struct({
   verdict: Schema.Literals(["done", "missing", "foreign", "managed", "unopened"]),

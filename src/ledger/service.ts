@@ -7,7 +7,14 @@ import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
 import { type ReservationId, spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
-import { type DenyOutcome, type Drift, type ExtendOutcome, LedgerRepository, type RefundOutcome } from "./repository.ts"
+import {
+  decodeClosed,
+  type DenyOutcome,
+  type Drift,
+  type ExtendOutcome,
+  LedgerRepository,
+  type RefundOutcome
+} from "./repository.ts"
 import {
   type CloseItem,
   type CloseResult,
@@ -138,10 +145,13 @@ export class Ledger extends Context.Service<
           }))
         })
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
+        // The gateway knows what it charged.
+        const isRead = items.some(({ origin }) => origin !== "gateway")
         const closed = new Map(
-          outcome.closed.flatMap(({ charge, place, reservation }) =>
-            charge === null ? [] : [[place, { charge, reservation }] as const]
-          )
+          (isRead ? outcome.closed : []).flatMap((row) => {
+            const { charge, place, reservation } = decodeClosed(row)
+            return charge === null ? [] : [[place, { charge, reservation }] as const]
+          })
         )
         return outcome.verdicts.map((verdict, index): CloseResult => {
           if (verdict === "replay") {
