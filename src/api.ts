@@ -12,6 +12,7 @@ import { ConfigurationApi } from "./configuration/api.ts"
 import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
 import { DashboardApi } from "./dashboard/api.ts"
 import { DelegationsApi } from "./delegations/api.ts"
+import { GatewayContentsApi } from "./gateway-contents/api.ts"
 import { HealthApi } from "./health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { LlmAdminApi, LlmApi, LlmCallsApi } from "./llm/api.ts"
@@ -56,6 +57,7 @@ export class Api extends HttpApi.make("application-manager")
     LlmApi,
     LlmCallsApi,
     LlmAdminApi,
+    GatewayContentsApi,
     SpendApi,
     BudgetCapsApi,
     BudgetAlertsApi,

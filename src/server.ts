@@ -20,6 +20,7 @@ import { ApiKeys } from "./api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/handlers.ts"
 import { Applications } from "./applications/service.ts"
 import { AttestationHandlers, AttestationKeysHandlers } from "./attestation/handlers.ts"
+import { AttestationKeyEndings } from "./attestation/endings.ts"
 import { AttestationKeyRotations } from "./attestation/rotation.ts"
 import { AttestationKeys } from "./attestation/service.ts"
 import { AuditExport } from "./audit/export.ts"
@@ -48,6 +49,8 @@ import { DashboardHandlers } from "./dashboard/handlers.ts"
 import { Dashboard } from "./dashboard/service.ts"
 import { DelegationsHandlers } from "./delegations/handlers.ts"
 import { Delegations } from "./delegations/service.ts"
+import { GatewayContentsHandlers } from "./gateway-contents/handlers.ts"
+import { GatewayContents } from "./gateway-contents/service.ts"
 import { HealthHandlers } from "./health/handlers.ts"
 import { HealthChecks } from "./health/service.ts"
 import { IdempotencyLayer } from "./idempotency/service.ts"
@@ -139,6 +142,7 @@ const Handlers = Layer.mergeAll(
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
+  GatewayContentsHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   BudgetAlertsHandlers,
@@ -204,7 +208,7 @@ const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).p
 
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
-  Layer.provideMerge(LedgerServices),
+  Layer.provideMerge(Layer.merge(LedgerServices, GatewayContents.layer)),
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
@@ -221,7 +225,7 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
-  Layer.provideMerge(AttestationKeyRotations.layer),
+  Layer.provideMerge(Layer.merge(AttestationKeyRotations.layer, AttestationKeyEndings.layer)),
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),

@@ -1,9 +1,10 @@
-import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
 import { violatedConstraint } from "../kernel/constraint.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
+import { BoundedAgent } from "./bounded-domain.ts"
 import { Agent, AgentId, AgentNameTaken, AgentNotFound, AgentStatus } from "./domain.ts"
 
 const Filter = Schema.Struct({
@@ -19,6 +20,7 @@ export class AgentsRepository extends Context.Service<
   {
     list(filter: AgentFilter, after: AgentId | undefined, limit: number): Effect.Effect<ReadonlyArray<Agent>>
     get(id: AgentId): Effect.Effect<Agent, AgentNotFound>
+    bounded(id: AgentId): Effect.Effect<BoundedAgent, AgentNotFound>
     /** The row locked until the transaction ends, but not against what only refers to it. */
     lock(id: AgentId): Effect.Effect<Agent, AgentNotFound, Change>
     insert(agent: typeof Agent.insert.Type): Effect.Effect<Agent, AgentNameTaken | TenantNotFound, Change>
@@ -40,6 +42,11 @@ export class AgentsRepository extends Context.Service<
         Request: AgentId,
         Result: Agent,
         execute: (id) => sql`SELECT * FROM agents WHERE id = ${id} FOR NO KEY UPDATE`
+      })
+      const selectBounded = SqlSchema.findOneOption({
+        Request: AgentId,
+        Result: BoundedAgent,
+        execute: (id) => sql`SELECT * FROM bounded_agents WHERE id = ${id}`
       })
       const selectPage = SqlSchema.findAll({
         Request: Schema.Struct({ filter: Filter, after: Schema.UndefinedOr(AgentId), limit: Schema.Int }),
@@ -68,16 +75,9 @@ export class AgentsRepository extends Context.Service<
               SchemaError: Effect.die
             })
           ),
+        bounded: Effect.fn("AgentsRepository.bounded")((id) => Effect.flatMap(Effect.orDie(selectBounded(id)), found)),
         lock: Effect.fn("AgentsRepository.lock")((id) =>
-          Change.use(() =>
-            Effect.flatMap(
-              Effect.orDie(selectLocked(id)),
-              Option.match({
-                onNone: () => Effect.fail(new AgentNotFound({})),
-                onSome: (agent) => Effect.succeed(agent)
-              })
-            )
-          )
+          Change.use(() => Effect.flatMap(Effect.orDie(selectLocked(id)), found))
         ),
         insert: (agent) =>
           Change.use(() =>
@@ -110,6 +110,9 @@ export class AgentsRepository extends Context.Service<
     })
   )
 }
+
+const found = <A>(agent: Option.Option<A>): Effect.Effect<A, AgentNotFound> =>
+  Effect.mapError(Effect.fromOption(agent), () => new AgentNotFound({}))
 
 const tenantGone = (reason: { readonly cause: unknown }) =>
   violatedConstraint(reason) === "agents_tenant" ? Effect.fail(new TenantNotFound({})) : Effect.die(reason)

@@ -9,6 +9,7 @@ import { type TenantId } from "../kernel/identifier.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
+import { type BoundedAgent } from "./bounded-domain.ts"
 import {
   Agent,
   agentActions,
@@ -20,7 +21,7 @@ import {
   type AgentPatch,
   type AgentRegistration
 } from "./domain.ts"
-import { limitsFrom, noLimitsGiven } from "./limits-domain.ts"
+import { limitMembers, limitsFrom, noLimitsGiven } from "./limits-domain.ts"
 import { checkLimits } from "./limits.ts"
 import { type AgentFilter, AgentsRepository } from "./repository.ts"
 import { type AgentTemplateId, AgentTemplateNotFound } from "./template-domain.ts"
@@ -35,6 +36,8 @@ export class Agents extends Context.Service<
     list(filter: AgentFilter, after: AgentId | undefined, limit: number): Effect.Effect<Slice<Agent, AgentId>>
     /** The agent, if the caller may see it: an agent sees itself alone. */
     get(id: AgentId): Effect.Effect<Agent, AgentNotFound>
+    /** The agent as its template bounds it now, if the caller may see it. */
+    bounded(id: AgentId): Effect.Effect<BoundedAgent, AgentNotFound>
     /** The tenant of an agent that the caller may see; remembered, since it never changes. */
     tenantOf(id: AgentId): Effect.Effect<TenantId, AgentNotFound>
     register(input: AgentRegistration): Effect.Effect<Agent, Refused | TenantNotFound>
@@ -81,6 +84,11 @@ export class Agents extends Context.Service<
       const get = Effect.fn("Agents.get")(function* (id: AgentId) {
         yield* visible(id)
         return yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.get(id))
+      })
+
+      const bounded = Effect.fn("Agents.bounded")(function* (id: AgentId) {
+        yield* visible(id)
+        return yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.bounded(id))
       })
 
       const homes = yield* Cache.makeWith(
@@ -169,9 +177,8 @@ export class Agents extends Context.Service<
         }
         if (JSON.stringify(snapshot(before)) === JSON.stringify(snapshot(wanted))) return { value: before, entries: [] }
         if (before.status === "retired") return yield* new AgentNotActive({ detail: "A retired agent stays as it is." })
-        // A template that came down since must not stand in the way of a suspension.
-        const onlyStops = patch.status === "suspended" && Object.keys(patch).length === 1
-        if (!onlyStops) yield* checkLimits(limits, template)
+        // A template that came down since bounds what is minted, and stands in the way of no change but of the limits.
+        if (Object.keys(patch).some((member) => bounding.has(member))) yield* checkLimits(limits, template)
         yield* requireAuthority(limits.scopeCeiling)
         const { agent, ...entry } = yield* store(before, wanted)
         return { value: agent, entries: [{ action: agentActions.AgentUpdated, ...entry }] }
@@ -187,7 +194,7 @@ export class Agents extends Context.Service<
       const seen = (id: string) =>
         Effect.map(DateTime.now, ({ epochMilliseconds }) => void sightings.set(id, epochMilliseconds))
 
-      return Agents.of({ list, get, tenantOf, register, update, retire, lock, take, seen })
+      return Agents.of({ list, get, bounded, tenantOf, register, update, retire, lock, take, seen })
     })
   )
 
@@ -195,6 +202,9 @@ export class Agents extends Context.Service<
     Layer.provide(Layer.merge(AgentsRepository.layer, AgentTemplatesRepository.layer))
   )
 }
+
+/** What a template has a say in. */
+const bounding: ReadonlySet<string> = new Set(["templateId", ...Object.keys(limitMembers)])
 
 const snapshot = Schema.encodeSync(Agent.json)
 

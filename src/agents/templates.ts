@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { Audit, scopeOf } from "../audit/service.ts"
 import { requireAuthority } from "../auth/authority.ts"
+import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { CurrentPrincipal, type Forbidden } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type Slice, slice } from "../kernel/page.ts"
@@ -46,6 +47,7 @@ export class AgentTemplates extends Context.Service<
     AgentTemplates,
     Effect.gen(function* () {
       const audit = yield* Audit
+      const changes = yield* AuthorityChanges
       const database = yield* Database
       const repository = yield* AgentTemplatesRepository
       const tenantOfNew = yield* makeTenantOfNew
@@ -100,7 +102,11 @@ export class AgentTemplates extends Context.Service<
           description: patch.description ?? before.description
         }
         if (JSON.stringify(snapshot(before)) === JSON.stringify(snapshot(wanted))) return { value: before, entries: [] }
-        const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
+        // Its agents are bounded by it from now on, and a mint that has seen it before tells it by the moment.
+        const now = yield* DateTime.now
+        const updatedAt = DateTime.max(now, DateTime.add(before.updatedAt, { milliseconds: 1 }))
+        const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(updatedAt) })
+        yield* changes.announce
         return {
           value: after,
           entries: [

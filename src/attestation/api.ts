@@ -1,11 +1,13 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../auth/api.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { Created } from "../kernel/location.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
+import { ValidationFailed } from "../kernel/problems.ts"
 import {
+  AttestationKeyEnding,
   AttestationKeyId,
   AttestationKeyNotFound,
   AttestationKeyReplaced,
@@ -54,6 +56,20 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
           summary: "Rotate an attestation key",
           description:
             "Answers the key that takes its place: published at once, and signing ten minutes later, when nobody keeps an older set of keys. The old one stays published for `overlapSeconds` after that; tokens that it signed are refused from then on. Tokens get a new key by themselves every `Security:TokenKeyDays`."
+        })
+      ),
+    HttpApiEndpoint.delete("end", "/:id", {
+      params: { id: AttestationKeyId },
+      payload: AttestationKeyEnding,
+      success: HttpApiSchema.NoContent,
+      error: [AttestationKeyNotFound, ValidationFailed]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "End an attestation key",
+          description:
+            "At once and for good, with no overlap; if it signed, another key does from now on. Its tokens are refused on every replica within a second. Statements that a superseded key signed stand; of a compromised one nothing does, and verification of the audit log says so of the checkpoints that it signed. Again is 204."
         })
       )
   )

@@ -8,7 +8,8 @@ import { Problem } from "../kernel/problem.ts"
 export const attestationActions = auditActions("AttestationKey", [
   "AttestationKeyCreated",
   "AttestationKeyRotated",
-  "AttestationKeyRetired"
+  "AttestationKeyRetired",
+  "AttestationKeyCompromised"
 ])
 
 export const AttestationKeyId = Uuid.pipe(Schema.brand("AttestationKeyId"))
@@ -52,6 +53,8 @@ export class AttestationKey extends Model.Class<AttestationKey>("AttestationKey"
     insert: Schema.NullOr(InstantFromDate),
     json: Schema.NullOr(Instant)
   }),
+  /** Since when it may have been in other hands, as far as anybody knows. */
+  compromisedAt: Model.Field({ select: Schema.NullOr(InstantFromDate), json: Schema.NullOr(Instant) }),
   createdAt: CreatedAt
 }) {
   /** Whether another key has already been made to take its place, or it was given up. */
@@ -98,6 +101,7 @@ export const AttestationKeyView = Schema.Struct({
   }),
   validFrom: Instant,
   validUntil: Schema.NullOr(Instant).annotate({ description: "null until another key takes its place" }),
+  compromisedAt: Schema.NullOr(Instant).annotate({ description: "Since when it may have been in other hands" }),
   createdAt: Instant
 }).annotate({ identifier: "AttestationKey" })
 export type AttestationKeyView = typeof AttestationKeyView.Type
@@ -114,6 +118,7 @@ export const viewAt =
     status: key.statusAt(now),
     validFrom: key.validFrom,
     validUntil: key.validUntil,
+    compromisedAt: key.compromisedAt,
     createdAt: key.createdAt
   })
 
@@ -127,6 +132,18 @@ export const AttestationKeyRotation = Schema.Struct({
   )
 }).annotate({ identifier: "AttestationKeyRotation" })
 export type AttestationKeyRotation = typeof AttestationKeyRotation.Type
+
+export const AttestationKeyEnding = Schema.Struct({
+  reason: Schema.Literals(["superseded", "compromised"]).annotate({
+    description:
+      "`superseded`: it signs no more, and its tokens end; `compromised`: nothing that it ever signed counts any more",
+    examples: ["compromised"]
+  }),
+  compromisedAt: Schema.optionalKey(
+    Schema.NullOr(Instant).annotate({ description: "Since when it may have been in other hands; now when absent" })
+  )
+}).annotate({ identifier: "AttestationKeyEnding", examples: [{ reason: "compromised" }] })
+export type AttestationKeyEnding = typeof AttestationKeyEnding.Type
 
 export class AttestationKeyNotFound extends Problem<AttestationKeyNotFound>()("AttestationKeyNotFound", {
   slug: "attestation-key-not-found",

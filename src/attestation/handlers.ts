@@ -3,6 +3,7 @@ import { Api } from "../api.ts"
 import { groupHandlers } from "../kernel/group-handlers.ts"
 import { created } from "../kernel/location.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
+import { AttestationKeyEndings } from "./endings.ts"
 import { AttestationKeyRotations } from "./rotation.ts"
 import { AttestationKeys } from "./service.ts"
 
@@ -19,12 +20,14 @@ export const AttestationKeysHandlers = groupHandlers(
   Api,
   "attestationKeys",
   Effect.fn(function* (handlers) {
+    const endings = yield* AttestationKeyEndings
     const rotations = yield* AttestationKeyRotations
     return handlers.handleAll({
       list: ({ query }) => rotations.list(query.cursor, query.limit ?? pageLimitDefault),
       get: ({ params }) => rotations.get(params.id),
       rotate: ({ params, payload }) =>
-        Effect.map(rotations.rotate(params.id, payload), created("/api/attestation/keys"))
+        Effect.map(rotations.rotate(params.id, payload), created("/api/attestation/keys")),
+      end: ({ params, payload }) => endings.end(params.id, payload)
     })
   })
 )

@@ -9,6 +9,10 @@ export const algorithm = "EdDSA"
 /** What the private half of a key is sealed for. */
 export const placeOf = (keyId: string) => `attestation-key:${keyId}`
 
+/** What stands in the place of a private half that is destroyed: a seal all the same, since a key without one is not ours. */
+export const sealNothing = (sealing: Sealing["Service"], keyId: string) =>
+  sealing.seal(Redacted.make(new Uint8Array()), placeOf(keyId))
+
 /** Makes key pairs, with their private halves sealed; they are stored by whoever asks. */
 export const makeKeyMaking = Effect.gen(function* () {
   const sealing = yield* Sealing

@@ -4,6 +4,13 @@ import { Change } from "../audit/domain.ts"
 import { AttestationKey, AttestationKeyId, AttestationKeyNotFound } from "./domain.ts"
 
 const Ending = Schema.Struct({ id: AttestationKeyId, validUntil: Schema.Date })
+const Beginning = Schema.Struct({ id: AttestationKeyId, validFrom: Schema.Date })
+const Ended = Schema.Struct({
+  ...Ending.fields,
+  status: Schema.Literals(["retired", "compromised"]),
+  compromisedAt: Schema.NullOr(Schema.Date),
+  sealedPrivateKey: Schema.NullOr(Schema.Uint8Array)
+})
 const Retired = Schema.Struct({ ...Ending.fields, sealedPrivateKey: Schema.Uint8Array })
 
 export class AttestationKeysRepository extends Context.Service<
@@ -18,6 +25,10 @@ export class AttestationKeysRepository extends Context.Service<
     insert(key: typeof AttestationKey.insert.Type): Effect.Effect<AttestationKey, never, Change>
     /** Says until when what a key signed counts. */
     end(key: typeof Ending.Type): Effect.Effect<AttestationKey, never, Change>
+    /** Says from when on a key signs. */
+    begin(key: typeof Beginning.Type): Effect.Effect<AttestationKey, never, Change>
+    /** Ends a key at once, however it stands. */
+    close(key: typeof Ended.Type): Effect.Effect<AttestationKey, never, Change>
     /** Ends the use of a key, and puts something else in the place of its private half. */
     retire(key: typeof Retired.Type): Effect.Effect<void, never, Change>
     /** Every key of the service's own, the newest first. */
@@ -57,6 +68,20 @@ export class AttestationKeysRepository extends Context.Service<
         execute: ({ id, validUntil }) => sql`
           UPDATE attestation_keys SET valid_until = ${validUntil} WHERE id = ${id} RETURNING *`
       })
+      const begin = SqlSchema.findOne({
+        Request: Beginning,
+        Result: AttestationKey,
+        execute: ({ id, validFrom }) => sql`
+          UPDATE attestation_keys SET valid_from = ${validFrom} WHERE id = ${id} RETURNING *`
+      })
+      const close = SqlSchema.findOne({
+        Request: Ended,
+        Result: AttestationKey,
+        execute: ({ compromisedAt, id, sealedPrivateKey, status, validUntil }) => sql`
+          UPDATE attestation_keys SET status = ${status}, valid_until = ${validUntil}, compromised_at = ${compromisedAt},
+            sealed_private_key = ${sealedPrivateKey}
+          WHERE id = ${id} RETURNING *`
+      })
       const retire = SqlSchema.void({
         Request: Retired,
         execute: ({ id, sealedPrivateKey, validUntil }) => sql`
@@ -87,6 +112,8 @@ export class AttestationKeysRepository extends Context.Service<
         ),
         insert: (key) => Change.use(() => Effect.orDie(model.insert(key))),
         end: (key) => Change.use(() => Effect.orDie(end(key))),
+        begin: Effect.fn("AttestationKeysRepository.begin")((key) => Change.use(() => Effect.orDie(begin(key)))),
+        close: Effect.fn("AttestationKeysRepository.close")((key) => Change.use(() => Effect.orDie(close(key)))),
         retire: (key) => Change.use(() => Effect.orDie(retire(key))),
         own: Effect.withSpan(Effect.orDie(selectOwn(undefined)), "AttestationKeysRepository.own")
       })

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Redacted } from "effect"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { asSystem, Audit } from "../audit/service.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
@@ -17,7 +17,7 @@ import {
   viewAt
 } from "./domain.ts"
 import { snapshot } from "./key-entries.ts"
-import { makeKeyMaking, placeOf } from "./key-making.ts"
+import { makeKeyMaking, sealNothing } from "./key-making.ts"
 import { KeyRing } from "./key-ring.ts"
 import { AttestationKeysRepository } from "./repository.ts"
 import { AttestationKeys } from "./service.ts"
@@ -87,7 +87,7 @@ export class AttestationKeyRotations extends Context.Service<
         DateTime.isLessThanOrEqualTo(DateTime.add(key.validFrom, { days: security.tokenKeyDays }), now)
 
       const retire = Effect.fnUntraced(function* (seen: AttestationKey) {
-        const sealedPrivateKey = yield* sealing.seal(Redacted.make(new Uint8Array()), placeOf(seen.keyId))
+        const sealedPrivateKey = yield* sealNothing(sealing, seen.keyId)
         yield* Effect.gen(function* () {
           const before = yield* Effect.orDie(repository.lock(seen.id))
           if (before.status !== "active" || before.validUntil === null) return { value: undefined, entries: [] }

@@ -11,7 +11,7 @@ import {
   type PublicKeys
 } from "./domain.ts"
 import { snapshot } from "./key-entries.ts"
-import { algorithm, makeKeyMaking, placeOf } from "./key-making.ts"
+import { algorithm, makeKeyMaking, placeOf, sealNothing } from "./key-making.ts"
 import { KeyRing } from "./key-ring.ts"
 import { AttestationKeysRepository } from "./repository.ts"
 
@@ -41,8 +41,11 @@ export class AttestationKeys extends Context.Service<
      * put into the database does not.
      */
     verify(purpose: KeyPurpose, type: string, jws: string): Effect.Effect<Signed>
-    /** Whether what a key of the purpose signed counts now, as the key that a JWS names did when it was checked. */
-    counts(purpose: KeyPurpose, jws: string): Effect.Effect<boolean>
+    /**
+     * Whether what a key of the purpose signed counts now, as the key that a JWS names did when it was checked; never when
+     * it is one of those that are known to be in other hands.
+     */
+    counts(purpose: KeyPurpose, jws: string, compromised?: ReadonlyArray<string>): Effect.Effect<boolean>
     /** The keys whose signatures count, or will. */
     readonly published: Effect.Effect<PublicKeys>
     /** Those of one purpose. */
@@ -82,7 +85,7 @@ export class AttestationKeys extends Context.Service<
 
       /** Goes on without a key that cannot be opened; what it signed stands, which the seal in its place says from now on. */
       const giveUp = Effect.fn("AttestationKeys.giveUp")(function* (key: AttestationKey) {
-        const sealedPrivateKey = yield* sealing.seal(Redacted.make(new Uint8Array()), placeOf(key.keyId))
+        const sealedPrivateKey = yield* sealNothing(sealing, key.keyId)
         const validUntil =
           key.validUntil ?? DateTime.add(yield* DateTime.now, { seconds: overlapSecondsOf(key.purpose) })
         yield* Effect.logWarning(`The key ${key.keyId} cannot be opened and signs no more`)
@@ -173,7 +176,11 @@ export class AttestationKeys extends Context.Service<
       return AttestationKeys.of({
         signer,
         verify,
-        counts: (purpose, jws) => Effect.map(counting(purpose, headerOf(jws)?.kid), (key) => key !== undefined),
+        counts: (purpose, jws, compromised = []) =>
+          Effect.map(
+            counting(purpose, headerOf(jws)?.kid),
+            (key) => key !== undefined && !compromised.includes(key.keyId)
+          ),
         published: Effect.withSpan(
           publishedWhere(() => true),
           "AttestationKeys.published"

@@ -5,13 +5,13 @@ import { auditActions } from "../kernel/audit-action.ts"
 import { Scopes } from "../kernel/capability.ts"
 import { generatedId, TenantId, Uuid } from "../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
+import { Fault, Problem } from "../kernel/problem.ts"
 import { name, text } from "../kernel/text.ts"
 
 export const DelegationId = Uuid.pipe(Schema.brand("DelegationId"))
 export type DelegationId = typeof DelegationId.Type
 
-/** `user`: an account of this service; `agent`: another agent; `external`: a user of a registered identity provider. */
+/** `user`: an account of the tenant or of the whole installation; `agent`: another agent of the tenant; `external`: a user of a registered identity provider. */
 export const SubjectType = Schema.Literals(["user", "agent", "external"]).annotate({ examples: ["agent"] })
 export type SubjectType = typeof SubjectType.Type
 
@@ -101,8 +101,12 @@ export class DelegationNotFound extends Problem<DelegationNotFound>()("Delegatio
   meaning: "The agent has no delegation grant with this id that the caller may see."
 }) {}
 
-export class DelegationInvalid extends Problem<DelegationInvalid>()("DelegationInvalid", {
-  slug: "delegation-invalid",
-  status: 400,
-  meaning: "The subject, the scopes or the expiry of the grant is not acceptable; `detail` says why."
-}) {}
+export class DelegationInvalid extends Problem<DelegationInvalid>()(
+  "DelegationInvalid",
+  {
+    slug: "delegation-invalid",
+    status: 400,
+    meaning: "The subject, the scopes or the expiry of the grant is not acceptable; `errors` says which, and why."
+  },
+  { errors: Schema.Array(Fault) }
+) {}

@@ -2,17 +2,16 @@ import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { AgentId } from "../agents/domain.ts"
 import { Change } from "../audit/domain.ts"
-import { Delegation, DelegationId, DelegationNotFound, SubjectType } from "./domain.ts"
-
-const Pair = Schema.Struct({ agentId: AgentId, subjectType: SubjectType, subject: Schema.String })
+import { TenantId, Uuid } from "../kernel/identifier.ts"
+import { Delegation, DelegationId, DelegationNotFound } from "./domain.ts"
 
 export class DelegationsRepository extends Context.Service<
   DelegationsRepository,
   {
     list(agentId: AgentId, after: DelegationId | undefined, limit: number): Effect.Effect<ReadonlyArray<Delegation>>
     lock(agentId: AgentId, id: DelegationId): Effect.Effect<Delegation, DelegationNotFound, Change>
-    /** What stands between an agent and a subject, unless revoked; read past row-level security, for exchanges. */
-    between(pair: typeof Pair.Type): Effect.Effect<ReadonlyArray<Delegation>>
+    /** The tenant of an account, null for one of the whole installation; read past row-level security, which hides those. */
+    tenantOfAccount(id: string): Effect.Effect<Option.Option<TenantId | null>>
     insert(grant: typeof Delegation.insert.Type): Effect.Effect<Delegation, never, Change>
     revoke(id: DelegationId, at: DateTime.Utc): Effect.Effect<Delegation, never, Change>
     /** Moves `lastUsedAt` of many grants forward at once; use is no audit entry. */
@@ -42,11 +41,10 @@ export class DelegationsRepository extends Context.Service<
         execute: ({ agentId, id }) =>
           sql`SELECT * FROM delegation_grants WHERE id = ${id} AND agent_id = ${agentId} FOR UPDATE`
       })
-      const selectBetween = SqlSchema.findAll({
-        Request: Pair,
-        Result: Delegation,
-        execute: ({ agentId, subject, subjectType }) =>
-          sql`SELECT * FROM delegations_between(${agentId}, ${subjectType}, ${subject})`
+      const selectAccount = SqlSchema.findOneOption({
+        Request: Uuid,
+        Result: Schema.Struct({ tenantId: Schema.NullOr(TenantId) }),
+        execute: (id) => sql`SELECT tenant_id FROM account_subject(${id})`
       })
       const updateRevoked = SqlSchema.findOne({
         Request: Schema.Struct({ id: DelegationId, at: Schema.DateTimeUtcFromDate }),
@@ -69,7 +67,12 @@ export class DelegationsRepository extends Context.Service<
             )
           )
         ),
-        between: Effect.fn("DelegationsRepository.between")((pair) => Effect.orDie(selectBetween(pair))),
+        tenantOfAccount: Effect.fn("DelegationsRepository.tenantOfAccount")((id) =>
+          Effect.map(
+            Effect.orDie(selectAccount(id)),
+            Option.map(({ tenantId }) => tenantId)
+          )
+        ),
         insert: (grant) => Change.use(() => Effect.orDie(model.insert(grant))),
         revoke: Effect.fn("DelegationsRepository.revoke")((id, at) =>
           Change.use(() => Effect.orDie(updateRevoked({ id, at })))

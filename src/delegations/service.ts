@@ -1,4 +1,4 @@
-import { Cache, Context, Data, DateTime, Effect, Exit, Layer, Schedule, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { Model } from "effect/schema"
 import { AgentId, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
@@ -18,17 +18,9 @@ import {
   type DelegationId,
   DelegationInvalid,
   type DelegationNotFound,
-  DelegationView,
-  type SubjectType
+  DelegationView
 } from "./domain.ts"
 import { DelegationsRepository } from "./repository.ts"
-
-/** Who acts, and on whose behalf. */
-export interface Pair {
-  readonly agentId: AgentId
-  readonly subjectType: SubjectType
-  readonly subject: string
-}
 
 export class Delegations extends Context.Service<
   Delegations,
@@ -44,8 +36,6 @@ export class Delegations extends Context.Service<
     ): Effect.Effect<DelegationView, AgentNotFound | DelegationInvalid | Forbidden>
     /** Ends a grant and all that was minted under it; again does nothing. */
     revoke(agentId: AgentId, id: DelegationId): Effect.Effect<void, AgentNotFound | DelegationNotFound | Forbidden>
-    /** The live grants between an agent and a subject, a second old at most. */
-    between(pair: Pair): Effect.Effect<ReadonlyArray<Delegation>>
     /** Notes that a grant was used; written some seconds later. */
     used(id: DelegationId): Effect.Effect<void>
   }
@@ -69,12 +59,6 @@ export class Delegations extends Context.Service<
       yield* flush.pipe(Effect.repeat(Schedule.spaced("5 seconds")), Effect.forkScoped)
       yield* Effect.addFinalizer(() => flush)
 
-      const grants = yield* Cache.makeWith((key: PairKey) => repository.between(key), {
-        capacity: 10_000,
-        timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0)
-      })
-      yield* changes.onChange(Cache.invalidateAll(grants))
-
       const list = Effect.fn("Delegations.list")(function* (
         agentId: AgentId,
         after: DelegationId | undefined,
@@ -87,35 +71,41 @@ export class Delegations extends Context.Service<
         return slice(rows.map(viewAt(now)), limit, (grant) => grant.id)
       })
 
-      /** Refuses a subject of the wrong form, and an agent that is itself or of another tenant. */
+      /** Refuses a subject that is not there for the agent's tenant: nobody could ever act for it. */
       const checkSubject = Effect.fnUntraced(function* (
         agentId: AgentId,
         tenantId: TenantId,
         { subject, subjectType }: DelegationCreation
       ) {
         if (subjectType === "external") {
-          return /^[^|]+\|./s.test(subject)
-            ? undefined
-            : yield* invalid("An external subject is written <issuer>|<sub>.")
+          return yield* /^[^|]+\|./s.test(subject)
+            ? invalid("subject", "No identity provider of this issuer is registered.")
+            : invalid("subject", "An external subject is written <issuer>|<sub>.")
         }
-        const unknown = invalid(`The subject is the id of ${subjectType === "agent" ? "an agent" : "an account"}.`)
+        const unknown = invalid(
+          "subject",
+          `No ${subjectType === "agent" ? "agent" : "account"} of the tenant has this id.`
+        )
         const id = yield* Schema.decodeEffect(AgentId)(subject).pipe(Effect.mapError(() => unknown))
-        if (subjectType === "user") return undefined
-        if (id === agentId) return yield* invalid("An agent needs no grant to act for itself.")
-        const other = yield* Effect.mapError(agents.get(id), () => unknown)
-        return other.tenantId === tenantId ? undefined : yield* unknown
+        if (id === agentId) return yield* invalid("subject", "An agent needs no grant to act for itself.")
+        const home =
+          subjectType === "agent"
+            ? Option.map(yield* Effect.option(agents.get(id)), (agent) => agent.tenantId)
+            : yield* repository.tenantOfAccount(id)
+        // An account of the whole installation may be a subject in every tenant.
+        return Option.exists(home, (its) => its === null || its === tenantId) ? undefined : yield* unknown
       })
 
       const create = Effect.fn("Delegations.create")(function* (agentId: AgentId, input: DelegationCreation) {
         const agent = yield* agents.lock(agentId)
-        yield* checkSubject(agentId, agent.tenantId, input)
         const scopes = distinct(input.scopes)
         const beyond = missing(agent.scopeCeiling, scopes)
-        if (beyond.length > 0) return yield* invalid(`Beyond the agent's ceiling: ${beyond.join(", ")}.`)
+        if (beyond.length > 0) return yield* invalid("scopes", `Beyond the agent's ceiling: ${beyond.join(", ")}.`)
         yield* requireAuthority(scopes)
+        yield* checkSubject(agentId, agent.tenantId, input)
         const now = yield* DateTime.now
         if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {
-          return yield* invalid("expiresAt is over.")
+          return yield* invalid("expiresAt", "expiresAt is over.")
         }
         const grant = yield* repository.insert(
           Delegation.insert.make({
@@ -168,27 +158,19 @@ export class Delegations extends Context.Service<
         }
       }, audit.change)
 
-      const between = Effect.fn("Delegations.between")(function* (pair: Pair) {
-        const now = yield* DateTime.now
-        const found = yield* Cache.get(grants, new PairKey(pair))
-        return found.filter((grant) => grant.status(now) === "active")
-      })
-
       const used = (id: DelegationId) =>
         Effect.map(DateTime.now, ({ epochMilliseconds }) => void uses.set(id, epochMilliseconds))
 
-      return Delegations.of({ list, create, revoke, between, used })
+      return Delegations.of({ list, create, revoke, used })
     })
   )
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(DelegationsRepository.layer))
 }
 
-/** A pair that equals another of the same parts, as a cache needs it. */
-class PairKey extends Data.Class<Pair> {}
-
 const snapshot = Schema.encodeSync(DelegationView)
-const invalid = (detail: string) => new DelegationInvalid({ detail })
+const invalid = (member: string, detail: string) =>
+  new DelegationInvalid({ detail, errors: [{ path: ["payload", member], message: detail }] })
 
 const viewAt =
   (now: DateTime.Utc) =>

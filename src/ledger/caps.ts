@@ -21,6 +21,7 @@ import {
   naturalAnchor
 } from "./cap-domain.ts"
 import { type CapFilter, CapsRepository, type StoredCap } from "./cap-repository.ts"
+import { isLooser, requireUngoverned } from "./own-caps.ts"
 import { amountOf, quantityFault, quantityOf } from "./quantity-domain.ts"
 
 /** What may be spent: made, changed and ended by those who may write budgets. */
@@ -34,9 +35,9 @@ export class BudgetCaps extends Context.Service<
       id: CapId,
       input: CapUpdate,
       ifMatch: IfMatch | undefined
-    ): Effect.Effect<Cap, CapNotFound | CapImmutable | ValidationFailed | VersionMismatch>
+    ): Effect.Effect<Cap, CapNotFound | CapImmutable | ValidationFailed | VersionMismatch | Forbidden>
     /** Ends a cap; what it counted stays. */
-    delete(id: CapId): Effect.Effect<void, CapNotFound>
+    delete(id: CapId): Effect.Effect<void, CapNotFound | Forbidden>
     /** The cap under lock until the transaction ends, if it is one that the caller may change. */
     take(id: CapId): Effect.Effect<StoredCap, CapNotFound, Change>
     /** The cap as it is stored, if the caller may see it. */
@@ -133,6 +134,7 @@ export class BudgetCaps extends Context.Service<
           alertThresholds: input.alertThresholds ?? before.alertThresholds,
           status: input.status ?? before.status
         }
+        if (isLooser(before, wanted)) yield* requireUngoverned(before)
         if (same(capSnapshot(before), capSnapshot(wanted))) return { value: capView(before), entries: [] }
         const after = yield* repository.update({
           ...wanted,
@@ -148,6 +150,7 @@ export class BudgetCaps extends Context.Service<
 
       const remove = Effect.fn("BudgetCaps.delete")(function* (id: CapId) {
         const before = yield* take(id)
+        yield* requireUngoverned(before)
         yield* repository.delete(before, yield* DateTime.now)
         const entry = { action: capActions.BudgetCapDeleted, entityId: id, before: capSnapshot(before) }
         return { value: undefined, entries: [{ ...entry, tenantId: recordedIn(before) }] }

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Audit, scopeOf } from "../audit/service.ts"
-import { CurrentPrincipal } from "../auth/domain.ts"
+import { CurrentPrincipal, type Forbidden } from "../auth/domain.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { ValidationFailed } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
@@ -16,6 +16,7 @@ import {
 import { type StoredCap } from "./cap-repository.ts"
 import { BudgetCaps, recordedIn } from "./caps.ts"
 import { GrantsRepository, type StoredGrant } from "./grant-repository.ts"
+import { requireUngoverned } from "./own-caps.ts"
 import { amountOf, quantityFault, quantityOf } from "./quantity-domain.ts"
 
 /** Raises of caps for a while. */
@@ -23,7 +24,7 @@ export class Grants extends Context.Service<
   Grants,
   {
     list(capId: CapId, after: GrantId | undefined, limit: number): Effect.Effect<Slice<Grant, GrantId>, CapNotFound>
-    create(capId: CapId, input: GrantCreation): Effect.Effect<Grant, CapNotFound | ValidationFailed>
+    create(capId: CapId, input: GrantCreation): Effect.Effect<Grant, CapNotFound | ValidationFailed | Forbidden>
     /** Ends a grant; again does nothing. */
     end(capId: CapId, id: GrantId): Effect.Effect<void, CapNotFound | GrantNotFound>
   }
@@ -51,6 +52,7 @@ export class Grants extends Context.Service<
 
       const create = Effect.fn("Grants.create")(function* (capId: CapId, input: GrantCreation) {
         const cap = yield* caps.take(capId)
+        yield* requireUngoverned(cap)
         const now = yield* DateTime.now
         const faults = faultsOf(cap, input, now)
         if (faults.length > 0) return yield* new ValidationFailed({ errors: faults })

@@ -71,6 +71,7 @@ export const streamedAnswer = (
     const complete = relay.finished && relay.usage !== undefined
     const usage = complete ? relay.usage : meter.estimate(progress)
     const last = relay.end(usage, failure?.error)
+    if (complete && failure === undefined && relay.failure === undefined) meter.completedWith = usage
     yield* meter.settle(usage, complete ? "provider_usage" : "estimated", failure?.error.status ?? 200)
     return last
   })

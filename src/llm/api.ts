@@ -5,6 +5,7 @@ import { Access, requires } from "../auth/api.ts"
 import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
 import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
+import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { LinkedArray } from "../kernel/location.ts"
 import { ArrayLimit, cursor } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
@@ -20,6 +21,7 @@ import {
   ReservationNotOpen,
   ReservationTooSmall
 } from "../ledger/problem-domain.ts"
+import { AlreadyCompleted } from "./repeat-domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 import {
@@ -106,9 +108,13 @@ export class LlmApi extends HttpApiGroup.make("llm")
 
 const callProblems = [
   AgentNotFound,
+  AlreadyCompleted,
   ApprovalRequired,
   BudgetDenied,
   CostUnbounded,
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused,
   ModelNotFound,
   ModelUnpriced,
   Overloaded,
@@ -125,7 +131,7 @@ const callProblems = [
   ValidationFailed
 ] as const
 
-/** Without Idempotency: nothing that was said is kept. */
+/** Without the middleware of Idempotency: nothing that was said is kept, so a repetition is told what it did cost. */
 export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   .add(
     HttpApiEndpoint.post("complete", "/complete", {

@@ -11,7 +11,8 @@ import { type RunningTarget } from "./running.ts"
 
 /** What is known of an answer beside its words. */
 export interface CallReport {
-  readonly reservationId: string
+  /** Null where it costs nothing and reserved nothing. */
+  readonly reservationId: string | null
   readonly provider: string
   /** The provider's own name for the model that answered. */
   readonly model: string
@@ -22,6 +23,8 @@ export interface CallReport {
   costOf(usage: TokenUsage): bigint
   readonly latencyMs: number
   readonly upstreamLatencyMs: number
+  /** Whether it was given before, and comes from the response cache. */
+  readonly cached: boolean
 }
 
 /** A provider's answer, in the dialect of the caller. */
@@ -54,7 +57,8 @@ export const answerCall = Effect.fnUntraced(function* (
     attempts: meter.attempts,
     costOf: (usage: TokenUsage) => meter.cost(usage),
     latencyMs: now - meter.startedAt,
-    upstreamLatencyMs: meter.attempts.at(-1)?.durationMs ?? 0
+    upstreamLatencyMs: meter.attempts.at(-1)?.durationMs ?? 0,
+    cached: false
   }
   const headers = { ...passedBack(answer.headers), "x-reservation-id": id }
   if (!(answer.body instanceof Uint8Array)) {
@@ -98,8 +102,9 @@ export const answerCall = Effect.fnUntraced(function* (
 /** What callers may see of a provider's headers: its limits, and its own id of the request. */
 export const passedBack = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
   const passed: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (/^(?:x-ratelimit-|anthropic-ratelimit-)/.test(name)) passed[name] = value
+  for (const name in headers) {
+    const value = headers[name]!
+    if (name.startsWith("x-ratelimit-") || name.startsWith("anthropic-ratelimit-")) passed[name] = value
     if (name === "x-request-id" || name === "request-id") passed["x-upstream-request-id"] = value
   }
   return passed

@@ -3,9 +3,11 @@ import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { type Attempt } from "./attempts.ts"
 import { type RequestBound } from "./bounds.ts"
 import { costOf, ratesFor } from "./cost.ts"
+import { type ReservationId } from "../ledger/domain.ts"
 import { type Hold, type Settlement } from "./metering.ts"
 import { measured, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
+import { type Rates } from "./rate-domain.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
 
 /** Where nobody says how many tokens something is, so many bytes of text are taken for one. */
@@ -38,6 +40,8 @@ export class CallMeter {
   /** Set while a request is out: who leaves then may have to pay for it. */
   progress: (() => Progress) | undefined
   timeToFirstTokenMs: number | null = null
+  /** What a stream used that came to its end as it should. */
+  completedWith: TokenUsage | undefined
   /** When the first bytes of a stream were there. */
   private streamingSince: number | undefined
   private hold: Hold | undefined
@@ -70,7 +74,7 @@ export class CallMeter {
     this.timeToFirstTokenMs = now - this.startedAt
   }
 
-  get reservationId(): string | undefined {
+  get reservationId(): ReservationId | undefined {
     return this.hold?.id
   }
 
@@ -145,7 +149,7 @@ export class CallMeter {
       modelServed: target?.model,
       provider: target?.provider.id,
       ...usage,
-      rates: rates === null ? null : texts(ratesFor(rates, usage?.inputTokens ?? 0)),
+      rates: rates === null ? null : textsOf(ratesFor(rates, usage?.inputTokens ?? 0)),
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -180,4 +184,13 @@ export class CallMeter {
   }
 }
 
-const texts = (rates: object) => Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+/** Rates as rows keep them, of which a configuration has few. */
+const written = new WeakMap<Rates, Readonly<Record<string, string>>>()
+const textsOf = (rates: Rates) => {
+  let texts = written.get(rates)
+  if (texts === undefined) {
+    texts = Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+    written.set(rates, texts)
+  }
+  return texts
+}

@@ -1,5 +1,6 @@
 import { AgentNotFound } from "../agents/domain.ts"
 import { Forbidden, RateLimited } from "../auth/domain.ts"
+import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
 import { type AdoptionRefused } from "../ledger/adoptions.ts"
 import { BudgetDenied, PlanNotFound } from "../ledger/problem-domain.ts"
@@ -14,13 +15,18 @@ import {
   TurnBudgetExceeded
 } from "./domain.ts"
 import { type CallRefused } from "./refusal.ts"
+import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call in the gateway's own words gets no answer. */
 export type CallProblem =
   | AdoptionRefused
   | AgentNotFound
+  | AlreadyCompleted
   | ApprovalRequired
   | CostUnbounded
+  | IdempotencyInProgress
+  | IdempotencyKeyInvalid
+  | IdempotencyKeyReused
   | ModelNotFound
   | ModelUnpriced
   | Overloaded
@@ -49,6 +55,12 @@ export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallPr
       return new TurnBudgetExceeded({ detail })
     case "agent_not_found":
       return new AgentNotFound({})
+    case "idempotency_in_progress":
+      return new IdempotencyInProgress({})
+    case "idempotency_key_invalid":
+      return new IdempotencyKeyInvalid({})
+    case "idempotency_key_reused":
+      return new IdempotencyKeyReused({})
     case "plan_not_found":
       return new PlanNotFound({})
     case "forbidden":

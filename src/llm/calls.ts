@@ -1,21 +1,26 @@
 import { Clock, Context, Effect, Layer, Random, type Scope } from "effect"
 import { type AgentId } from "../agents/domain.ts"
+import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
 import { type PlanId } from "../ledger/domain.ts"
 import { ReservationTooSmall } from "../ledger/problem-domain.ts"
+import { spanned } from "../kernel/spanned.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
 import { chatBound, embeddingBound } from "./bounds.ts"
-import { answerCall, type CallAnswer, passedBack } from "./call-answers.ts"
+import { answerCall, type CallAnswer } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
 import { type Prepared } from "./callers.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
 import { Metering, type Spender } from "./metering.ts"
+import { modelFor } from "./model-choice.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
 import { type ProviderFailure } from "./providers/provider.ts"
-import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
+import { type CallRefused, refusalOf, refused, refusedFor, retryAfter } from "./refusal.ts"
+import { type Repeat, type RepeatKey, Repeats } from "./repeats.ts"
+import { ResponseCache } from "./response-cache.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
@@ -35,12 +40,10 @@ export interface Call extends Incoming {
   readonly perTurnNanoUsd?: bigint | null | undefined
   /** Models to be asked in turn where every target of the first one fails. */
   readonly fallbacks?: ReadonlyArray<string>
-}
-
-/** How many tokens a request is, in Anthropic's words. */
-export interface Counted {
-  readonly headers: Readonly<Record<string, string>>
-  readonly bytes: Uint8Array
+  /** Whether the response cache may answer; as the model's configuration says where the caller does not. */
+  readonly cache?: boolean | undefined
+  /** The key under which the call is made once, and where. */
+  readonly repeatable?: RepeatKey | undefined
 }
 
 /** Carries calls to providers: each is let in by what it may cost, and charged for what it did cost. */
@@ -49,8 +52,6 @@ export class Calls extends Context.Service<
   {
     /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
     call(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
-    /** Asks a provider how many tokens a request is, which costs nothing. */
-    countTokens(call: Call): Effect.Effect<Counted, CallRefused, Scope.Scope>
   }
 >()("app/llm/Calls") {
   static readonly layer = Layer.effect(
@@ -59,25 +60,12 @@ export class Calls extends Context.Service<
       const askers = yield* Askers
       const attempts = yield* Attempts
       const configuration = yield* GatewayConfiguration
+      const contents = yield* GatewayContents
+      const cache = yield* ResponseCache
       const metering = yield* Metering
+      const repeats = yield* Repeats
       const sightings = yield* ProviderSightings
       const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
-
-      const modelOf = (name: unknown, operation: Call["operation"]): Effect.Effect<RunningModel, CallRefused> => {
-        if (typeof name !== "string" || name === "") {
-          return Effect.fail(refused(400, "invalid_request", "model: Expected the name of a model", {}, "model"))
-        }
-        const model = configuration.running().modelNamed(name)
-        if (model === undefined) {
-          return Effect.fail(refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model"))
-        }
-        const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
-        if (operation === "embed" ? !embeds : model.kind !== "chat") {
-          const message = `The model \`${name}\` does not do this.`
-          return Effect.fail(refused(400, "model_not_supported", message, {}, "model"))
-        }
-        return Effect.succeed(model)
-      }
 
       const targetsOf = (
         { operation }: Call,
@@ -165,16 +153,19 @@ export class Calls extends Context.Service<
         return made
       })
 
-      const call = Effect.fn("Calls.call")(function* (incoming: Call) {
+      const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {
         yield* checkIncoming(incoming)
         const gateway = configuration.running()
         const { routing } = gateway
-        const model = yield* modelOf(incoming.body.model, incoming.operation)
+        const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
         const fallbacks: Array<RunningModel> = []
-        for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelOf(name, incoming.operation))
+        for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelFor(gateway, name, incoming.operation))
         const targets = [...(yield* targetsOf(incoming, model, gateway))]
         for (const fallback of fallbacks) targets.push(...(yield* targetsOf(incoming, fallback, gateway)))
         const spender = yield* spenderOf(incoming, model)
+        const slot = cache.slot(incoming, model, spender.tenantId, gateway)
+        const kept = slot === undefined ? undefined : yield* slot.find
+        if (kept !== undefined) return yield* Effect.as(repeat.free, kept)
         const request = yield* CurrentRequest
         const startedAt = yield* Clock.currentTimeMillis
         const deadline = startedAt + routing.timeoutSeconds * 1000
@@ -221,10 +212,17 @@ export class Calls extends Context.Service<
             if (estimate === undefined || !meter.holdsFor(target)) {
               estimate = yield* hold(meter, spender, target, terms, incoming, prepared)
               prepared = undefined
+              yield* repeat.holds(meter.reservationId)
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
             const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
-            if (made._tag === "Success") return yield* answerCall(incoming, target, made.success, meter)
+            if (made._tag === "Success") {
+              const { reservationId = "" } = meter
+              const answer = yield* answerCall(incoming, target, made.success, meter)
+              const spoken = { ...incoming, request: bytes, reservationId, tenantId: spender.tenantId }
+              const recorded = { ...answer, body: yield* contents.record(spoken, answer.body) }
+              return slot === undefined ? recorded : yield* slot.keep(recorded, meter)
+            }
             const { failure } = made
             last = failure
             if (failure.sent) yield* meter.forfeit(failure.error.status)
@@ -247,28 +245,11 @@ export class Calls extends Context.Service<
           : refusalOf(last)
       })
 
-      const countTokens = Effect.fn("Calls.countTokens")(function* (incoming: Call) {
-        yield* checkIncoming(incoming)
-        const model = yield* modelOf(incoming.body.model, incoming.operation)
-        const { routing } = configuration.running()
-        const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
-        if (counting === undefined) {
-          // Nobody else counts; the bound that calls are let in by is never too small.
-          const { inputTokens } = chatBound("anthropic", incoming.body, incoming.bytes.length)
-          return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
-        }
-        const body = yield* outgoing(incoming, counting, undefined, 1)
-        const answer = yield* Effect.mapError(
-          attempts.make(counting, { operation: "count-tokens", body, headers: incoming.headers }, routing),
-          refusalOf
-        )
-        return {
-          headers: passedBack(answer.headers),
-          bytes: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
-        }
-      })
+      const call = spanned("Calls.call", (incoming: Call) =>
+        repeats.once(incoming, (repeat) => answer(incoming, repeat))
+      )
 
-      return Calls.of({ call, countTokens })
+      return Calls.of({ call })
     })
   )
 }
@@ -285,8 +266,3 @@ const hopeless = { "x-should-retry": "false" }
 const unlimited = 2n ** 62n
 
 const outOfTime = refused(504, "provider-timeout", "The call took longer than the gateway waits.")
-
-const counted = (inputTokens: number) => new TextEncoder().encode(JSON.stringify({ input_tokens: inputTokens }))
-
-const refusalOf = ({ error, retryAfterSeconds }: ProviderFailure): CallRefused =>
-  new CallRefused({ error, headers: retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds) })

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
@@ -14,6 +14,7 @@ import { refused } from "./refusal.ts"
 import { type EmbeddingAnswer, type EmbeddingRequest, type LlmAnswer, type LlmRequest } from "./request-domain.ts"
 
 const utf8 = new TextEncoder()
+const routes = { chat: "complete", embed: "embed" }
 const unreadable = refused(502, "provider-error", "The provider's answer cannot be read.")
 
 /** Completions and embeddings in the gateway's own words, whichever provider gives them. */
@@ -23,8 +24,14 @@ export class Completions extends Context.Service<
     /** The whole answer, or a stream of it where the request asks for that. */
     complete(
       request: LlmRequest
-    ): Effect.Effect<LlmAnswer | HttpServerResponse.HttpServerResponse, CallProblem, Scope.Scope>
-    embed(request: EmbeddingRequest): Effect.Effect<EmbeddingAnswer, CallProblem, Scope.Scope>
+    ): Effect.Effect<
+      LlmAnswer | HttpServerResponse.HttpServerResponse,
+      CallProblem,
+      HttpServerRequest.HttpServerRequest | Scope.Scope
+    >
+    embed(
+      request: EmbeddingRequest
+    ): Effect.Effect<EmbeddingAnswer, CallProblem, HttpServerRequest.HttpServerRequest | Scope.Scope>
   }
 >()("app/llm/Completions") {
   static readonly layer = Layer.effect(
@@ -36,12 +43,14 @@ export class Completions extends Context.Service<
       const send = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
         body: Readonly<Record<string, unknown>>,
-        declared: DeclaredCall & Pick<LlmRequest, "metadata">,
+        declared: DeclaredCall & Pick<LlmRequest, "metadata" | "cache">,
         fallbacks: ReadonlyArray<string>
       ) {
         // Providers take their time, and have one of their own.
         const info = yield* CurrentRequest
         info?.untimed()
+        const { headers } = yield* HttpServerRequest.HttpServerRequest
+        const key = headers["idempotency-key"]
         const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
         const made = yield* calls.call({
           dialect: "openai",
@@ -55,7 +64,9 @@ export class Completions extends Context.Service<
           prepared: caller.prepared,
           metadata: declared.metadata,
           perTurnNanoUsd: caller.perTurnNanoUsd,
-          fallbacks
+          fallbacks,
+          cache: declared.cache,
+          repeatable: key === undefined ? undefined : { route: `POST /api/llm/${routes[operation]}`, key }
         })
         return { ...made, planId: caller.planId ?? null }
       })
@@ -65,7 +76,7 @@ export class Completions extends Context.Service<
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
         const said = saidIn(answer.body)
         if (Option.isNone(said)) return yield* unreadable
-        const { attempts, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
+        const { attempts, cached, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
           answer.report
         return {
           ...said.value,
@@ -77,7 +88,8 @@ export class Completions extends Context.Service<
           planId: answer.planId,
           latencyMs,
           upstreamLatencyMs,
-          attempts
+          attempts,
+          cached
         }
       }, Effect.mapError(problemOf))
 
@@ -85,14 +97,15 @@ export class Completions extends Context.Service<
         const answer = yield* send("embed", embeddingsOf(request), request, [])
         const vectors = answer.body instanceof Uint8Array ? vectorsIn(answer.body) : Option.none()
         if (Option.isNone(vectors)) return yield* unreadable
-        const { costNanoUsd, model, provider, reservationId, usage } = answer.report
+        const { cached, costNanoUsd, model, provider, reservationId, usage } = answer.report
         return {
           model,
           provider,
           embeddings: vectors.value,
           usage: { inputTokens: usage.inputTokens },
           costUsd: costNanoUsd,
-          reservationId
+          reservationId,
+          cached
         }
       }, Effect.mapError(problemOf))
 
@@ -106,7 +119,8 @@ const streamed = (body: Stream.Stream<Uint8Array>, { headers, report }: CallAnsw
     costUsd: Number(usdText(report.costOf(usage))),
     reservationId: report.reservationId,
     model: report.model,
-    provider: report.provider
+    provider: report.provider,
+    cached: report.cached
   }))
   const { "content-type": _, ...passed } = headers
   return HttpServerResponse.stream(

@@ -10,8 +10,11 @@ import { GatewayConfiguration } from "./configuration.ts"
 import { LiveHolds } from "./live-holds.ts"
 import { Metering } from "./metering.ts"
 import { CataloguePricesLayer } from "./prices.ts"
+import { Repeats } from "./repeats.ts"
+import { ResponseCache } from "./response-cache.ts"
 import { Gateway } from "./service.ts"
 import { ProviderSightings } from "./sightings.ts"
+import { TokenCounts } from "./token-counts.ts"
 
 /** What the gateway's configuration names, how that fares, and what it costs: below the ledger. */
 export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
@@ -20,9 +23,14 @@ export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
 
 /** The gateway's calls: above the ledger that they are metered by. */
 export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(Calls.layer, Callers.layer)),
+  Layer.provideMerge(Layer.mergeAll(Calls.layer, Callers.layer, TokenCounts.layer)),
   Layer.provideMerge(
-    Layer.mergeAll(Attempts.layer, Metering.layer.pipe(Layer.provide(Layer.merge(LiveHolds.layer, Adoptions.layer))))
+    Layer.mergeAll(
+      Attempts.layer,
+      Metering.layer.pipe(Layer.provide(Layer.merge(LiveHolds.layer, Adoptions.layer))),
+      Repeats.layer,
+      ResponseCache.layer
+    )
   ),
   Layer.provideMerge(Bulkheads.layer)
 )

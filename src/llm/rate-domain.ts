@@ -4,13 +4,17 @@ import { UsdOrZero } from "../kernel/usd.ts"
 /** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
 export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })
 
+const price = (description: string) => Schema.optionalKey(UsdPerMTok).pipe(Schema.annotateKey({ description }))
+
 const classes = {
-  inputUsdPerMTok: UsdPerMTok,
-  outputUsdPerMTok: Schema.optionalKey(UsdPerMTok),
-  cacheReadUsdPerMTok: Schema.optionalKey(UsdPerMTok),
-  cacheWriteUsdPerMTok: Schema.optionalKey(UsdPerMTok),
-  cacheWrite1hUsdPerMTok: Schema.optionalKey(UsdPerMTok),
-  reasoningUsdPerMTok: Schema.optionalKey(UsdPerMTok)
+  inputUsdPerMTok: UsdPerMTok.pipe(Schema.annotateKey({ description: "Tokens that are read" })),
+  outputUsdPerMTok: price("Tokens that are written; nothing unless given"),
+  cacheReadUsdPerMTok: price("Tokens read from the provider's cache; as input unless given"),
+  cacheWriteUsdPerMTok: price("Tokens written into the provider's cache; as input unless given"),
+  cacheWrite1hUsdPerMTok: price(
+    "Tokens written there for an hour; twice the input unless given, or as input where no price of writing is"
+  ),
+  reasoningUsdPerMTok: price("Tokens of reasoning; as output unless given")
 }
 
 const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
@@ -19,8 +23,13 @@ const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, m
 export const Prices = Schema.Struct({
   ...classes,
   longContext: Schema.optionalKey(
-    Schema.Array(Schema.Struct({ aboveTokens: TokenCount, ...classes })).pipe(Schema.check(Schema.isMaxLength(8)))
-  )
+    Schema.Array(
+      Schema.Struct({
+        aboveTokens: TokenCount.pipe(Schema.annotateKey({ description: "From more input tokens than this on" })),
+        ...classes
+      })
+    ).pipe(Schema.check(Schema.isMaxLength(8)))
+  ).pipe(Schema.annotateKey({ description: "Prices that long requests cost as a whole; none unless given" }))
 }).annotate({
   identifier: "ModelPrices",
   description:

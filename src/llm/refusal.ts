@@ -2,13 +2,15 @@ import { Data } from "effect"
 import { type DialectError } from "../compat/errors.ts"
 import { type AdoptionRefused } from "../ledger/adoptions.ts"
 import { problemType } from "../kernel/problem.ts"
+import { type ProviderFailure } from "./providers/provider.ts"
+import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call gets no answer, before it is written in the dialect of its caller. */
 export class CallRefused extends Data.TaggedError("CallRefused")<{
   readonly error: DialectError
   readonly headers?: Readonly<Record<string, string>>
-  /** The denial of a cap, a plan or a reservation, as the ledger tells it. */
-  readonly problem?: AdoptionRefused
+  /** What the gateway's own words tell, where that is more than a message: the denial of a cap, a plan or a reservation. */
+  readonly problem?: AdoptionRefused | AlreadyCompleted
 }> {
   override get message() {
     return this.error.message
@@ -35,3 +37,7 @@ export const refusedFor = (problem: AdoptionRefused, headers: Readonly<Record<st
 export const retryAfter = (seconds: number): Readonly<Record<string, string>> => ({
   "retry-after": String(Math.min(longestRetryAfterSeconds, Math.max(1, Math.ceil(seconds))))
 })
+
+/** A provider's failure as its caller is told. */
+export const refusalOf = ({ error, retryAfterSeconds }: ProviderFailure): CallRefused =>
+  new CallRefused({ error, headers: retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds) })

@@ -57,6 +57,11 @@ const LlmTool = Schema.Struct({
 
 const TaskType = text(1, 200).annotate({ examples: ["summarize"] })
 
+const Cached = Schema.Boolean.annotate({
+  description:
+    "Whether an equal request of the tenant may be answered with what was answered before, at no cost; as the model's configuration says unless given"
+})
+
 /** A completion, whichever provider gives it. */
 export const LlmRequest = Schema.Struct({
   model: ModelName,
@@ -86,7 +91,8 @@ export const LlmRequest = Schema.Struct({
   metadata: optional(Metadata),
   fallbacks: optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(10)))).pipe(
     Schema.annotateKey({ description: "Models to be asked in turn where every target of the first one fails" })
-  )
+  ),
+  cache: optional(Cached)
 }).annotate({
   identifier: "LlmRequest",
   examples: [{ model: "loopback-1", messages: [{ role: "user", content: "Hello" }] }]
@@ -114,7 +120,8 @@ const Served = {
   model: ModelName.annotate({ description: "The provider's own name for the model that answered" }),
   provider: Schema.String.annotate({ examples: ["openai"] }),
   costUsd: UsdOrZero,
-  reservationId: CallReservationId
+  reservationId: Schema.NullOr(CallReservationId).annotate({ description: "Null where the response cache answered" }),
+  cached: Schema.Boolean.annotate({ description: "Whether the response cache answered" })
 }
 
 const Component = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -1e9, maximum: 1e9 })))
@@ -156,6 +163,7 @@ export const EmbeddingRequest = Schema.Struct({
     Schema.Array(storable(Schema.String)).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(2048)))
   ]).annotate({ examples: ["Hello"] }),
   dimensions: optional(between(1, 100_000)),
+  cache: optional(Cached),
   agentId: optional(AgentId),
   planId: optional(PlanId),
   taskType: optional(TaskType)

@@ -12,6 +12,7 @@ import { type CallAnswer } from "./call-answers.ts"
 import { type Call, Calls } from "./calls.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
+import { TokenCounts } from "./token-counts.ts"
 
 /** An address of the compatibility endpoints. */
 interface Route {
@@ -42,6 +43,13 @@ const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpSer
   const body = yield* Effect.try({ try: (): unknown => JSON.parse(decoder.decode(bytes)), catch: () => notJson })
   return isJson(body) ? { body, bytes } : yield* notJson
 })
+
+/** Whether a caller wishes the response cache to answer, in a header, since bodies are the vendors'. */
+const cacheAsked = (header: string | undefined): boolean | undefined =>
+  header === "true" ? true : header === "false" ? false : undefined
+
+const repeatableAt = (path: string, key: string | undefined) =>
+  key === undefined ? undefined : { route: `POST ${path}`, key }
 
 /** What a provider may see of the caller's headers; its credentials, cookies and own words are none of it. */
 const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
@@ -91,6 +99,7 @@ export const GatewayWireLayer = Layer.unwrap(
   Effect.gen(function* () {
     const callers = yield* Callers
     const calls = yield* Calls
+    const counts = yield* TokenCounts
     const { maxBodyBytes } = (yield* Settings).llm.gateway
 
     const post = ({ capability, dialect, operation, path }: Route) =>
@@ -113,11 +122,13 @@ export const GatewayWireLayer = Layer.unwrap(
               planId: caller.planId,
               taskType: caller.taskType,
               prepared: caller.prepared,
-              perTurnNanoUsd: caller.perTurnNanoUsd
+              perTurnNanoUsd: caller.perTurnNanoUsd,
+              cache: cacheAsked(request.headers["x-cache"]),
+              repeatable: repeatableAt(path, request.headers["idempotency-key"])
             }
             const made: Effect.Effect<Omit<CallAnswer, "report">, CallRefused, Scope.Scope> = operation ===
             "count-tokens"
-              ? Effect.map(calls.countTokens(call), ({ bytes, headers }) => ({ status: 200, headers, body: bytes }))
+              ? Effect.map(counts.count(call), ({ bytes, headers }) => ({ status: 200, headers, body: bytes }))
               : calls.call(call)
             return answerOf(yield* Effect.provideService(made, CurrentPrincipal, caller.principal), requestId)
           })

@@ -85,6 +85,8 @@ const settings = {
     "Output limit of calls that ask for none where a hard cap applies"
   ),
   "Llm:Gateway:MaxBodyBytes": setting(integer(1024, 2 ** 30), "33554432", "Largest body of a gateway call in bytes"),
+  "Llm:Gateway:LogContent": setting(flag, "false", "Keep what is said in calls, encrypted, for administrators to read"),
+  "Llm:Gateway:LogContentRetentionDays": setting(integer(1, 3650), "30", "Days that what was said in calls is kept"),
   "Llm:Gateway:AllowPrivateAddresses": setting(
     flag,
     "false",

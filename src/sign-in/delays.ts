@@ -85,6 +85,10 @@ export class SignInDelays extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(DelayRepository.layer))
 }
 
+/** Waits as long as a try has to before its password is looked at. */
+export const pause = ({ pauseSeconds }: Attempt): Effect.Effect<void> =>
+  pauseSeconds > 0 ? Effect.sleep(pauseSeconds * 1000) : Effect.void
+
 /** The failures that still count. */
 const remembered = (row: Failures, now: DateTime.Utc): number => {
   const quietSince = DateTime.max(row.lastFailedAt, row.blockedUntil)

@@ -12,7 +12,7 @@ import { Database } from "../platform/database.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Tenants } from "../tenants/service.ts"
-import { SignInDelays } from "./delays.ts"
+import { pause, SignInDelays } from "./delays.ts"
 import {
   type AccountSession,
   AccountSessionId,
@@ -83,6 +83,7 @@ export class OwnAccount extends Context.Service<
         const after = yield* passwords.hash(input.newPassword, [account.email, account.name], "newPassword")
         // A session that somebody took must not be good for finding out the password.
         const attempt = yield* delays.begin(account.email, request?.network ?? "unknown")
+        yield* pause(attempt)
         const before = yield* Effect.mapError(accountCredentials.passwordHash(accountId), () => gone)
         if (!(yield* passwords.verify(input.currentPassword, before))) return yield* new CurrentPasswordWrong({})
         return yield* Effect.gen(function* () {

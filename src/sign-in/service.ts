@@ -14,7 +14,7 @@ import { type TenantId } from "../kernel/identifier.ts"
 import { type Overloaded } from "../kernel/problems.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { SessionCredentials } from "./credentials.ts"
-import { SignInDelays } from "./delays.ts"
+import { pause, SignInDelays } from "./delays.ts"
 import { type AccountSessionId, type Login, signInActions } from "./domain.ts"
 import { AccountSessionEndings } from "./endings.ts"
 import { type Issued, Issuing } from "./issuing.ts"
@@ -59,7 +59,7 @@ export class SignIn extends Context.Service<
         const attempt = yield* delays
           .begin(email, yield* addressOf)
           .pipe(Effect.tapError(() => recordRefused(undefined, undefined, "delayed")))
-        if (attempt.pauseSeconds > 0) yield* Effect.sleep(attempt.pauseSeconds * 1000)
+        yield* pause(attempt)
         // In the one spelling that tries are counted by: the database's own rules for letters are others.
         const candidate = Option.getOrUndefined(yield* accountCredentials.candidate(email.toLowerCase()))
         // The same work whether there is such an account or not.

@@ -20,7 +20,11 @@ export type TokenRefusal = "no-token-of-ours" | "unknown" | "revoked" | "expired
 /** The check of access tokens: the signature, then the stored credential, a second old at most. */
 export class AccessTokens extends Context.Service<
   AccessTokens,
-  { inspect(token: string): Effect.Effect<LiveToken, TokenRefusal> }
+  {
+    inspect(token: string): Effect.Effect<LiveToken, TokenRefusal>
+    /** The credential that a token of ours stands for, live or not; by the signature alone. */
+    credentialOf(token: string): Effect.Effect<Option.Option<CredentialId>>
+  }
 >()("app/tokens/AccessTokens") {
   static readonly layerNoDeps = Layer.effect(
     AccessTokens,
@@ -32,15 +36,17 @@ export class AccessTokens extends Context.Service<
       const { publicUrl } = (yield* Settings).api
       const itself = Schema.Literal(publicUrl)
       const decodeClaims = Schema.decodeUnknownOption(Schema.Struct({ iss: itself, aud: itself, jti: CredentialId }))
-      // Anew every hour, so that its key is one that still counts.
-      const sample = yield* Effect.cachedWithTTL(
-        Effect.flatMap(Effect.orDie(keys.signer("sign-tokens")), (signer) => signer.sign(accessTokenType, { jti: "" })),
-        "1 hour"
-      )
+      // Of the key that signs now, since one that ended would be told from a key that counts.
+      let sample = { keyId: "", jws: "" }
+      const sampleNow = Effect.gen(function* () {
+        const { keyId, sign } = yield* Effect.orDie(keys.signer("sign-tokens"))
+        if (sample.keyId !== keyId) sample = { keyId, jws: yield* sign(accessTokenType, { jti: "" }) }
+        return sample.jws
+      })
 
       // What is no token of ours costs what one does: a signature is checked, and a credential looked up.
       const stranger = Effect.fnUntraced(function* (token: string, isChecked: boolean) {
-        if (!isChecked) yield* keys.verify("sign-tokens", accessTokenType, yield* sample)
+        if (!isChecked) yield* keys.verify("sign-tokens", accessTokenType, yield* sampleNow)
         const hex = yield* digest.digestHex(Digest.sha256, new TextEncoder().encode(token))
         return {
           ours: false,
@@ -81,12 +87,17 @@ export class AccessTokens extends Context.Service<
         const now = yield* DateTime.now
         if (!ours) return yield* refused("no-token-of-ours")
         if (state === undefined) return yield* refused("unknown")
+        if (!(yield* keys.counts("sign-tokens", token, state.compromisedKeyIds)))
+          return yield* refused("no-token-of-ours")
         if (DateTime.isLessThanOrEqualTo(state.expiresAt, now)) return yield* refused("expired")
         if (!state.live) return yield* refused("revoked")
-        return { state, scopes: within(state) }
+        return { state, scopes: within(state.scopes, [state.scopeCeiling, ...state.chainCeilings]) }
       })
 
-      return AccessTokens.of({ inspect })
+      const credentialOf = (token: string) =>
+        Effect.map(Cache.get(identities, token), ({ id, ours }) => (ours ? Option.some(id) : Option.none()))
+
+      return AccessTokens.of({ inspect, credentialOf })
     })
   )
 
@@ -127,8 +138,11 @@ const mostCharacters = 8192
 const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 
 /** A ceiling that came down holds for what was granted before; that this leaves nothing does not end the credential. */
-const within = ({ chainCeilings, scopeCeiling, scopes }: CredentialState): ReadonlyArray<Capability> =>
-  [scopeCeiling, ...chainCeilings].reduce<ReadonlyArray<Capability>>(
+export const within = (
+  scopes: ReadonlyArray<Capability>,
+  ceilings: ReadonlyArray<ReadonlyArray<Capability>>
+): ReadonlyArray<Capability> =>
+  ceilings.reduce<ReadonlyArray<Capability>>(
     (left, ceiling) => (left.every((scope) => ceiling.includes(scope)) ? left : intersection(left, ceiling)),
     scopes
   )

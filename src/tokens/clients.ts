@@ -12,14 +12,17 @@ import { credentialActions, InvalidClient } from "./domain.ts"
 import { type Client, TokensRepository } from "./repository.ts"
 
 /** An agent that has proven who it is. */
-export interface AuthenticatedClient {
-  readonly client: Client
+export interface AuthenticatedClient<C extends Client = Client> {
+  readonly client: C
   readonly keyId: string
   readonly kid: string
   readonly principal: Principal
   readonly jti: string
   readonly assertionExpiresAt: DateTime.Utc
 }
+
+/** How the agent and the key that an assertion names are found. */
+export type FindClient<C extends Client> = (agentId: AgentId, kid: string) => Effect.Effect<Option.Option<C>>
 
 interface KnownKey {
   readonly id: string
@@ -32,13 +35,16 @@ export class AgentClients extends Context.Service<
   AgentClients,
   {
     /** Authenticates by an assertion for one endpoint (a path of ours). Why not is told to the audit alone. */
-    authenticate(
+    authenticate<C extends Client>(
       agentId: string,
       assertion: string,
-      endpoint: string
-    ): Effect.Effect<AuthenticatedClient, InvalidClient | RateLimited>
+      endpoint: string,
+      find: FindClient<C>
+    ): Effect.Effect<AuthenticatedClient<C>, InvalidClient | RateLimited>
+    /** The client as it was a second ago at most. */
+    readonly find: FindClient<Client>
     /** The client as it stands now, past the cache. */
-    again(known: AuthenticatedClient): Effect.Effect<Client, InvalidClient | RateLimited>
+    readonly findAnew: FindClient<Client>
     /** Refuses as every failure of authentication is refused: one answer, and the reason to the audit. */
     refuse(agentId: string, reason: string, client?: Client): Effect.Effect<never, InvalidClient | RateLimited>
   }
@@ -94,16 +100,20 @@ export class AgentClients extends Context.Service<
       const audiencesAt = (endpoint: string) =>
         rules.strictAudience ? [api.publicUrl] : [api.publicUrl, `${api.publicUrl}${endpoint}`]
 
-      const authenticate = Effect.fn("AgentClients.authenticate")(function* (
+      const find: FindClient<Client> = (agentId, kid) => Cache.get(clients, `${agentId}${kid}`)
+      const findAnew: FindClient<Client> = (agentId, kid) => Cache.refresh(clients, `${agentId}${kid}`)
+
+      const authenticate = Effect.fn("AgentClients.authenticate")(function* <C extends Client>(
         agentId: string,
         assertion: string,
-        endpoint: string
+        endpoint: string,
+        findClient: FindClient<C>
       ) {
         const header = readAssertion(assertion)
         if (typeof header === "string") return yield* refuse(agentId, header)
         if (!isId(agentId)) return yield* refuse(agentId, "unknown-agent")
         const now = yield* DateTime.now
-        const client = Option.getOrUndefined(yield* Cache.get(clients, `${agentId}${header.kid}`))
+        const client = Option.getOrUndefined(yield* findClient(agentId, header.kid))
         if (client === undefined) return yield* refuse(agentId, "unknown-agent")
         const key = keyOf(client, header, now)
         if (typeof key === "string") return yield* refuse(agentId, key, client)
@@ -127,14 +137,7 @@ export class AgentClients extends Context.Service<
         }
       })
 
-      const again = Effect.fn("AgentClients.again")(function* (known: AuthenticatedClient) {
-        const key = `${known.client.id}${known.kid}`
-        yield* Cache.invalidate(clients, key)
-        const client = Option.getOrUndefined(yield* Cache.get(clients, key))
-        return client ?? (yield* refuse(known.client.id, "unknown-agent"))
-      })
-
-      return AgentClients.of({ authenticate, again, refuse })
+      return AgentClients.of({ authenticate, find, findAnew, refuse })
     })
   )
 

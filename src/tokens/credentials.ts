@@ -1,4 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { ceilingOf } from "../agents/bounded-domain.ts"
 import { type AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit, scopeOf } from "../audit/service.ts"
@@ -58,9 +59,9 @@ export class AgentCredentials extends Context.Service<
       yield* repeatJob("remove old agent credentials", "1 hour", purge)
 
       const attempt = Effect.fnUntraced(function* (agentId: AgentId, request: CredentialRequest) {
-        const agent = yield* agents.get(agentId)
+        const agent = yield* agents.bounded(agentId)
         if (agent.status !== "active") return yield* new AgentNotActive({})
-        const scopes = yield* scopesWithin(request.requestedScopes, agent.scopeCeiling)
+        const scopes = yield* scopesWithin(request.requestedScopes, ceilingOf(agent))
         const ttlSeconds = request.ttlSeconds ?? agent.maxCredentialTtlSeconds
         if (ttlSeconds > agent.maxCredentialTtlSeconds) {
           return yield* invalidRequest(`ttlSeconds is above the agent's ${agent.maxCredentialTtlSeconds}.`)

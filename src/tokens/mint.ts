@@ -22,7 +22,7 @@ export interface MintFor {
   readonly perTurnBudget: bigint | null
   readonly allowedTaskTypes: ReadonlyArray<string>
   readonly defaultTaskType: string | null
-  readonly updatedAt: DateTime.Utc
+  readonly version: string
 }
 
 /** An assertion that the credential uses up, and the key that signed it. */
@@ -36,6 +36,8 @@ export interface UsedAssertion {
 export interface MintDelegation {
   readonly grantId: DelegationId
   readonly subject: string
+  /** The sign-in that it ends with, where an account stands at the beginning. */
+  readonly sessionId: string | null
   readonly actors: ReadonlyArray<AgentId>
   readonly ancestorIds: ReadonlyArray<CredentialId>
   readonly agentIds: ReadonlyArray<AgentId>
@@ -101,7 +103,7 @@ export class CredentialMint extends Context.Service<
           credentialId,
           tenantId: agent.tenantId,
           agentId: agent.id,
-          seen: DateTime.formatIso(agent.updatedAt),
+          version: agent.version,
           now: DateTime.formatIso(now),
           expiresAt: DateTime.formatIso(expiresAt),
           scopes,
@@ -110,6 +112,7 @@ export class CredentialMint extends Context.Service<
           ancestorIds: delegation?.ancestorIds ?? [],
           agentIds: delegation?.agentIds ?? [],
           grantId: delegation?.grantId ?? null,
+          sessionId: delegation?.sessionId ?? null,
           maxDepth: delegation?.maxDepth ?? unbounded,
           keyId: assertion?.keyId ?? null,
           jti: assertion?.jti ?? null,

@@ -1,29 +1,21 @@
-import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId, AgentStatus } from "../agents/domain.ts"
+import { BoundedAgent } from "../agents/bounded-domain.ts"
+import { AgentId } from "../agents/domain.ts"
 import { KeyAlgorithm } from "../agent-keys/domain.ts"
 import { Change } from "../audit/domain.ts"
+import { DelegationId } from "../delegations/domain.ts"
 import { Capability } from "../kernel/capability.ts"
 import { TenantId, Uuid } from "../kernel/identifier.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
 import { CredentialId } from "./domain.ts"
 
-const Limits = {
-  scopeCeiling: Schema.Array(Capability),
-  perTurnBudget: Schema.NullOr(Schema.BigInt),
-  allowedTaskTypes: Schema.Array(Schema.String),
-  defaultTaskType: Schema.NullOr(Schema.String)
-}
+const Capabilities = Schema.Array(Capability)
 
 /** An agent as it stands, with one of its keys. */
 export const Client = Schema.Struct({
-  id: AgentId,
-  tenantId: TenantId,
+  ...BoundedAgent.fields,
   tenantStatus: Schema.String,
-  status: AgentStatus,
-  ...Limits,
-  maxCredentialTtlSeconds: Schema.Int,
-  updatedAt: InstantFromDate,
   keyId: Schema.NullOr(Uuid),
   algorithm: Schema.NullOr(KeyAlgorithm),
   publicKeyPem: Schema.NullOr(Schema.String),
@@ -32,6 +24,48 @@ export const Client = Schema.Struct({
   keyRevokedAt: Schema.NullOr(InstantFromDate)
 })
 export type Client = typeof Client.Type
+
+/** Whoever an agent would act for, as it stands: a credential with all before it, or the sign-in of an account. */
+const ExchangeSubject = Schema.Struct({
+  name: Schema.String,
+  tenantId: Schema.NullOr(TenantId),
+  credentialId: Schema.NullOr(CredentialId),
+  agentId: Schema.NullOr(AgentId),
+  actors: Schema.Array(AgentId),
+  ancestorIds: Schema.Array(CredentialId),
+  maxDepth: Schema.Int,
+  scopes: Capabilities,
+  ceilings: Schema.Array(Capabilities),
+  expiresAt: Schema.DateTimeUtcFromMillis,
+  isLive: Schema.Boolean
+})
+export type ExchangeSubject = typeof ExchangeSubject.Type
+
+const ExchangeGrant = Schema.Struct({
+  id: DelegationId,
+  scopes: Capabilities,
+  maxDepth: Schema.Int,
+  expiresAt: Schema.NullOr(Schema.DateTimeUtcFromMillis)
+})
+export type ExchangeGrant = typeof ExchangeGrant.Type
+
+/** A client with all that its exchange hangs on; `grants` are those of the subject that live. */
+export const ExchangeClient = Schema.Struct({
+  ...Client.fields,
+  subject: Schema.NullOr(ExchangeSubject),
+  grants: Schema.Array(ExchangeGrant),
+  compromisedKeyIds: Schema.Array(Schema.String)
+})
+export type ExchangeClient = typeof ExchangeClient.Type
+
+/** What an exchange looks at: the subject by its credential or by the sign-in that it comes from. */
+const ExchangeLook = Schema.Struct({
+  agentId: AgentId,
+  kid: Schema.String,
+  credentialId: Schema.NullOr(CredentialId),
+  sessionId: Schema.NullOr(Uuid),
+  at: InstantFromDate
+})
 
 /** A stored credential, and whether everything that it hangs on lives; its expiry is for the reader to look at. */
 export const CredentialState = Schema.Struct({
@@ -46,21 +80,17 @@ export const CredentialState = Schema.Struct({
   scopes: Schema.Array(Capability),
   issuedAt: InstantFromDate,
   expiresAt: InstantFromDate,
-  ...Limits,
-  /** What bounds those before it in the chain: the ceilings of their agents, and what the account may do. */
-  chainCeilings: Schema.Array(Schema.Array(Capability)),
-  live: Schema.Boolean
+  scopeCeiling: Capabilities,
+  perTurnBudget: Schema.NullOr(Schema.BigInt),
+  allowedTaskTypes: Schema.Array(Schema.String),
+  defaultTaskType: Schema.NullOr(Schema.String),
+  /** What else bounds it: the template, and those before it in the chain by their ceilings, templates and roles. */
+  chainCeilings: Schema.Array(Capabilities),
+  live: Schema.Boolean,
+  /** The keys of the service that are in other hands: what they signed is no token. */
+  compromisedKeyIds: Schema.Array(Schema.String)
 })
 export type CredentialState = typeof CredentialState.Type
-
-/** Who an account is when an agent acts for it: what it may do now, and whether it may do anything. */
-export const AccountSubject = Schema.Struct({
-  id: Uuid,
-  tenantId: Schema.NullOr(TenantId),
-  live: Schema.Boolean,
-  capabilities: Schema.Array(Capability)
-})
-export type AccountSubject = typeof AccountSubject.Type
 
 const CredentialRow = Schema.Struct({
   id: CredentialId,
@@ -87,7 +117,10 @@ export class TokensRepository extends Context.Service<
     /** The client that an assertion names; read past row-level security, since nobody knows the tenant yet. */
     client(agentId: AgentId, kid: string): Effect.Effect<Option.Option<Client>>
     state(id: CredentialId): Effect.Effect<Option.Option<CredentialState>>
-    account(id: string): Effect.Effect<Option.Option<AccountSubject>>
+    /** The client with its subject and the grants between them, in one question. */
+    exchange(look: typeof ExchangeLook.Type): Effect.Effect<Option.Option<ExchangeClient>>
+    /** Until when a sign-in lasts, if it is there. */
+    sessionEnd(id: string): Effect.Effect<Option.Option<DateTime.Utc>>
     /** Mints in one statement that writes its own audit entry; answers why not, or null. */
     mint(request: object): Effect.Effect<string | null>
     /** Uses up an assertion for something other than minting; false when it was used before. */
@@ -117,10 +150,16 @@ export class TokensRepository extends Context.Service<
         Result: CredentialState,
         execute: (id) => sql`SELECT * FROM agent_credential_state(${id})`
       })
-      const selectAccount = SqlSchema.findOneOption({
+      const selectExchange = SqlSchema.findOneOption({
+        Request: ExchangeLook,
+        Result: ExchangeClient,
+        execute: ({ agentId, at, credentialId, kid, sessionId }) =>
+          sql`SELECT * FROM exchange_client(${agentId}, ${kid}, ${credentialId}, ${sessionId}, ${at})`
+      })
+      const selectSessionEnd = SqlSchema.findOneOption({
         Request: Uuid,
-        Result: AccountSubject,
-        execute: (id) => sql`SELECT * FROM account_subject(${id})`
+        Result: Schema.Struct({ expiresAt: InstantFromDate }),
+        execute: (id) => sql`SELECT expires_at FROM sign_in_subject(${id})`
       })
       const callMint = SqlSchema.findOne({
         Request: Schema.String,
@@ -157,7 +196,13 @@ export class TokensRepository extends Context.Service<
       return TokensRepository.of({
         client: Effect.fn("TokensRepository.client")((agentId, kid) => Effect.orDie(selectClient({ agentId, kid }))),
         state: Effect.fn("TokensRepository.state")((id) => Effect.orDie(selectState(id))),
-        account: Effect.fn("TokensRepository.account")((id) => Effect.orDie(selectAccount(id))),
+        exchange: Effect.fn("TokensRepository.exchange")((look) => Effect.orDie(selectExchange(look))),
+        sessionEnd: Effect.fn("TokensRepository.sessionEnd")((id) =>
+          Effect.map(
+            Effect.orDie(selectSessionEnd(id)),
+            Option.map(({ expiresAt }) => expiresAt)
+          )
+        ),
         mint: Effect.fn("TokensRepository.mint")((request) =>
           Effect.orDie(Effect.map(callMint(JSON.stringify(request)), ({ refusal }) => refusal))
         ),

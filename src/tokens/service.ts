@@ -1,6 +1,7 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { ceilingOf } from "../agents/bounded-domain.ts"
 import { CurrentPrincipal, type RateLimited } from "../auth/domain.ts"
-import { AgentClients, type AuthenticatedClient } from "./clients.ts"
+import { AgentClients, type AuthenticatedClient, type FindClient } from "./clients.ts"
 import {
   accessTokenUrn,
   type AgentTokenResponse,
@@ -15,7 +16,7 @@ import {
 } from "./domain.ts"
 import { Exchanges, type PreparedExchange } from "./exchange.ts"
 import { CredentialMint, type MintFault, MintRefused, type MintRequest } from "./mint.ts"
-import { type Client } from "./repository.ts"
+import { type Client, type ExchangeClient } from "./repository.ts"
 import { scopesWithin } from "./scopes.ts"
 
 type TokenFailure = InvalidClient | InvalidScope | RateLimited
@@ -41,27 +42,33 @@ export class AgentGrants extends Context.Service<
       const minting = yield* CredentialMint
 
       /** Mints for the client as it was seen, and once more as it is when it has changed meanwhile. */
-      const mintFor = (
-        known: AuthenticatedClient,
-        prepare: (client: Client) => Effect.Effect<MintRequest, InvalidScope | InvalidRequest>
+      const mintFor = <C extends Client>(
+        known: AuthenticatedClient<C>,
+        findAnew: FindClient<C>,
+        prepare: (client: C) => Effect.Effect<MintRequest, InvalidScope | InvalidRequest>
       ) => {
-        const attempt = (client: Client) => Effect.flatMap(prepare(client), minting.mint)
+        const attempt = (client: C) => Effect.flatMap(prepare(client), minting.mint)
+        const again = Effect.gen(function* () {
+          const client = Option.getOrUndefined(yield* findAnew(known.client.id, known.kid))
+          return client === undefined ? yield* clients.refuse(known.client.id, "unknown-agent") : yield* attempt(client)
+        })
         const answer = ({ fault }: MintRefused): Effect.Effect<never, InvalidClient | InvalidRequest | RateLimited> =>
           faultsOfSubject.has(fault)
             ? Effect.fail(invalidRequest(badSubject))
             : clients.refuse(known.client.id, fault, known.client)
         return attempt(known.client).pipe(
-          Effect.catchIf(isStale, () => Effect.flatMap(clients.again(known), attempt)),
+          Effect.catchIf(isStale, () => again),
           Effect.catchTag("MintRefused", answer)
         )
       }
 
       const token = Effect.fn("AgentGrants.token")(function* (request: TokenRequest, endpoint: string) {
-        const known = yield* clients.authenticate(request.agentId, request.clientAssertion, endpoint)
+        const known = yield* clients.authenticate(request.agentId, request.clientAssertion, endpoint, clients.find)
         return yield* mintFor(
           known,
+          clients.findAnew,
           Effect.fnUntraced(function* (client: Client) {
-            const scopes = yield* scopesWithin(request.requestedScopes, client.scopeCeiling)
+            const scopes = yield* scopesWithin(request.requestedScopes, ceilingOf(client))
             const now = yield* DateTime.now
             return {
               action: credentialActions.AgentCredentialIssued,
@@ -76,11 +83,13 @@ export class AgentGrants extends Context.Service<
       })
 
       const exchange = Effect.fn("AgentGrants.exchange")(function* (request: TokenExchangeRequest, endpoint: string) {
-        const known = yield* clients.authenticate(request.agentId, request.clientAssertion, endpoint)
+        const { find, prepare } = yield* exchanges.begin(request)
+        const known = yield* clients.authenticate(request.agentId, request.clientAssertion, endpoint, find)
         const minted = yield* mintFor(
           known,
-          Effect.fnUntraced(function* (client: Client) {
-            const prepared: PreparedExchange = yield* exchanges.prepare(client, request)
+          find,
+          Effect.fnUntraced(function* (client: ExchangeClient) {
+            const prepared: PreparedExchange = yield* prepare(client)
             return { action: credentialActions.AgentCredentialExchanged, agent: client, assertion: known, ...prepared }
           })
         ).pipe(Effect.provideService(CurrentPrincipal, known.principal))

@@ -14,11 +14,11 @@ export type SubjectTokenRequest = typeof SubjectTokenRequest.Type
 export const SubjectToken = Schema.Struct({
   subjectToken: Schema.RedactedFromValue(
     Schema.String.annotate({
-      description: "Good for five minutes, and for exchanges by this agent alone",
+      description: "Good for five minutes at most, as long as the sign-in lasts, and for exchanges by this agent alone",
       examples: ["eyJ0eXAiOiJzdWJqZWN0K2p3dCJ9.e30.c2lnbmF0dXJl"]
     })
   ),
-  expiresIn: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 300 }))).annotate({
+  expiresIn: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 300 }))).annotate({
     description: "Seconds",
     examples: [300]
   }),

@@ -7,7 +7,7 @@ import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { Uuid } from "../kernel/identifier.ts"
 import { Settings } from "../platform/settings.ts"
-import { type AccountSubject, TokensRepository } from "./repository.ts"
+import { TokensRepository } from "./repository.ts"
 import {
   type SubjectToken,
   subjectTokenActions,
@@ -16,11 +16,12 @@ import {
   subjectTokenType
 } from "./subject-domain.ts"
 
-const Claims = Schema.Struct({ iss: Schema.String, sub: Schema.String, aud: AgentId, exp: Schema.Int })
+const Claims = Schema.Struct({ iss: Schema.String, sub: Schema.String, aud: AgentId, exp: Schema.Int, sid: Uuid })
 
-/** An account as it stands, and how long its token lets somebody act for it. */
-export interface PresentedAccount {
-  readonly account: AccountSubject
+/** What a subject token says; what that is worth, the sign-in says that it comes from. */
+export interface SaidSubject {
+  readonly name: string
+  readonly sessionId: string
   readonly expiresAt: DateTime.Utc
 }
 
@@ -30,8 +31,8 @@ export class SubjectTokens extends Context.Service<
   {
     /** For the account that calls, and an agent that it may see. */
     issue(request: SubjectTokenRequest): Effect.Effect<SubjectToken, AgentNotFound>
-    /** The live account that a token is of, if it is for this agent; none for any other text. */
-    identify(token: string, agentId: AgentId): Effect.Effect<Option.Option<PresentedAccount>>
+    /** What a token for this agent says that is not over; none for any other text. */
+    read(token: string, agentId: string): Effect.Effect<Option.Option<SaidSubject>>
   }
 >()("app/tokens/SubjectTokens") {
   static readonly layerNoDeps = Layer.effect(
@@ -42,45 +43,45 @@ export class SubjectTokens extends Context.Service<
       const keys = yield* AttestationKeys
       const random = yield* SecureRandom.SecureRandom
       const repository = yield* TokensRepository
-      const { publicUrl } = (yield* Settings).api
+      const { api, auth } = yield* Settings
 
       const issue = Effect.fn("SubjectTokens.issue")(function* ({ agentId }: SubjectTokenRequest) {
         const agent = yield* agents.get(agentId)
-        const principal = yield* CurrentPrincipal
-        const nowSeconds = Math.floor((yield* DateTime.now).epochMilliseconds / 1000)
-        const exp = nowSeconds + subjectTokenSeconds
+        const { name: subject, sessionId = "" } = yield* CurrentPrincipal
+        const now = yield* DateTime.now
+        // A sign-in that is in use now lasts its idle time at least, so the token outlives it only if it is ended.
+        const seconds = Math.min(subjectTokenSeconds, auth.sessionIdleSeconds)
+        const ends = Option.getOrElse(yield* repository.sessionEnd(sessionId), () => now)
+        const nowSeconds = Math.floor(now.epochMilliseconds / 1000)
+        const exp = Math.min(nowSeconds + seconds, Math.floor(ends.epochMilliseconds / 1000))
         const jti = yield* random.uuidV7()
-        const claims = { iss: publicUrl, sub: principal.name, aud: agentId, iat: nowSeconds, exp, jti }
+        const claims = { iss: api.publicUrl, sub: subject, aud: agentId, iat: nowSeconds, exp, jti, sid: sessionId }
         const signer = yield* Effect.orDie(keys.signer("sign-tokens"))
         const text = yield* signer.sign(subjectTokenType, claims)
         const entry = { action: subjectTokenActions.SubjectTokenIssued, entityId: jti, tenantId: agent.tenantId }
         return {
           value: {
             subjectToken: Redacted.make(text, { label: "subject-token" }),
-            expiresIn: subjectTokenSeconds,
+            expiresIn: exp - nowSeconds,
             expiresAt: DateTime.makeUnsafe(exp * 1000)
           },
-          entries: [{ ...entry, after: { agentId, subject: principal.name } }]
+          entries: [{ ...entry, after: { agentId, subject } }]
         }
       }, audit.change)
 
-      const identify = Effect.fn("SubjectTokens.identify")(function* (token: string, agentId: AgentId) {
+      const read = Effect.fn("SubjectTokens.read")(function* (token: string, agentId: string) {
         const verified = yield* keys.verify("sign-tokens", subjectTokenType, token)
         const claims = Result.isSuccess(verified) ? decodeClaims(verified.success) : Option.none()
         if (Option.isNone(claims)) return Option.none()
-        const { aud, exp, iss, sub } = claims.value
+        const { aud, exp, iss, sid, sub } = claims.value
         const expiresAt = DateTime.makeUnsafe(exp * 1000)
         const isOver = DateTime.isLessThanOrEqualTo(expiresAt, yield* DateTime.now)
-        const id = decodeAccount(sub)
-        if (iss !== publicUrl || aud !== agentId || isOver || Option.isNone(id)) return Option.none()
-        const account = yield* repository.account(id.value)
-        return Option.map(
-          Option.filter(account, ({ live }) => live),
-          (found) => ({ account: found, expiresAt })
-        )
+        return iss !== api.publicUrl || aud !== agentId || isOver
+          ? Option.none()
+          : Option.some({ name: sub, sessionId: sid, expiresAt })
       })
 
-      return SubjectTokens.of({ issue, identify })
+      return SubjectTokens.of({ issue, read })
     })
   )
 
@@ -88,7 +89,3 @@ export class SubjectTokens extends Context.Service<
 }
 
 const decodeClaims = Schema.decodeUnknownOption(Claims)
-const accountPrefix = "account:"
-const decodeId = Schema.decodeOption(Uuid)
-const decodeAccount = (sub: string) =>
-  sub.startsWith(accountPrefix) ? decodeId(sub.slice(accountPrefix.length)) : Option.none()

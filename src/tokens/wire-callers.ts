@@ -15,8 +15,25 @@ import { TokensRepository } from "./repository.ts"
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-/** The assertion of a form, and the agent that it is said to be from (RFC 7521 §4.2). */
-export const clientIn = Effect.fnUntraced(function* (form: Form) {
+type Request = HttpServerRequest.HttpServerRequest
+type Clients = AgentClients["Service"]
+
+/** Whoever authenticates by a header is told of a failure by the scheme of that header (RFC 6749 §5.2). */
+const refuseHeader = (clients: Clients) =>
+  Effect.catchTag(
+    clients.refuse("", "no-assertion"),
+    "InvalidClient",
+    ({ error: code, error_description: description }) =>
+      Effect.fail(new OAuthError({ code, description, status: 401, challenge: "Basic" }))
+  )
+
+/** The assertion of a form, and the agent that it is said to be from (RFC 7521 §4.2); the one way to authenticate. */
+export const clientIn = Effect.fnUntraced(function* (clients: Clients, request: Request, form: Form) {
+  if (/^basic(?: |$)/i.test(request.headers.authorization ?? "")) return yield* refuseHeader(clients)
+  // No authentication at all is one that failed (RFC 6749 §5.2); half of one is a malformed request.
+  if (!form.has("client_assertion") && !form.has("client_assertion_type")) {
+    return yield* clients.refuse(form.get("client_id") ?? "", "no-assertion")
+  }
   if ((yield* required(form, "client_assertion_type")) !== assertionType) {
     return yield* new OAuthError({
       code: "invalid_request",
@@ -44,16 +61,16 @@ export const makeWireCallers = Effect.gen(function* () {
     )
 
   // Good once, as everywhere: else whoever saw an assertion could ask with it again.
-  const byAssertion = Effect.fnUntraced(function* (form: Form, endpoint: string) {
-    const { agentId, assertion } = yield* clientIn(form)
-    const known = yield* clients.authenticate(agentId, assertion, endpoint)
+  const byAssertion = Effect.fnUntraced(function* (request: Request, form: Form, endpoint: string) {
+    const { agentId, assertion } = yield* clientIn(clients, request, form)
+    const known = yield* clients.authenticate(agentId, assertion, endpoint, clients.find)
     const first = yield* repository.useAssertion(known.client.id, known.jti, known.assertionExpiresAt)
     return first ? known.principal : yield* clients.refuse(agentId, "replayed", known.client)
   })
 
   /** The caller; an agent may do this for itself, everybody else needs one of the capabilities. */
   const caller = Effect.fnUntraced(function* (
-    request: HttpServerRequest.HttpServerRequest,
+    request: Request,
     form: Form,
     endpoint: string,
     capabilities: ReadonlyArray<Capability>
@@ -65,7 +82,7 @@ export const makeWireCallers = Effect.gen(function* () {
         ? yield* byKey(key)
         : bearer !== undefined
           ? yield* Effect.catch(tokens.check(bearer), ({ reason }) => clients.refuse("access-token", reason))
-          : yield* byAssertion(form, endpoint)
+          : yield* byAssertion(request, form, endpoint)
     if (principal.kind !== "agent") yield* limits.principal(principal.name)
     const able = capabilities.some((needed) => principal.capabilities.some((held) => covers(held, needed)))
     if (principal.kind === "agent" || able) return principal
@@ -78,7 +95,7 @@ export const makeWireCallers = Effect.gen(function* () {
 
   return {
     as: <A, E>(
-      request: HttpServerRequest.HttpServerRequest,
+      request: Request,
       form: Form,
       endpoint: string,
       capabilities: ReadonlyArray<Capability>,

@@ -3,6 +3,7 @@ import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse 
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { AccessTokens } from "./access-tokens.ts"
+import { AgentClients } from "./clients.ts"
 import { AgentCredentials } from "./credentials.ts"
 import { accessTokenUrn, type AgentTokenResponse, jwtUrn, mostTokenRequestBytes } from "./domain.ts"
 import { type Form, readForm, required } from "./form.ts"
@@ -73,6 +74,7 @@ const post = (
 export const OAuthWireLayer = Layer.unwrap(
   Effect.gen(function* () {
     const callers = yield* makeWireCallers
+    const clients = yield* AgentClients
     const credentials = yield* AgentCredentials
     const grants = yield* AgentGrants
     const introspection = yield* TokenIntrospection
@@ -81,18 +83,18 @@ export const OAuthWireLayer = Layer.unwrap(
 
     const token = post(
       "/oauth2/token",
-      Effect.fnUntraced(function* (form) {
+      Effect.fnUntraced(function* (form, request) {
         const grantType = yield* required(form, "grant_type")
         const isExchange = grantType === exchangeGrant
         if (!isExchange && grantType !== "client_credentials") {
           return yield* refuse("unsupported_grant_type", "client_credentials and token exchange are supported.")
         }
-        const { agentId, assertion: clientAssertion } = yield* clientIn(form)
-        const request = { agentId, clientAssertion, ...requestedScopes(form) }
-        if (!isExchange) return tokenAnswer(yield* grants.token(request, "/oauth2/token"))
+        const { agentId, assertion: clientAssertion } = yield* clientIn(clients, request, form)
+        const asked = { agentId, clientAssertion, ...requestedScopes(form) }
+        if (!isExchange) return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
         const subjectToken = yield* required(form, "subject_token")
         yield* checkExchange(form, publicUrl)
-        return tokenAnswer(yield* grants.exchange({ ...request, subjectToken }, "/oauth2/token"))
+        return tokenAnswer(yield* grants.exchange({ ...asked, subjectToken }, "/oauth2/token"))
       })
     )
 

@@ -60,6 +60,14 @@ layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, 
         body: {},
         capability: "attestation:write",
         systemOnly: true
+      },
+      {
+        name: "end",
+        method: "DELETE",
+        path: `${path}/${nobody}`,
+        body: { reason: "compromised" },
+        capability: "attestation:write",
+        systemOnly: true
       }
     ])
 
@@ -79,6 +87,7 @@ layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, 
           "status",
           "validFrom",
           "validUntil",
+          "compromisedAt",
           "createdAt"
         ])
         assert.sameMembers(Object.keys(body.publicKey), ["kty", "crv", "x"])

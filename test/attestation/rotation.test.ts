@@ -1,6 +1,8 @@
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Result } from "effect"
+import { type AttestationKeyEnding } from "../../src/attestation/domain.ts"
+import { AttestationKeyEndings } from "../../src/attestation/endings.ts"
 import { AttestationKeysRepository } from "../../src/attestation/repository.ts"
 import { AttestationKeyRotations } from "../../src/attestation/rotation.ts"
 import { AttestationKeys } from "../../src/attestation/service.ts"
@@ -12,6 +14,7 @@ import { Sealing } from "../../src/platform/sealing.ts"
 import { Settings } from "../../src/platform/settings.ts"
 import { HandClock, realClock } from "../support/clock.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
+import { quietAuthority } from "../support/quiet-authority.ts"
 import { encryptionKey } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 
@@ -22,10 +25,11 @@ const overlap = 86_460_000
 /** The keys of one replica, on the clock that the test sets. */
 const replicaOn = Effect.fnUntraced(function* (database: TestDatabase, environment: Record<string, string> = {}) {
   const context = yield* Layer.build(
-    AttestationKeyRotations.layer.pipe(
+    Layer.merge(AttestationKeyRotations.layer, AttestationKeyEndings.layer).pipe(
       Layer.provideMerge(AttestationKeys.layer),
       Layer.provide(AttestationKeysRepository.layer),
       Layer.provideMerge(Audit.layer),
+      Layer.provide(quietAuthority),
       Layer.provide(Sealing.layer),
       Layer.provide(Notifications.layer.pipe(Layer.provide(realClock))),
       Layer.provide(Settings.layerMemory({ environment: { Security__EncryptionKey: encryptionKey, ...environment } })),
@@ -41,6 +45,7 @@ const replicaOn = Effect.fnUntraced(function* (database: TestDatabase, environme
     )
   )
   const keys = Context.get(context, AttestationKeys)
+  const endings = Context.get(context, AttestationKeyEndings)
   const rotations = Context.get(context, AttestationKeyRotations)
   return {
     audit: Context.get(context, Audit),
@@ -48,11 +53,16 @@ const replicaOn = Effect.fnUntraced(function* (database: TestDatabase, environme
     maintain: rotations.maintain,
     rotate: (id: string, overlapSeconds?: number) =>
       asSystem(rotations.rotate(id as never, overlapSeconds === undefined ? {} : { overlapSeconds })),
+    end: (id: string, ending: AttestationKeyEnding) => asSystem(endings.end(id as never, ending)),
     listed: Effect.map(rotations.list(undefined, 100), ({ items }) => items),
     published: Effect.map(keys.publishedFor("sign-tokens"), (set) => set.keys.map(({ kid }) => kid)),
     sign: Effect.flatMap(keys.signer("sign-tokens"), (signer) =>
       Effect.map(signer.sign("at+jwt", { jti: "a" }), (jws) => ({ keyId: signer.keyId, jws }))
     ),
+    signStatement: Effect.flatMap(keys.signer("sign-statements"), (signer) =>
+      Effect.map(signer.sign("a-statement", { says: "this" }), (jws) => ({ keyId: signer.keyId, jws }))
+    ),
+    stands: (jws: string) => Effect.map(keys.verify("sign-statements", "a-statement", jws), Result.isSuccess),
     isGood: (jws: string) => Effect.map(keys.verify("sign-tokens", "at+jwt", jws), Result.isSuccess)
   }
 })
@@ -100,6 +110,71 @@ layer(HandClock.layer, { excludeTestServices: true, timeout: "60 seconds" })(
           (yield* replica.listed).map(({ status }) => status),
           ["retired", "active"]
         )
+      })
+    )
+
+    it.effect("one that is ended while its successor waits is followed by that at once", () =>
+      Effect.gen(function* () {
+        const database = yield* fresh
+        const replica = yield* replicaOn(database)
+        const first = yield* replica.sign
+        const [old] = yield* replica.listed
+        yield* HandClock.adjust(1000)
+        const successor = yield* replica.rotate(old?.id ?? "")
+        yield* replica.end(old?.id ?? "", { reason: "compromised" })
+        assert.isFalse(yield* replica.isGood(first.jws))
+        assert.strictEqual((yield* replica.sign).keyId, successor.keyId)
+        assert.deepStrictEqual(yield* replica.published, [successor.keyId])
+        assert.deepStrictEqual(
+          (yield* replica.listed).map(({ status }) => status),
+          ["compromised", "active"]
+        )
+        const [gone = 0, kept = 0] = yield* privateHalves(database)
+        assert.isBelow(gone, kept, "the private half is still there")
+      })
+    )
+
+    it.effect("one that still overlaps is ended without another; the one that signs is followed by a new one", () =>
+      Effect.gen(function* () {
+        const replica = yield* replicaOn(yield* fresh)
+        const first = yield* replica.sign
+        const [old] = yield* replica.listed
+        const second = yield* replica.rotate(old?.id ?? "")
+        yield* HandClock.adjust(announced)
+        const good = yield* replica.sign
+        yield* replica.end(old?.id ?? "", { reason: "superseded" })
+        assert.isFalse(yield* replica.isGood(first.jws))
+        assert.isTrue(yield* replica.isGood(good.jws))
+        assert.lengthOf(yield* replica.listed, 2)
+        yield* replica.end(second.id, { reason: "superseded" })
+        yield* replica.end(second.id, { reason: "superseded" })
+        assert.isFalse(yield* replica.isGood(good.jws))
+        const third = yield* replica.sign
+        assert.deepStrictEqual(yield* replica.published, [third.keyId])
+        assert.deepStrictEqual(
+          (yield* replica.listed).map(({ status }) => status),
+          ["retired", "retired", "active"]
+        )
+      })
+    )
+
+    it.effect("what a superseded key stated stands; of a compromised one nothing does, also if it was superseded", () =>
+      Effect.gen(function* () {
+        const replica = yield* replicaOn(yield* fresh)
+        const statement = yield* replica.signStatement
+        const id = Effect.map(
+          replica.listed,
+          (keys) => keys.find(({ keyId }) => keyId === statement.keyId)?.id ?? assert.fail("not listed")
+        )
+        yield* replica.end(yield* id, { reason: "superseded" })
+        assert.isTrue(yield* replica.stands(statement.jws))
+        const later = yield* replica.signStatement
+        assert.notStrictEqual(later.keyId, statement.keyId)
+        yield* replica.end(yield* id, { reason: "compromised" })
+        assert.isFalse(yield* replica.stands(statement.jws))
+        assert.isTrue(yield* replica.stands(later.jws))
+        yield* replica.end(yield* id, { reason: "superseded" })
+        assert.isFalse(yield* replica.stands(statement.jws), "nothing makes it good again")
       })
     )
 

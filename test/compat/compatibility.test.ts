@@ -88,8 +88,8 @@ const reservations = ({ database }: TestService["Service"]) =>
   asSuperuser(
     database,
     (sql) => sql<{ readonly state: string; readonly cost: string | null; readonly method: string | null }>`
-      SELECT r.state, r.actual::text AS cost, e.usage->>'method' AS method FROM budget_reservations r
-      LEFT JOIN budget_entries e ON e.tenant_id = r.tenant_id AND e.id = r.charge_id
+      SELECT r.state, r.actual::text AS cost, u.method FROM budget_reservations r
+      LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
       ORDER BY r.id`
   )
 

@@ -53,7 +53,8 @@ const systemOperations = new Set([
   "llmAdmin.putConfiguration",
   "llmAdmin.versions",
   "llmAdmin.rollback",
-  "llmAdmin.reload"
+  "llmAdmin.reload",
+  "gatewayContents.get"
 ])
 
 describe("a capability", () => {

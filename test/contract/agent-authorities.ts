@@ -14,7 +14,8 @@ const template = (service: Service, scopeCeiling: ReadonlyArray<string>) =>
 
 const about = (id: string, body?: unknown) => ({ parameters: { id }, ...(body === undefined ? {} : { body }) })
 
-const delegation = { subject: "00000000-0000-7000-8000-000000000000", subjectType: "user", scopes: beyond }
+const delegation = (service: Service) =>
+  Effect.map(agent(service, less), ({ id }) => ({ subject: id, subjectType: "agent", scopes: beyond }))
 
 /** Attempts to give more than one has by way of agents. */
 export const agentAttempts: ReadonlyArray<Attempt> = [
@@ -75,14 +76,17 @@ export const agentAttempts: ReadonlyArray<Attempt> = [
   {
     operationId: "delegations.create",
     about: "a grant with more",
-    prepare: (service) => Effect.map(agent(service, beyond), ({ id }) => about(id, delegation))
+    prepare: Effect.fnUntraced(function* (service) {
+      const { id } = yield* agent(service, beyond)
+      return about(id, yield* delegation(service))
+    })
   },
   {
     operationId: "delegations.revoke",
     about: "a grant with more",
     prepare: Effect.fnUntraced(function* (service) {
       const { id } = yield* agent(service, beyond)
-      const { id: grantId } = yield* make(service, `/api/agents/${id}/delegations`, delegation)
+      const { id: grantId } = yield* make(service, `/api/agents/${id}/delegations`, yield* delegation(service))
       return { parameters: { id, grantId } }
     })
   },

@@ -115,6 +115,18 @@ const changes = (
   entries: () => [entry(entityType, actionType, id, kept)]
 })
 
+/** The key that signs tokens, and is to be followed by none; if it is, by the one that was to follow. */
+const signingKey = Effect.fnUntraced(function* (service: Service): Effect.fn.Return<string> {
+  const { body } = yield* service.call("GET", "/api/attestation/keys?limit=200")
+  const active = (body.items as ReadonlyArray<Readonly<Record<string, string | null>>>).filter(
+    ({ purpose, status }) => purpose === "sign-tokens" && status === "active"
+  )
+  const current = active.find(({ validUntil }) => validUntil === null)
+  if (current?.id != null) return current.id
+  yield* service.call("DELETE", `/api/attestation/keys/${active[0]?.id}`, { body: { reason: "superseded" } })
+  return yield* signingKey(service)
+})
+
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
@@ -245,18 +257,25 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
       token,
       entries: () => [sessionEntry("SignedOut", sessionId)]
     })),
-  "attestationKeys.rotate": Effect.fnUntraced(function* (service) {
-    const { body } = yield* service.call("GET", "/api/attestation/keys?limit=200")
-    const keys: ReadonlyArray<{ readonly id: string; readonly purpose: string; readonly validUntil: string | null }> =
-      body.items
-    const key = keys.find(({ purpose, validUntil }) => purpose === "sign-tokens" && validUntil === null)
-    const id = key?.id ?? assert.fail("no key signs tokens")
-    return {
+  "attestationKeys.rotate": (service) =>
+    Effect.map(signingKey(service), (id) => ({
       parameters: { id },
       body: {},
       entries: ({ body: successor }) => [
         entry("AttestationKey", "AttestationKeyCreated", successor.id, "after"),
         entry("AttestationKey", "AttestationKeyRotated", id, "both")
+      ]
+    })),
+  "attestationKeys.end": Effect.fnUntraced(function* (service) {
+    const id = yield* signingKey(service)
+    // Its successor signs at once, which is an entry of its own.
+    const { id: successor } = yield* make(service, `/api/attestation/keys/${id}/rotate`, {})
+    return {
+      parameters: { id },
+      body: { reason: "compromised" },
+      entries: () => [
+        entry("AttestationKey", "AttestationKeyCompromised", id, "both"),
+        entry("AttestationKey", "AttestationKeyRotated", successor, "both")
       ]
     }
   }),

@@ -94,6 +94,8 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "auth.claim",
     "agentTokens.token",
     "agentTokens.exchange",
+    // Nothing of calls is kept unless the settings say so.
+    "gatewayContents.get",
     // The caps that the walk makes leave no room for what these would be about.
     "spend.extend",
     "spend.refund",

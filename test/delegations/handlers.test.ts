@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
 import { askToken, assertInvalidClient, assertionOf, exchange, grant, makeAgent, tokenOf } from "../support/agents.ts"
+import { makeAccount } from "../support/accounts.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -15,13 +16,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("del
     return { service, subject: yield* makeAgent(service), agent: yield* makeAgent(service) }
   })
 
-  it.effect("201: made for an agent, an account and an external subject, each as it was given", () =>
+  it.effect("201: made for an agent, an account of the tenant and one of the whole installation", () =>
     Effect.gen(function* () {
       const { agent, service, subject } = yield* pair
       const subjects = [
         { subjectType: "agent", subject: subject.id },
-        { subjectType: "user", subject: crypto.randomUUID() },
-        { subjectType: "external", subject: "https://idp.example|user 42" }
+        { subjectType: "user", subject: (yield* makeAccount(service, [], { tenantId: agent.tenantId })).id },
+        { subjectType: "user", subject: (yield* makeAccount(service)).id }
       ]
       for (const about of subjects) {
         const body = { ...about, scopes: ["llm:complete"], expiresAt: "2099-12-31T23:59:59.000Z", reason: "invoices" }
@@ -43,7 +44,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("del
       const { body } = yield* service.call("GET", pathOf(agent.id))
       assert.deepStrictEqual(
         body.items.map(({ subjectType }: { readonly subjectType: string }) => subjectType),
-        ["agent", "user", "external"]
+        ["agent", "user", "user"]
       )
     })
   )
@@ -56,7 +57,13 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("del
     ["an expiry that is over", () => ({ expiresAt: "2020-01-01T00:00:00Z" })],
     ["itself as the subject", ({ agent }) => ({ subject: agent })],
     ["an agent that is none", () => ({ subject: crypto.randomUUID() })],
+    ["an account that is none", () => ({ subjectType: "user", subject: crypto.randomUUID() })],
+    ["an agent as an account", ({ subject }) => ({ subjectType: "user", subject })],
     ["an account that has no id's form", () => ({ subjectType: "user", subject: "ada@example.com" })],
+    [
+      "an external subject of a provider that is not registered",
+      () => ({ subjectType: "external", subject: "https://idp.example|user 42" })
+    ],
     ["an external subject without its issuer", () => ({ subjectType: "external", subject: "user-42" })],
     ["an external subject without its sub", () => ({ subjectType: "external", subject: "https://idp.example|" })]
   ]
@@ -70,7 +77,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("del
           scopes: ["llm:complete"],
           ...members({ agent: agent.id, subject: subject.id })
         }
-        assertProblem(yield* service.call("POST", pathOf(agent.id), { body }), 400, "delegation-invalid")
+        const answer = yield* service.call("POST", pathOf(agent.id), { body })
+        assertProblem(answer, 400, "delegation-invalid")
+        const named = Object.keys(members({ agent: "", subject: "" })).at(-1)
+        assert.deepStrictEqual(answer.body.errors, [{ path: ["payload", named], message: answer.body.detail }])
         assert.isEmpty((yield* service.call("GET", pathOf(agent.id))).body.items)
       })
     )
@@ -89,6 +99,24 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("del
       ]) {
         const answer = yield* service.call("POST", pathOf(agent.id), { body: { ...whole, ...members } })
         assertProblem(answer, 400, "validation-failed")
+      }
+    })
+  )
+
+  it.effect("another tenant's account is no subject, for a tenant's key as for the service account", () =>
+    Effect.gen(function* () {
+      const { agent, service } = yield* pair
+      const foreign = yield* makeAccount(service, [], { tenantId: yield* makeTenant(service.database) })
+      const { id: everywhere } = yield* makeAccount(service)
+      const { key } = yield* makeKey(service, ["*:*"], { tenantId: agent.tenantId })
+      const ask = (subject: string, by: string) =>
+        service.call("POST", pathOf(agent.id), {
+          key: by,
+          body: { subject, subjectType: "user", scopes: ["llm:complete"] }
+        })
+      for (const by of [key, service.serviceKey]) {
+        assertProblem(yield* ask(foreign.id, by), 400, "delegation-invalid")
+        assert.strictEqual((yield* ask(everywhere, by)).status, 201)
       }
     })
   )

@@ -187,6 +187,46 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
     })
   )
 
+  it.effect("wrong current passwords are slowed as failed sign-ins are, and both count together", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const account = yield* makeAccount(service)
+      const token = yield* signIn(service, account)
+      const change = (currentPassword: string, headers: Record<string, string>) =>
+        service.call(
+          "PATCH",
+          "/api/auth/password",
+          bearer(token, { headers, body: { currentPassword, newPassword: otherPassphrase } })
+        )
+      const wrong = { ...account, password: "wrong" }
+      for (let tries = 0; tries < 2; tries++) assertProblem(yield* login(service, wrong), 401, "unauthenticated")
+      const from = { "x-forwarded-for": "198.51.100.7" }
+      for (let tries = 0; tries < 3; tries++) {
+        assertProblem(yield* change("wrong", from), 403, "current-password-wrong")
+      }
+      // Five failures from everywhere: whoever knows the password waits a second too, and then gets in.
+      const begun = performance.now()
+      const changed = yield* change(account.password, { "x-forwarded-for": "198.51.100.8" })
+      assert.strictEqual(changed.status, 200, changed.text)
+      assert.isAtLeast(performance.now() - begun, 1000)
+    })
+  )
+
+  it.effect("429: too many wrong current passwords from one address", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const account = yield* makeAccount(service)
+      const token = yield* signIn(service, account)
+      const headers = { "x-forwarded-for": "198.51.100.9" }
+      const body = { currentPassword: "wrong", newPassword: otherPassphrase }
+      const change = service.call("PATCH", "/api/auth/password", bearer(token, { headers, body }))
+      for (let tries = 0; tries < 5; tries++) assertProblem(yield* change, 403, "current-password-wrong")
+      const blocked = yield* change
+      assertProblem(blocked, 429, "rate-limited")
+      assert.isAtLeast(Number(blocked.headers.get("retry-after")), 1)
+    })
+  )
+
   it.effect("401: a refresh that waited for a change of password, which dropped its token", () =>
     Effect.gen(function* () {
       const service = yield* TestService

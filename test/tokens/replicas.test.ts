@@ -5,12 +5,15 @@ import {
   assertionOf,
   exchange,
   grant,
+  introspect,
   isActive,
   make,
   makeAgent,
+  registration,
   type TestAgent,
   tokenOf
 } from "../support/agents.ts"
+import { bearer, makeAccount, signIn } from "../support/accounts.ts"
 import { makeTenant } from "../support/authority.ts"
 import { serviceLayer, startService, TestService } from "../support/service.ts"
 
@@ -127,6 +130,55 @@ layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, 
           })
       )
     }
+
+    it.effect(
+      "a sign-out ends what was done for the account here before its answer, and within a second elsewhere",
+      () =>
+        Effect.gen(function* () {
+          const here = yield* TestService
+          const there = yield* other
+          const account = yield* makeAccount(here, ["llm:complete"])
+          const session = yield* signIn(here, account)
+          const agent = yield* makeAgent(here)
+          const subject = { subject: account.id, subjectType: "user", scopes: ["llm:complete"] }
+          yield* make(here, `/api/agents/${agent.id}/delegations`, subject)
+          const asked = yield* here.call(
+            "POST",
+            "/api/auth/subject-token",
+            bearer(session, { body: { agentId: agent.id } })
+          )
+          const { accessToken } = yield* exchange(there, agent, asked.body.subjectToken)
+          for (const service of [here, there]) assert.isTrue(yield* isActive(service, accessToken))
+          yield* here.call("POST", "/api/auth/logout", bearer(session))
+          assert.isFalse(yield* isActive(here, accessToken))
+          yield* inactiveWithinASecond(there, accessToken)
+        })
+    )
+
+    it.effect("a template that is narrowed bounds what its agents hold, here at once, within a second elsewhere", () =>
+      Effect.gen(function* () {
+        const here = yield* TestService
+        const there = yield* other
+        const scopeCeiling = ["llm:complete", "agents:read"]
+        const template = yield* make(here, "/api/agents/templates", registration({ scopeCeiling }))
+        const agent = yield* makeAgent(here, { templateId: template.id })
+        const { accessToken } = yield* tokenOf(there, agent)
+        const scopeOf = (service: Service) =>
+          Effect.map(introspect(service, accessToken), ({ body }) => body.scope as string)
+        assert.strictEqual(yield* scopeOf(there), "llm:complete agents:read")
+        const body = { scopeCeiling: ["agents:read"] }
+        yield* here.call("PATCH", `/api/agents/templates/${template.id}`, { body })
+        assert.strictEqual(yield* scopeOf(here), "agents:read")
+        const told = yield* scopeOf(there).pipe(
+          Effect.repeat({
+            until: (scope) => scope === "agents:read",
+            schedule: Schedule.spaced("10 millis"),
+            times: 100
+          })
+        )
+        assert.strictEqual(told, "agents:read")
+      })
+    )
 
     it.effect("RFC9068 §4 a token for another issuer is none, though one of our keys signed it", () =>
       Effect.gen(function* () {

@@ -21,9 +21,9 @@ type Service = TestService["Service"]
 
 const password = "seven grey herons at dawn"
 
-/** An Administrator, its sign-in, and how it asks for a subject token. */
-const makePerson = Effect.fnUntraced(function* (service: Service) {
-  const body = { email: `${crypto.randomUUID()}@example.org`, name: "Ada", password, roleIds: [1] }
+/** An account, an Administrator unless told, its sign-in, and how it asks for a subject token. */
+const makePerson = Effect.fnUntraced(function* (service: Service, members: object = {}) {
+  const body = { email: `${crypto.randomUUID()}@example.org`, name: "Ada", password, roleIds: [1], ...members }
   const { id } = yield* make(service, "/api/accounts", body)
   const signedIn = yield* service.call("POST", "/api/auth/login", { key: null, body: { email: body.email, password } })
   const session = signedIn.body.token as string
@@ -34,7 +34,13 @@ const makePerson = Effect.fnUntraced(function* (service: Service) {
       body: { agentId: agent.id }
     })
   const subjectToken = (agent: TestAgent) => Effect.map(ask(agent), ({ body: answer }) => answer.subjectToken as string)
-  return { id: id as string, session, ask, subjectToken }
+  const asItself = (method: string, path: string, sent?: unknown) =>
+    service.call(method, path, {
+      key: null,
+      headers: { authorization: `Bearer ${session}` },
+      ...(sent === undefined ? {} : { body: sent })
+    })
+  return { id: id as string, email: body.email, session, ask, subjectToken, asItself }
 })
 
 const mayActFor = (service: Service, agent: TestAgent, subject: string, members: object = {}) =>
@@ -72,7 +78,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a s
   it.effect("what the account may no longer do, nobody does for it any more", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const person = yield* makePerson(service)
+      const role = yield* makeOwnRole(service, ["llm:*", "agents:*"])
+      const person = yield* makePerson(service, { roleIds: [role] })
       const agent = yield* makeAgent(service)
       yield* mayActFor(service, agent, person.id, { scopes: ["llm:complete", "agents:read"] })
       const { accessToken } = yield* exchange(service, agent, yield* person.subjectToken(agent))
@@ -80,8 +87,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a s
       yield* mayActFor(service, next, person.id, { scopes: ["llm:complete", "agents:read"] })
       const deeper = yield* exchange(service, next, accessToken)
       assert.strictEqual((yield* introspect(service, deeper.accessToken)).body.scope, "llm:complete agents:read")
-      const roleIds = [yield* makeOwnRole(service, ["agents:read"])]
-      yield* service.call("PATCH", `/api/accounts/${person.id}`, { body: { roleIds } })
+      yield* service.call("PATCH", `/api/roles/${role}`, { body: { capabilities: ["agents:read"] } })
       for (const token of [accessToken, deeper.accessToken]) {
         assert.strictEqual((yield* introspect(service, token)).body.scope, "agents:read")
       }
@@ -102,6 +108,62 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a s
       yield* exchange(service, agent, token)
       yield* service.call("PATCH", `/api/accounts/${person.id}`, { body: { status: "suspended" } })
       assertOAuthError(yield* askExchange(service, agent, token), 400, "invalid_request")
+    })
+  )
+
+  const ends: ReadonlyArray<
+    readonly [
+      string,
+      (service: Service, person: Effect.Success<ReturnType<typeof makePerson>>) => Effect.Effect<unknown>
+    ]
+  > = [
+    ["a sign-out", (_, { asItself }) => asItself("POST", "/api/auth/logout")],
+    [
+      "an end by another sign-in",
+      Effect.fnUntraced(function* (service, { email }) {
+        const body = { email, password }
+        const { body: other } = yield* service.call("POST", "/api/auth/login", { key: null, body })
+        const headers = { authorization: `Bearer ${other.token}` }
+        yield* service.call("DELETE", "/api/auth/sessions", { key: null, headers })
+      })
+    ],
+    [
+      "a change of the account's roles",
+      (service, { id }) => service.call("PATCH", `/api/accounts/${id}`, { body: { roleIds: [] } })
+    ],
+    ["the removal of the account", (service, { id }) => service.call("DELETE", `/api/accounts/${id}`)]
+  ]
+  for (const [what, end] of ends) {
+    it.effect(`ends with its sign-in: ${what} ends it, and all that was done by it`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const person = yield* makePerson(service)
+        const [agent, next] = [yield* makeAgent(service), yield* makeAgent(service)]
+        for (const one of [agent, next]) yield* mayActFor(service, one, person.id)
+        const subjectToken = yield* person.subjectToken(agent)
+        const once = yield* exchange(service, agent, subjectToken)
+        const twice = yield* exchange(service, next, once.accessToken)
+        assert.isTrue(yield* isActive(service, twice.accessToken))
+        yield* end(service, person)
+        for (const { accessToken } of [once, twice]) assert.isFalse(yield* isActive(service, accessToken))
+        assertOAuthError(yield* askExchange(service, agent, subjectToken), 400, "invalid_request")
+        assertOAuthError(yield* askExchange(service, next, once.accessToken), 400, "invalid_request")
+      })
+    )
+  }
+
+  it.effect("ends with its own sign-in alone, not with another one of the account", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const person = yield* makePerson(service)
+      const agent = yield* makeAgent(service)
+      yield* mayActFor(service, agent, person.id)
+      const { accessToken } = yield* exchange(service, agent, yield* person.subjectToken(agent))
+      const body = { email: person.email, password }
+      const { body: other } = yield* service.call("POST", "/api/auth/login", { key: null, body })
+      const headers = { authorization: `Bearer ${other.token}` }
+      yield* service.call("POST", "/api/auth/logout", { key: null, headers })
+      assert.isTrue(yield* isActive(service, accessToken))
     })
   )
 

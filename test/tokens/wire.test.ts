@@ -37,6 +37,7 @@ const form = (service: Service, path: string, body: Record<string, string> | str
     headers: { "content-type": "application/x-www-form-urlencoded", ...headers }
   })
 
+const basic = `Basic ${Buffer.from("a-client:a-secret").toString("base64")}`
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the standard wire", (it) => {
@@ -85,6 +86,42 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         assert.strictEqual(token.issued_token_type, "urn:ietf:params:oauth:token-type:access_token")
         assert.strictEqual(token.scope, "llm:complete")
       })
+    })
+  )
+
+  it.effect("RFC6749 §5.2 a client that authenticates by Basic, by a secret, or not at all: 401 invalid_client", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service)
+      const grantBody = { grant_type: "client_credentials", client_id: agent.id }
+      const assertion = {
+        client_assertion_type: assertionType,
+        client_assertion: yield* assertionOf(service, agent)
+      }
+      for (const [body, headers, scheme] of [
+        [grantBody, {}, "Bearer"],
+        [{ ...grantBody, client_secret: "a secret" }, {}, "Bearer"],
+        [grantBody, { authorization: basic }, "Basic"],
+        [{ ...grantBody, ...assertion }, { authorization: basic }, "Basic"]
+      ] as const) {
+        const answer = yield* form(service, "/oauth2/token", body, headers)
+        assert.strictEqual(answer.status, 401, answer.text)
+        assert.strictEqual(answer.body.error, "invalid_client")
+        assert.strictEqual(answer.headers.get("www-authenticate"), `${scheme} realm="application-manager"`)
+      }
+      const good = yield* form(service, "/oauth2/token", { ...grantBody, ...assertion })
+      assert.strictEqual(good.status, 200, good.text)
+    })
+  )
+
+  it.effect("RFC7009 §2.1 revocation without a credential: 401 invalid_client, and nothing ends", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { accessToken: token } = yield* tokenOf(service, yield* makeAgent(service))
+      const answer = yield* form(service, "/oauth2/revoke", { token })
+      assert.strictEqual(answer.status, 401, answer.text)
+      assert.strictEqual(answer.body.error, "invalid_client")
+      assert.isTrue(yield* isActive(service, token))
     })
   )
 
@@ -153,7 +190,16 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         assert.deepStrictEqual((yield* ask({ "x-api-key": foreign.key })).body, { active: false })
         assert.strictEqual((yield* ask({ "x-api-key": unable.key })).status, 403)
         assert.strictEqual((yield* ask({ "x-api-key": "amk_none" })).status, 401)
-        assert.strictEqual((yield* ask({})).status, 400)
+        for (const [headers, scheme] of [
+          [{}, "Bearer"],
+          [{ authorization: "Bearer none" }, "Bearer"],
+          [{ authorization: basic }, "Basic"]
+        ] as const) {
+          const refused = yield* ask(headers)
+          assert.strictEqual(refused.status, 401, refused.text)
+          assert.strictEqual(refused.body.error, "invalid_client")
+          assert.strictEqual(refused.headers.get("www-authenticate"), `${scheme} realm="application-manager"`)
+        }
       })
   )
 

@@ -1,0 +1,13 @@
+import { Effect } from "effect"
+import { Api } from "../api.ts"
+import { groupHandlers } from "../kernel/group-handlers.ts"
+import { GatewayContents } from "./service.ts"
+
+export const GatewayContentsHandlers = groupHandlers(
+  Api,
+  "gatewayContents",
+  Effect.fn(function* (handlers) {
+    const contents = yield* GatewayContents
+    return handlers.handleAll({ get: ({ params }) => contents.get(params.id) })
+  })
+)

@@ -1,0 +1,49 @@
+import { Effect, Stream } from "effect"
+import { type Said } from "./domain.ts"
+
+const mostBytes = 1_048_576
+
+const textOf = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8")
+
+/** What was answered, as far as it is kept. */
+export class Transcript {
+  private readonly parts: Array<Uint8Array> = []
+  private length = 0
+
+  private add(bytes: Uint8Array): void {
+    if (this.length < mostBytes) this.parts.push(bytes.subarray(0, mostBytes - this.length))
+    this.length += bytes.length
+  }
+
+  words({ dialect, operation, request }: Pick<Said, "dialect" | "operation"> & { readonly request: Uint8Array }): Said {
+    return {
+      dialect,
+      operation,
+      request: textOf(request.subarray(0, mostBytes)),
+      response: textOf(Buffer.concat(this.parts)),
+      truncated: request.length > mostBytes || this.length > mostBytes
+    }
+  }
+
+  /** An answer as it is handed on; what was heard of it is kept when it ends, also where its hearer left. */
+  static of<A extends Uint8Array | Stream.Stream<Uint8Array>>(
+    answer: A,
+    keep: (transcript: Transcript) => Effect.Effect<void>
+  ): Effect.Effect<A> {
+    const transcript = new Transcript()
+    if (answer instanceof Uint8Array) {
+      transcript.add(answer)
+      return Effect.as(keep(transcript), answer)
+    }
+    const heard = Stream.map(answer as Stream.Stream<Uint8Array>, (bytes) => {
+      transcript.add(bytes)
+      return bytes
+    })
+    return Effect.succeed(
+      Stream.ensuring(
+        heard,
+        Effect.suspend(() => keep(transcript))
+      ) as Stream.Stream<Uint8Array> as A
+    )
+  }
+}

@@ -1,0 +1,86 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { bearer, makeAccount, signIn } from "../support/accounts.ts"
+import { make, makeAgent, tokenOf } from "../support/agents.ts"
+import { makeKey, makeTenant } from "../support/authority.ts"
+import { assertProblem } from "../support/problem.ts"
+import { type Call, serviceLayer, TestService } from "../support/service.ts"
+
+const path = "/api/budgets/caps"
+const scopeCeiling = ["budgets:*", "spend:*"]
+const whole = { name: "a cap", unit: "usd", limit: 10, period: "month", mode: "hard" }
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an agent that may write budgets", (it) => {
+  const set = Effect.gen(function* () {
+    const service = yield* TestService
+    const tenantId = yield* makeTenant(service.database)
+    const agent = yield* makeAgent(service, { scopeCeiling, tenantId })
+    const { accessToken } = yield* tokenOf(service, agent)
+    const capOn = (scope: object) => make(service, path, { ...whole, scope, tenantId })
+    const asAgent = (method: string, at: string, call: Call = {}) =>
+      service.call(method, `${path}/${at}`, bearer(accessToken, call))
+    return { service, tenantId, agent, capOn, asAgent }
+  })
+
+  const loosenings: ReadonlyArray<readonly [string, string, string, object | undefined]> = [
+    ["raises it", "PUT", "", { name: "a cap", limit: 10.01 }],
+    ["pauses it", "PUT", "", { name: "a cap", limit: 10, status: "paused" }],
+    ["lets it hold in the place of denying", "PUT", "", { name: "a cap", limit: 10, mode: "approval" }],
+    ["lets it only warn", "PUT", "", { name: "a cap", limit: 10, mode: "soft" }],
+    ["deletes it", "DELETE", "", undefined],
+    ["grants itself more", "POST", "/grants", { amount: 1, reason: "more", expiresAt: null }]
+  ]
+  for (const [what, method, suffix, body] of loosenings) {
+    it.effect(`403: ${what}, be the cap its own, everybody's or each one's; others may`, () =>
+      Effect.gen(function* () {
+        const { agent, asAgent, capOn, service, tenantId } = yield* set
+        const { key } = yield* makeKey(service, ["budgets:write"], { tenantId })
+        const call = body === undefined ? {} : { body }
+        for (const scope of [{}, { agentId: agent.id }, { agentId: "each" }, { model: "a-model" }]) {
+          const cap = yield* capOn(scope)
+          assertProblem(yield* asAgent(method, `${cap.id}${suffix}`, call), 403, "forbidden")
+          assert.deepStrictEqual((yield* service.call("GET", `${path}/${cap.id}`)).body, cap)
+          assert.isEmpty((yield* service.call("GET", `${path}/${cap.id}/grants`)).body.items)
+          const byKey = yield* service.call(method, `${path}/${cap.id}${suffix}`, { key, ...call })
+          assert.isBelow(byKey.status, 300, byKey.text)
+        }
+      })
+    )
+  }
+
+  it.effect("tightens a cap of its own, and ends what was granted on it", () =>
+    Effect.gen(function* () {
+      const { agent, asAgent, capOn, service } = yield* set
+      const cap = yield* capOn({ agentId: agent.id })
+      const lower = yield* asAgent("PUT", cap.id, { body: { name: "lower", limit: 9, mode: "hard" } })
+      assert.strictEqual(lower.status, 200, lower.text)
+      const granted = yield* make(service, `${path}/${cap.id}/grants`, { amount: 1, reason: "more", expiresAt: null })
+      assert.strictEqual((yield* asAgent("DELETE", `${cap.id}/grants/${granted.id}`)).status, 204)
+    })
+  )
+
+  it.effect("changes a cap of another agent, which does not bind it", () =>
+    Effect.gen(function* () {
+      const { asAgent, capOn, service, tenantId } = yield* set
+      const other = yield* makeAgent(service, { tenantId })
+      const cap = yield* capOn({ agentId: other.id })
+      const raised = yield* asAgent("PUT", cap.id, { body: { name: "a cap", limit: 11 } })
+      assert.strictEqual(raised.status, 200, raised.text)
+      assert.strictEqual((yield* asAgent("DELETE", cap.id)).status, 204)
+    })
+  )
+
+  it.effect("is one thing, and a person who may write budgets another", () =>
+    Effect.gen(function* () {
+      const { capOn, service } = yield* set
+      const session = yield* signIn(service, yield* makeAccount(service, ["budgets:write"]))
+      const cap = yield* capOn({})
+      const raised = yield* service.call(
+        "PUT",
+        `${path}/${cap.id}`,
+        bearer(session, { body: { name: "a cap", limit: 11 } })
+      )
+      assert.strictEqual(raised.status, 200, raised.text)
+    })
+  )
+})

@@ -1,0 +1,134 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { configure, model, spender } from "../support/gateway.ts"
+import { configureVendors } from "../support/gateway-vendors.ts"
+import { assertProblem, faultPaths } from "../support/problem.ts"
+import { type Answer, type Call, serviceLayer, TestService } from "../support/service.ts"
+
+const messages = [{ role: "user", content: "What time is it?" }]
+const chat = { path: "/v1/chat/completions", body: { model: "gpt", messages } }
+const message = { path: "/v1/messages", body: { model: "gpt", max_tokens: 9, messages } }
+const native = { path: "/api/llm/complete", body: { model: "gpt", messages } }
+const embeddings = { path: "/v1/embeddings", body: { model: "gpt", input: "a" } }
+
+const maxBodyBytes = 100_000
+
+/** What each dialect's SDK reads of an error. */
+const inDialect = (path: string, { body, status }: Answer) =>
+  path === message.path
+    ? { status, shape: [body.type, body.error.type], message: body.error.message, id: body.request_id }
+    : { status, shape: [body.error.type, body.error.code, body.error.param], message: body.error.message }
+
+layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
+  excludeTestServices: true,
+  timeout: "60 seconds"
+})("bad input to the gateway", (it) => {
+  const ask = Effect.fnUntraced(function* (path: string, body: unknown, call: Call = {}) {
+    const service = yield* TestService
+    return yield* service.call("POST", path, { ...call, body })
+  })
+
+  it.effect("a model that nobody has is 404 in the words of the dialect", () =>
+    Effect.gen(function* () {
+      for (const { body, path } of [chat, embeddings]) {
+        const answer = inDialect(path, yield* ask(path, { ...body, model: "nothing" }))
+        assert.deepStrictEqual(
+          [answer.status, answer.shape],
+          [404, ["invalid_request_error", "model_not_found", "model"]]
+        )
+        assert.include(answer.message, "`nothing`")
+      }
+      const answer = inDialect(message.path, yield* ask(message.path, { ...message.body, model: "nothing" }))
+      assert.deepStrictEqual([answer.status, answer.shape], [404, ["error", "not_found_error"]])
+      assert.isNotEmpty(answer.id)
+      assertProblem(yield* ask(native.path, { ...native.body, model: "nothing" }), 404, "model-not-found")
+    })
+  )
+
+  it.effect("messages that are none are 400 and named, every one of them", () =>
+    Effect.gen(function* () {
+      const { openai } = yield* configureVendors(yield* TestService, [model("gpt", ["oa"])])
+      for (const { body, path } of [chat, message]) {
+        for (const [members, named] of [
+          [{ messages: undefined }, ["messages"]],
+          [{ messages: [] }, ["messages"]],
+          [{ messages: "Hello" }, ["messages"]],
+          [{ messages: [...messages, { content: "Hello" }, "Hello"] }, ["messages.1.role", "messages.2.role"]],
+          [{ max_tokens: 0, stream: "yes" }, ["max_tokens", "stream"]],
+          [{ model: 1 }, ["model"]]
+        ] as const) {
+          const answer = inDialect(path, yield* ask(path, { ...body, ...members }))
+          assert.strictEqual(answer.status, 400)
+          for (const name of named) assert.include(answer.message, name)
+          if (path === chat.path) assert.strictEqual(answer.shape[2], named[0])
+        }
+      }
+      const { max_tokens: _, ...limitless } = message.body
+      assert.match(inDialect(message.path, yield* ask(message.path, limitless)).message, /max_tokens/)
+      const faults = faultPaths(yield* ask(native.path, { ...native.body, messages: [{ role: "nobody" }], extra: 1 }))
+      assert.includeMembers([...faults], ["payload.messages.0.role", "payload.extra"])
+      assert.isEmpty(openai.requests)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("members that another dialect has no words for are 400 and named", () =>
+    Effect.gen(function* () {
+      const { anthropic } = yield* configureVendors(yield* TestService, [model("gpt", ["an"])])
+      const answer = inDialect(chat.path, yield* ask(chat.path, { ...chat.body, n: 2, logprobs: true }))
+      assert.strictEqual(answer.status, 400)
+      assert.match(answer.message, /^n: .*logprobs: /)
+      assert.isEmpty(anthropic.requests)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("bodies that are no JSON object are 400", () =>
+    Effect.gen(function* () {
+      const headers = { "content-type": "application/json" }
+      for (const { path } of [chat, message, embeddings]) {
+        for (const body of ["", "{", "[]", "1", "null"]) {
+          const answer = inDialect(path, yield* ask(path, body, { headers }))
+          assert.strictEqual(answer.status, 400)
+          assert.match(answer.message, /JSON/)
+        }
+      }
+    })
+  )
+
+  it.effect("bodies that are too large are 413, whether or not they say so", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const large = { messages: [{ role: "user", content: "a".repeat(maxBodyBytes) }] }
+      for (const { body, path } of [chat, message, embeddings]) {
+        const answer = inDialect(path, yield* ask(path, { ...body, ...large }))
+        assert.strictEqual(answer.status, 413)
+        if (path === message.path) assert.deepStrictEqual(answer.shape, ["error", "request_too_large"])
+      }
+      const streamed = yield* Effect.promise(() =>
+        fetch(`${service.url}${chat.path}`, {
+          method: "POST",
+          headers: { "x-api-key": service.serviceKey, "content-type": "application/json" },
+          body: new Blob([JSON.stringify({ ...chat.body, ...large })]).stream(),
+          duplex: "half"
+        } as RequestInit)
+      )
+      assert.strictEqual(streamed.status, 413)
+    })
+  )
+
+  it.effect("a model without a price is 403 under a cap in money", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { openai } = yield* configureVendors(service, [])
+      const { prices: _, ...unpriced } = model("gpt", ["oa"])
+      const providers = [{ id: "oa", dialect: "openai", baseUrl: `${openai.url}/v1` }]
+      yield* configure(service, providers, [unpriced])
+      const { key } = yield* spender(service, [{ limit: 1 }])
+      const refused = yield* ask(chat.path, chat.body, { key })
+      assert.deepStrictEqual(inDialect(chat.path, refused).shape, ["permission_error", "model_unpriced", null])
+      const other = inDialect(message.path, yield* ask(message.path, message.body, { key }))
+      assert.deepStrictEqual([other.status, other.shape], [403, ["error", "permission_error"]])
+      assertProblem(yield* ask(native.path, native.body, { key }), 403, "model-unpriced")
+      assert.isEmpty(openai.requests)
+    }).pipe(Effect.scoped)
+  )
+})
