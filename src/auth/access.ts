@@ -4,9 +4,10 @@ import { Audit } from "../audit/service.ts"
 import { auditActions } from "../kernel/audit-action.ts"
 import { covers } from "../kernel/capability.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { Access, RequiredCapability, type Requirement } from "./api.ts"
+import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "./api.ts"
 import { Authentication, type Rejection } from "./authentication.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "./domain.ts"
+import { GatewayCredentials } from "./gateway-credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
@@ -16,6 +17,7 @@ export const AccessLayer = Layer.effect(
   Effect.gen(function* () {
     const audit = yield* Audit
     const { identify } = yield* Authentication
+    const gateway = yield* GatewayCredentials
     const limits = yield* RateLimits
 
     const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.network ?? "unknown"))
@@ -35,16 +37,25 @@ export const AccessLayer = Layer.effect(
     return Access.of((httpEffect, { endpoint, group }) => {
       const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
+      const serve = (principal: Principal) => {
+        const refusal = refusalOf(principal, requirement)
+        // Services refuse too: whoever would give what it lacks, or act for another tenant.
+        const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
+        return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
+      }
+      const serveLimited = Context.get(group.annotations, LimitedByCaps)
+        ? serve
+        : (principal: Principal) => Effect.flatMap(limits.principal(principal.name), () => serve(principal))
       return Effect.withFiber((fiber) => {
         const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-        return Effect.flatMap(identify(request, reject, true), (principal) =>
-          Effect.flatMap(limits.principal(principal.name), () => {
-            const refusal = refusalOf(principal, requirement)
-            // Services refuse too: whoever would give what it lacks, or act for another tenant.
-            const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
-            return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
-          })
-        )
+        const signedIn = identify(request, reject, true)
+        const identified =
+          requirement?.byGatewayPolicy === true
+            ? Effect.flatMap(gateway.identify(request), (caller) =>
+                caller === undefined ? signedIn : Effect.succeed(caller)
+              )
+            : signedIn
+        return Effect.flatMap(identified, serveLimited)
       })
     })
   })

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotFound } from "../agents/domain.ts"
-import { Access, requires } from "../auth/api.ts"
+import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { IdempotencyKeyReused, KeepsItsKey } from "../idempotency/domain.ts"
@@ -165,6 +165,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
   .middleware(Idempotency)
   .middleware(Access)
   .prefix("/api/spend")
+  .annotate(LimitedByCaps, true)
   .annotateMerge(
     OpenApi.annotations({ title: "Spend", description: "Keeping money free before a call, and settling after it." })
   ) {}

@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
-import { asker } from "./askers.ts"
+import { recordedAsker } from "./askers.ts"
 import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
@@ -81,7 +81,7 @@ export class Approvals extends Context.Service<
         const ceiling = approval.ceilingUsd ?? held.amount
         const result = yield* ledger.reserve({
           principal: principal.name,
-          audit: (yield* asker).audit,
+          audit: (yield* recordedAsker).audit,
           kind: override ? "override" : "approve",
           id,
           tenantId: held.tenantId,
@@ -112,7 +112,7 @@ export class Approvals extends Context.Service<
         const principal = yield* CurrentPrincipal
         const held = yield* reservations.find(id)
         yield* mayDecide(principal, held)
-        const { audit } = yield* asker
+        const { audit } = yield* recordedAsker
         const { reservation, verdict } = yield* repository.deny({
           now: DateTime.formatIso(yield* DateTime.now),
           id,
@@ -134,9 +134,9 @@ export class Approvals extends Context.Service<
   )
 }
 
-/** Nobody decides about what it asked for itself. */
+/** Nobody decides about what it asked for itself, and no agent about what it spends, whoever asked for it. */
 const mayDecide = (principal: Principal, { createdBy }: StoredReservation): Effect.Effect<void, Forbidden> =>
-  principal.tenantId !== undefined && principal.name === createdBy
+  principal.kind === "agent" || (principal.tenantId !== undefined && principal.name === createdBy)
     ? Effect.fail(new Forbidden({ missing: [], detail: "Who asked for a reservation does not approve it." }))
     : Effect.void
 

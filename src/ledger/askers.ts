@@ -1,7 +1,8 @@
 import { Context, Effect, Layer } from "effect"
 import { type AgentId, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
-import { auditOriginIn } from "../audit/service.ts"
+import { type AuditOrigin } from "../audit/domain.ts"
+import { auditOrigin } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { CurrentRepeatable } from "../idempotency/domain.ts"
 import { covers } from "../kernel/capability.ts"
@@ -97,9 +98,13 @@ const underPlan = (
 const after = (name: string, prefix: string) => (name.startsWith(prefix) ? name.slice(prefix.length) : undefined)
 
 /** What a credential is of; it says that by itself, and no caller says otherwise. */
-const ownValues = ({ applicationId, name }: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
+const ownValues = ({
+  apiKeyId: besides,
+  applicationId,
+  name
+}: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
   const agentId = after(name, "agent:")
-  const apiKeyId = after(name, "api-key:")
+  const apiKeyId = after(name, "api-key:") ?? besides
   return {
     ...(agentId === undefined ? {} : { agentId }),
     ...(apiKeyId === undefined ? {} : { apiKeyId }),
@@ -107,13 +112,19 @@ const ownValues = ({ applicationId, name }: Principal): Pick<Dimensions, "agentI
   }
 }
 
-/** The caller as rows and entries name it. */
-export const asker: Effect.Effect<Asker> = Effect.withFiber(({ context }) =>
+/** The caller as rows name it. */
+export const asker: Effect.Effect<Asker> = Effect.withFiber((fiber) =>
   Effect.succeed({
-    principal: Context.get(context, CurrentPrincipal).name,
-    audit: auditOriginIn(context),
-    repeatable: Context.get(context, CurrentRepeatable)
+    principal: Context.get(fiber.context, CurrentPrincipal).name,
+    repeatable: Context.get(fiber.context, CurrentRepeatable)
   })
+)
+
+/** The same, and as entries of the audit log name it. */
+export const recordedAsker: Effect.Effect<Asker & { readonly audit: AuditOrigin }> = Effect.zipWith(
+  asker,
+  auditOrigin,
+  (by, audit) => ({ ...by, audit })
 )
 
 /** Whether a caller may act on what another principal reserved. */

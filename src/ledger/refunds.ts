@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
-import { asker } from "./askers.ts"
+import { recordedAsker } from "./askers.ts"
 import { ChargeId, type Refund, type RefundRequest, spendActions } from "./domain.ts"
 import { ChargeNotFound, RefundExceedsCharge } from "./problem-domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
@@ -25,7 +25,7 @@ export class Refunds extends Context.Service<
 
       const create = Effect.fn("Refunds.create")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
         const principal = yield* CurrentPrincipal
-        const { audit: origin } = yield* asker
+        const { audit: origin } = yield* recordedAsker
         const id = ChargeId.make(yield* random.uuidV7())
         const outcome = yield* repository.refund({
           now: DateTime.formatIso(yield* DateTime.now),

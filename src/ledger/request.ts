@@ -8,17 +8,18 @@ import { type CallPlan } from "./plan-repository.ts"
 import { type ChargeId, type Origin, type PlanStatus, type ReservationId } from "./domain.ts"
 import { type StoredEntry, type StoredReservation } from "./repository.ts"
 
-/** Who asks, as the audit log and the row say it. */
+/** Who asks, as the row says it. */
 export interface Asker {
   readonly principal: string
-  readonly audit: AuditOrigin
   /** The key under which the request may come again. */
   readonly repeatable?: RepeatableRequest | undefined
 }
 
-/** One reservation to be admitted, or one that is held to be approved. */
-export interface ReserveItem extends Asker {
-  readonly kind: "reserve" | "approve" | "override"
+/** One reservation to be admitted, or one that is held to be approved: that somebody let it in is an audit entry. */
+export type ReserveItem = Reserving &
+  ({ readonly kind: "reserve" } | { readonly kind: "approve" | "override"; readonly audit: AuditOrigin })
+
+interface Reserving extends Asker {
   readonly id: ReservationId
   readonly tenantId: TenantId
   readonly origin: Origin

@@ -6,6 +6,7 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { checkReplay } from "../idempotency/replays.ts"
 import { ValidationFailed } from "../kernel/problems.ts"
+import { spanned } from "../kernel/spanned.ts"
 import { largestNanoUsd } from "../kernel/usd.ts"
 import { Settings } from "../platform/settings.ts"
 import { asker, Askers, isUnrestricted } from "./askers.ts"
@@ -84,7 +85,7 @@ export class Spend extends Context.Service<
       const repository = yield* LedgerRepository
       const { budgets } = yield* Settings
 
-      const reserve = Effect.fn("Spend.reserve")(function* (request: ReserveRequest) {
+      const reserve = Effect.fnUntraced(function* (request: ReserveRequest) {
         const { amountUsd, estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
         const { dimensions, plan, tenantId } = yield* askers.spender(
           estimate === undefined ? declared : { model: estimate.model, ...declared }
@@ -210,7 +211,7 @@ export class Spend extends Context.Service<
         return reservationView(reservation)
       })
 
-      return Spend.of({ reserve, reconcile, release, extend })
+      return Spend.of({ reserve: spanned("Spend.reserve", reserve), reconcile, release, extend })
     })
   )
 

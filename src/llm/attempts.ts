@@ -1,7 +1,9 @@
-import { Clock, Context, Effect, Layer, Scope } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Option, Scope, type Tracer } from "effect"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
+import { attemptSpan } from "./call-spans.ts"
 import { type ProviderAnswer, type ProviderFailure, type ProviderRequest } from "./providers/provider.ts"
+import { attemptFailed } from "./routing-metrics.ts"
 import { type RunningGateway, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
 
@@ -13,7 +15,13 @@ export interface Attempt {
   readonly durationMs: number
 }
 
-const operationNames = { chat: "chat", embed: "embeddings", "count-tokens": "count_tokens" }
+/** Who watches an attempt. */
+export interface AttemptWatch {
+  /** Told when the request leaves: from then on it may cost something. */
+  sent(span: Tracer.Span): void
+  /** Takes the span of an attempt that was answered, and ends it when it is known what that did cost. */
+  answered(span: Tracer.Span): void
+}
 
 /** One try at one target: within its provider's bulkhead and its breaker, as a span of its own. */
 export class Attempts extends Context.Service<
@@ -23,8 +31,7 @@ export class Attempts extends Context.Service<
       target: RunningTarget,
       request: ProviderRequest,
       routing: RunningGateway["routing"],
-      /** Told when the request leaves: from then on it may cost something. */
-      onSent?: () => void
+      watch?: AttemptWatch
     ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   }
 >()("app/llm/Attempts") {
@@ -80,37 +87,35 @@ export class Attempts extends Context.Service<
         )
 
       return Attempts.of({
-        make: (target, request, routing, onSent = () => {}) =>
-          within(
-            target,
-            request.deadline,
-            breakers.guard(
+        make: (target, request, routing, watch) => {
+          const { name, options } = attemptSpan(target, request.operation)
+          return Effect.flatMap(Effect.makeSpan(name, options), (span) => {
+            const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
+            const guarded = breakers.guard(
               target.provider.id,
               target.model,
               routing
             )(
               Effect.suspend(() => {
-                onSent()
+                watch?.sent(span)
                 return send(target, request)
               })
             )
-          ).pipe(
-            Effect.tapError((failure) =>
-              Effect.annotateCurrentSpan({ "error.type": failure.received ?? failure.reason })
-            ),
-            Effect.withSpan(
-              `${operationNames[request.operation]} ${target.model}`,
-              {
-                kind: "client",
-                attributes: {
-                  "gen_ai.operation.name": operationNames[request.operation],
-                  "gen_ai.provider.name": target.provider.vendor ?? target.provider.id,
-                  "gen_ai.request.model": target.model
+            const attempt = within(target, request.deadline, guarded)
+            return Effect.onExit(Effect.withParentSpan(attempt, span, { captureStackTrace: false }), (exit) =>
+              Effect.sync(() => {
+                if (Exit.isSuccess(exit)) return watch === undefined ? end(exit) : watch.answered(span)
+                const failure = Exit.findErrorOption(exit)
+                if (Option.isSome(failure)) {
+                  const errorType = String(failure.value.received ?? failure.value.reason)
+                  attemptFailed(target.provider.id, errorType)
+                  span.attribute("error.type", errorType)
                 }
-              },
-              { captureStackTrace: false }
+                end(exit)
+              })
             )
-          )
+          })
+        }
       })
     })
   )

@@ -2,7 +2,7 @@ import { Clock, Effect, type Stream } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { streamedAnswer, wholeAnswer } from "./answering.ts"
+import { streamedAnswer, wholeAnswer, wordsIn } from "./answering.ts"
 import { type Attempt } from "./attempts.ts"
 import { type CallMeter } from "./call-meter.ts"
 import { type Incoming } from "./outgoing.ts"
@@ -66,7 +66,12 @@ export const answerCall = Effect.fnUntraced(function* (
     const asked = body.stream_options
     const includeUsage =
       typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
-    const stream = streamedAnswer(answer.body.first, answer.body.rest, { ...options, includeUsage }, meter)
+    const stream = streamedAnswer(
+      answer.body.first,
+      answer.body.rest,
+      { ...options, includeUsage, keepsWords: meter.countsTokens },
+      meter
+    )
     const remaining = meter.remaining(undefined)
     return {
       status: answer.status,
@@ -82,7 +87,8 @@ export const answerCall = Effect.fnUntraced(function* (
   }
   const whole = yield* Effect.result(wholeAnswer(answer.body, options))
   const read = whole._tag === "Success" ? whole.success : { usage: undefined, textBytes: answer.body.length }
-  const usage = read.usage ?? meter.estimate(read)
+  const usage =
+    read.usage ?? (yield* meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(answer.body) : [] }))
   const remaining = meter.remaining(meter.cost(usage))
   const cost = yield* meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
   if (whole._tag === "Failure") return yield* whole.failure

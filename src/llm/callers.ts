@@ -53,6 +53,8 @@ export class Callers extends Context.Service<
       /** Of which each is enough. */
       capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
     ): Effect.Effect<GatewayCaller, CallRefused>
+    /** Who calls by a credential that the gateway takes; undefined where none came. */
+    admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CallRefused>
     /** The agent that a caller is, or declares, with what it brings along. */
     agentOf(principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused>
   }
@@ -139,7 +141,12 @@ export class Callers extends Context.Service<
           if (other.tenantId !== undefined && other.tenantId !== agent.tenantId) {
             return yield* reject("The key and the agent are of two tenants.")
           }
-          return { ...agent, capabilities: intersection(agent.capabilities, other.capabilities) }
+          return {
+            ...agent,
+            capabilities: intersection(agent.capabilities, other.capabilities),
+            applicationId: agent.applicationId ?? other.applicationId,
+            ...(other.kind === "api-key" ? { apiKeyId: other.name.slice("api-key:".length) } : {})
+          }
         }
         if (second !== undefined && second.name !== first.name)
           return yield* reject("The two credentials are of two callers.")
@@ -219,8 +226,21 @@ export class Callers extends Context.Service<
         }
       })
 
+      /** Whether a request brings something that the gateway takes, and no sign-in. */
+      const bringsCredential = Effect.fnUntraced(function* (headers: Readonly<Record<string, string | undefined>>) {
+        const { authorization, cookie, "x-api-key": key } = headers
+        if (key !== undefined && key !== "") return true
+        if (authorization === undefined) return policy === "None" && cookie === undefined
+        const bearer = bearerToken(authorization)
+        if (bearer === undefined) return true
+        return isAgentToken(bearer) || bearer.startsWith("amk_") || (yield* account.owns(bearer))
+      })
+
       return Callers.of({
         agentOf,
+        admit: Effect.fnUntraced(function* (request) {
+          return (yield* bringsCredential(request.headers)) ? yield* principalOf(request) : undefined
+        }),
         identify: Effect.fnUntraced(function* (request, capabilities) {
           const principal = yield* principalOf(request)
           if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {

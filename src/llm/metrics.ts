@@ -9,6 +9,7 @@ const secondsBoundaries = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56,
 const tokenBoundaries = [
   1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864
 ]
+const firstTokenBoundaries = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
 const overheadBoundaries = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1]
 
 const durationOf = (attributes: Readonly<Record<string, string>>) =>
@@ -22,6 +23,12 @@ const tokensOf = (attributes: Readonly<Record<string, string>>, type: "input" | 
     description: "Tokens that calls used",
     boundaries: tokenBoundaries,
     attributes: { ...attributes, "gen_ai.token.type": type, unit: "{token}" }
+  })
+const firstTokenOf = (attributes: Readonly<Record<string, string>>) =>
+  Metric.histogram("gen_ai.server.time_to_first_token", {
+    description: "Time until the first bytes of streamed answers of providers",
+    boundaries: firstTokenBoundaries,
+    attributes: { ...attributes, unit: "s" }
   })
 const overhead = Metric.histogram("app.gateway.overhead", {
   description: "What the gateway adds to calls: their whole time without the providers'",
@@ -47,6 +54,8 @@ export interface MeasuredCall {
   readonly model: string
   readonly usage: TokenUsage
   readonly method: SettleMethod
+  /** Of a stream: until its provider's first bytes. */
+  readonly timeToFirstTokenMs: number | undefined
   readonly latencyMs: number
   readonly upstreamMs: number
 }
@@ -66,7 +75,8 @@ const seriesOf = (operation: string, provider: string, model: string) => {
   return {
     duration: durationOf(attributes),
     input: tokensOf(attributes, "input"),
-    output: tokensOf(attributes, "output")
+    output: tokensOf(attributes, "output"),
+    firstToken: firstTokenOf(attributes)
   }
 }
 
@@ -88,11 +98,13 @@ const settlements: Readonly<Record<SettleMethod, Metric.Counter<number>>> = {
 }
 
 /** Counts a call that was settled. */
-export const measured = ({ latencyMs, method, model, operation, provider, upstreamMs, usage }: MeasuredCall): void => {
-  const { duration, input, output } = seriesFor(operation, provider, model)
+export const measured = (call: MeasuredCall): void => {
+  const { latencyMs, method, model, operation, provider, timeToFirstTokenMs, upstreamMs, usage } = call
+  const { duration, firstToken, input, output } = seriesFor(operation, provider, model)
   duration.updateUnsafe(upstreamMs / 1000, defaultRegistry)
   input.updateUnsafe(usage.inputTokens, defaultRegistry)
   output.updateUnsafe(usage.outputTokens, defaultRegistry)
+  if (timeToFirstTokenMs !== undefined) firstToken.updateUnsafe(timeToFirstTokenMs / 1000, defaultRegistry)
   overhead.updateUnsafe(Math.max(0, latencyMs - upstreamMs) / 1000, defaultRegistry)
   settlements[method].updateUnsafe(1, defaultRegistry)
 }

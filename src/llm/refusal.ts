@@ -12,8 +12,9 @@ export class CallRefused extends Data.TaggedError("CallRefused")<{
   /** What the gateway's own words tell, where that is more than a message: the denial of a cap, a plan or a reservation. */
   readonly problem?: AdoptionRefused | AlreadyCompleted
 }> {
+  /** What spans and logs see: a provider's own words may repeat what was said. */
   override get message() {
-    return this.error.message
+    return this.error.code ?? String(this.error.status)
   }
 }
 

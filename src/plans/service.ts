@@ -11,7 +11,7 @@ import { type AuditAction } from "../kernel/audit-action.ts"
 import { type Slice, slice } from "../kernel/page.ts"
 import { ValidationFailed } from "../kernel/problems.ts"
 import { largestNanoUsd } from "../kernel/usd.ts"
-import { asker } from "../ledger/askers.ts"
+import { recordedAsker } from "../ledger/askers.ts"
 import { PlanId, type PlanStatus } from "../ledger/domain.ts"
 import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
 import { entryOf, slotOf } from "../ledger/request.ts"
@@ -105,7 +105,7 @@ export class Plans extends Context.Service<
         action: AuditAction,
         after: object
       ) {
-        const by = yield* asker
+        const by = yield* recordedAsker
         const entries = [entryOf(1, action, id, by.audit, { agentId, ...after })]
         return { ...slotOf(by), kind, id, agent: agentId, waiting: false, entries }
       })

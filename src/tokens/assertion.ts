@@ -86,10 +86,14 @@ export const checkClaims = (
 
 const isSeconds = (value: unknown): value is number => Number.isSafeInteger(value)
 
+/** What a JWT says, whoever signed it; undefined when it says nothing readable. */
+export const claimsIn = (jwt: string): Readonly<Record<string, unknown>> | undefined => {
+  const part = jwt.split(".", 2)[1]
+  return part === undefined || jwt.length > mostAssertionCharacters ? undefined : objectIn(decoded(part))
+}
+
 /** Who an assertion says that it is from; undefined when it says nothing readable. */
 export const claimedAgent = (assertion: string): string | undefined => {
-  const part = assertion.split(".", 2)[1]
-  if (part === undefined || assertion.length > mostAssertionCharacters) return undefined
-  const sub = objectIn(decoded(part))?.sub
+  const sub = claimsIn(assertion)?.sub
   return typeof sub === "string" ? sub : undefined
 }

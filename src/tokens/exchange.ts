@@ -1,13 +1,16 @@
-import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { ceilingOf } from "../agents/bounded-domain.ts"
 import { type AgentId } from "../agents/domain.ts"
 import { AttestationKeys } from "../attestation/service.ts"
 import { type Capability, intersection, missing } from "../kernel/capability.ts"
+import { Uuid } from "../kernel/identifier.ts"
 import { Settings } from "../platform/settings.ts"
 import { AccessTokens, within } from "./access-tokens.ts"
+import { claimsIn } from "./assertion.ts"
 import { type FindClient } from "./clients.ts"
 import {
   badSubject,
+  CredentialId,
   type InvalidRequest,
   invalidRequest,
   type InvalidScope,
@@ -27,7 +30,7 @@ export interface PreparedExchange {
   readonly delegation: MintDelegation
 }
 
-/** An exchange whose subject token was read, before anybody knows whether the client is who it says. */
+/** An exchange before anybody knows whether the client is who it says. */
 export interface BegunExchange {
   /** The client, together with all that the token names: one question to the database. */
   readonly find: FindClient<ExchangeClient>
@@ -35,10 +38,9 @@ export interface BegunExchange {
 }
 
 /** The rules of acting on behalf (RFC 8693): nothing ever grows, and no chain bites its tail. */
-export class Exchanges extends Context.Service<
-  Exchanges,
-  { begin(request: TokenExchangeRequest): Effect.Effect<BegunExchange> }
->()("app/tokens/Exchanges") {
+export class Exchanges extends Context.Service<Exchanges, { begin(request: TokenExchangeRequest): BegunExchange }>()(
+  "app/tokens/Exchanges"
+) {
   static readonly layerNoDeps = Layer.effect(
     Exchanges,
     Effect.gen(function* () {
@@ -48,37 +50,37 @@ export class Exchanges extends Context.Service<
       const tokens = yield* AccessTokens
       const { maxDelegationDepth } = (yield* Settings).agents
 
-      const begin = Effect.fn("Exchanges.begin")(function* (
-        request: TokenExchangeRequest
-      ): Effect.fn.Return<BegunExchange> {
-        const { agentId: clientId, requestedScopes, subjectToken } = request
-        const said = Option.getOrUndefined(yield* accounts.read(subjectToken, clientId))
-        const credentialId = said === undefined ? Option.getOrNull(yield* tokens.credentialOf(subjectToken)) : null
+      /** The subject as its token says it, if a key of ours signed that and it counts now. */
+      const subjectOf = Effect.fnUntraced(function* (
+        client: ExchangeClient,
+        token: string,
+        named: Named,
+        now: DateTime.Utc
+      ) {
+        const { compromisedKeyIds, subject } = client
+        const said = Option.getOrUndefined(yield* accounts.read(token, client.id))
+        const credentialId = said === undefined ? yield* tokens.credentialOf(token) : Option.none()
+        const isNamed =
+          said === undefined
+            ? Option.isSome(credentialId) && subject?.credentialId === credentialId.value
+            : named.sessionId === said.sessionId && subject?.name === said.name
+        if (subject === null || !isNamed || !subject.isLive) return yield* invalidRequest(badSubject)
+        const expiresAt = said === undefined ? subject.expiresAt : DateTime.min(subject.expiresAt, said.expiresAt)
+        const counts = yield* keys.counts("sign-tokens", token, compromisedKeyIds)
+        return counts && DateTime.isGreaterThan(expiresAt, now)
+          ? { ...subject, expiresAt }
+          : yield* invalidRequest(badSubject)
+      })
 
-        /** The subject that the token is of, if it counts now. */
-        const subjectOf = Effect.fnUntraced(function* (
-          { compromisedKeyIds, subject }: ExchangeClient,
-          now: DateTime.Utc
-        ) {
-          const expiresAt =
-            subject === null || said === undefined
-              ? subject?.expiresAt
-              : DateTime.min(subject.expiresAt, said.expiresAt)
-          const counts = yield* keys.counts("sign-tokens", subjectToken, compromisedKeyIds)
-          return subject !== null &&
-            expiresAt !== undefined &&
-            counts &&
-            subject.isLive &&
-            (said === undefined || said.name === subject.name) &&
-            DateTime.isGreaterThan(expiresAt, now)
-            ? { ...subject, expiresAt }
-            : yield* invalidRequest(badSubject)
-        })
+      const begin = (request: TokenExchangeRequest): BegunExchange => {
+        const { requestedScopes, subjectToken } = request
+        // Looked up before the client is known and believed only after: then its signature is checked.
+        const names = namedIn(subjectToken)
 
         const prepare = Effect.fn("Exchanges.prepare")(function* (client: ExchangeClient) {
           const named = yield* namedScopes(requestedScopes)
           const now = yield* DateTime.now
-          const subject = yield* subjectOf(client, now)
+          const subject = yield* subjectOf(client, subjectToken, names, now)
           if (subject.tenantId !== null && subject.tenantId !== client.tenantId)
             return yield* invalidRequest(badSubject)
           const agentIds = agentsOf(subject)
@@ -111,7 +113,7 @@ export class Exchanges extends Context.Service<
             delegation: {
               grantId: grant.id,
               subject: subject.name,
-              sessionId: said?.sessionId ?? null,
+              sessionId: names.sessionId,
               actors: [client.id, ...subject.actors],
               ancestorIds: subject.credentialId === null ? [] : [...subject.ancestorIds, subject.credentialId],
               agentIds,
@@ -122,12 +124,10 @@ export class Exchanges extends Context.Service<
 
         return {
           find: (agentId, kid) =>
-            Effect.flatMap(DateTime.now, (at) =>
-              repository.exchange({ agentId, kid, credentialId, sessionId: said?.sessionId ?? null, at })
-            ),
+            Effect.flatMap(DateTime.now, (at) => repository.exchange({ agentId, kid, ...names, at })),
           prepare
         }
-      })
+      }
 
       return Exchanges.of({ begin })
     })
@@ -135,6 +135,20 @@ export class Exchanges extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
 }
+
+interface Named {
+  readonly credentialId: CredentialId | null
+  readonly sessionId: string | null
+}
+const decodeNames = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId, sid: Schema.optionalKey(Uuid) }))
+
+/** The credential or the sign-in that a token names, whoever signed it. */
+const namedIn = (token: string): Named =>
+  Option.match(decodeNames(claimsIn(token)), {
+    onNone: () => ({ credentialId: null, sessionId: null }),
+    onSome: ({ jti, sid }) =>
+      sid === undefined ? { credentialId: jti, sessionId: null } : { credentialId: null, sessionId: sid }
+  })
 
 const ofAgent = "agent:"
 

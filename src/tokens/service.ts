@@ -83,7 +83,7 @@ export class AgentGrants extends Context.Service<
       })
 
       const exchange = Effect.fn("AgentGrants.exchange")(function* (request: TokenExchangeRequest, endpoint: string) {
-        const { find, prepare } = yield* exchanges.begin(request)
+        const { find, prepare } = exchanges.begin(request)
         const known = yield* clients.authenticate(request.agentId, request.clientAssertion, endpoint, find)
         const minted = yield* mintFor(
           known,

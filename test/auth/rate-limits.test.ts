@@ -49,6 +49,18 @@ layer(serviceLayer(limited), { excludeTestServices: true, timeout: "60 seconds" 
       })
     )
 
+    it.effect("what caps limit is not counted: as many reservations as they let in", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { key } = yield* makeKey(service, ["spend:write"])
+        for (const body of Array.from({ length: 2 * perMinute }, () => ({ amountUsd: 0.01 }))) {
+          const answer = yield* service.call("POST", "/api/spend/reserve", { key, body })
+          assert.strictEqual(answer.status, 201)
+          assert.isNull(answer.headers.get("ratelimit"))
+        }
+      })
+    )
+
     it.effect("requests that are refused count too, and at once as one after another", () =>
       Effect.gen(function* () {
         const service = yield* TestService

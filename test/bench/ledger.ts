@@ -1,62 +1,17 @@
-import autocannon from "autocannon"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
 import * as fs from "node:fs/promises"
+import { load, type Load, type Measured } from "./clients.ts"
+import { benchAgent } from "./for-update-tables.ts"
+import { addOld, sweepRate } from "./ledger-data.ts"
 import { median, print, type Row, serviceKey, startForUpdate, startService, temporaryDirectory } from "./rates.ts"
 
 const rounds = Number(process.env.BENCH_ROUNDS ?? "3")
 const seconds = Number(process.env.BENCH_SECONDS ?? "3")
+const oldReservations = Number(process.env.BENCH_OLD_RESERVATIONS ?? "1000000")
+const dueReservations = 200_000
 const clients = 64
-
-interface Measured {
-  readonly perSecond: number
-  readonly p50: number
-  readonly p99: number
-}
-
-interface Load {
-  readonly url: string
-  readonly key: string
-  readonly path?: string
-  readonly method?: "GET" | "POST"
-  readonly connections?: number
-  /** Bodies that are sent in turn. */
-  readonly bodies?: ReadonlyArray<object>
-  readonly keyed?: boolean
-  readonly duration?: number
-}
-
-const withKey = (sent: autocannon.Request) => {
-  const headers = { ...sent.headers, "idempotency-key": crypto.randomUUID() }
-  return { ...sent, headers }
-}
-
-/** Requests a second of some connections, and what they waited; any answer that is not 2xx ends the benchmark. */
-const load = async (given: Load): Promise<Measured> => {
-  const {
-    bodies = [{ amountUsd: 0.000001 }],
-    connections = clients,
-    key,
-    method = "POST",
-    path = "/api/spend/reserve"
-  } = given
-  const requests = bodies.map((body): autocannon.Request => {
-    const request = method === "POST" ? { method, path, body: JSON.stringify(body) } : { method, path }
-    if (given.keyed !== true) return request
-    return Object.assign(request, { setupRequest: withKey })
-  })
-  const result = await autocannon({
-    url: given.url,
-    connections,
-    duration: given.duration ?? seconds,
-    headers: { "x-api-key": key, "content-type": "application/json" },
-    requests
-  })
-  if (result.non2xx > 0 || result.errors > 0) {
-    throw new Error(`${path}: ${result.non2xx} refused, ${result.errors} broken`)
-  }
-  return { perSecond: result.requests.total / result.duration, p50: result.latency.p50, p99: result.latency.p99 }
-}
+const caps = 2_000
 
 const call = async (url: string, key: string, method: string, path: string, body?: unknown) => {
   const answer = await fetch(`${url}${path}`, {
@@ -72,6 +27,7 @@ const call = async (url: string, key: string, method: string, path: string, body
 const count = (value: number) => Math.round(value).toLocaleString("en")
 const perSecond = (value: number) => `${count(value)}/s`
 const times = (value: number) => `${value.toFixed(1)} times`
+const millis = (value: number) => `${value.toFixed(value < 10 ? 1 : 0)} ms`
 
 const middle = (measured: ReadonlyArray<Measured>): Measured => ({
   perSecond: median(measured.map((one) => one.perSecond)),
@@ -80,67 +36,140 @@ const middle = (measured: ReadonlyArray<Measured>): Measured => ({
 })
 
 /** A tenant with a key, and caps for it. */
-const prepare = async (url: string, caps: ReadonlyArray<object>) => {
+const prepare = async (url: string, given: ReadonlyArray<object>): Promise<string> => {
   const tenant = await call(url, serviceKey, "POST", "/api/tenants", { name: `bench ${crypto.randomUUID()}` })
   const { key } = await call(url, serviceKey, "POST", "/api/api-keys", {
     name: "bench",
     scopes: ["spend:*", "budgets:*", "agents:*"],
     tenantId: tenant.id
   })
-  for (const cap of caps) {
+  for (const cap of given) {
     await call(url, key, "POST", "/api/budgets/caps", { unit: "usd", limit: 1_000_000, period: "month", ...cap })
   }
-  return { key: String(key), tenantId: String(tenant.id) }
+  return key
+}
+
+type Target = Omit<Load, "clients" | "seconds">
+
+const reserveOf = (url: string, key: string, body: () => string = () => `{"amountUsd":0.000001}`): Target => ({
+  url,
+  headers: { "x-api-key": key, "content-type": "application/json" },
+  path: "/api/spend/reserve",
+  body
+})
+const hierarchyBody = (agentId: string) => () =>
+  `{"amountUsd":0.000001,"agentId":"${agentId}","taskType":"bench","model":"bench"}`
+const oneOfManyBody = () => `{"amountUsd":0.000001,"taskType":"task-${crypto.randomInt(caps)}"}`
+const keyed = (target: Target): Target => ({
+  ...target,
+  ownHeaders: () => `idempotency-key: ${crypto.randomUUID()}\r\n`
+})
+
+/** What is loaded, of the service and of the implementation with row locks. */
+const targetsOf = async (url: string, naiveUrl: string) => {
+  const one = await prepare(url, [{ name: "hot" }])
+  const four = await prepare(url, [
+    { name: "tenant" },
+    { name: "each agent", scope: { agentId: "each" } },
+    { name: "task", scope: { taskType: "bench" } },
+    { name: "model", scope: { model: "bench" } }
+  ])
+  const agent = await call(url, four, "POST", "/api/agents", { name: "bench", scopeCeiling: ["spend:*"] })
+  const many = await prepare(
+    url,
+    Array.from({ length: caps }, (_, index) => ({ name: `task ${index}`, scope: { taskType: `task-${index}` } }))
+  )
+  const noWork: Target = { url, headers: { "x-api-key": one }, path: "/api/auth/me", method: "GET" }
+  return {
+    noWork,
+    single: { ...reserveOf(naiveUrl, "one"), path: "/api/spend/reserve-in-one" },
+    one: { ours: reserveOf(url, one), naive: reserveOf(naiveUrl, "one") },
+    keyed: { ours: keyed(reserveOf(url, one)), naive: keyed(reserveOf(naiveUrl, "one")) },
+    four: {
+      ours: reserveOf(url, four, hierarchyBody(String(agent.id))),
+      naive: reserveOf(naiveUrl, "four", hierarchyBody(benchAgent))
+    },
+    many: { ours: reserveOf(url, many, oneOfManyBody), naive: reserveOf(naiveUrl, "many", oneOfManyBody) }
+  }
+}
+
+interface Compared {
+  readonly ours: Measured
+  readonly naive: Measured
+}
+
+const row = (what: string, { naive, ours }: Compared, noWork: Measured, wantedTimes?: number): Row => {
+  const ratio = ours.perSecond / naive.perSecond
+  const share = ours.perSecond / noWork.perSecond
+  const wanted = wantedTimes === undefined ? "" : ` (wanted ${wantedTimes})`
+  return {
+    what,
+    measured: `${perSecond(ours.perSecond)}, p99 ${millis(ours.p99)}`,
+    wanted: `${times(ratio)}${wanted} ${perSecond(naive.perSecond)}, p99 ${millis(naive.p99)}; ${share.toFixed(2)} of no work (wanted 0.25)`,
+    met: ratio >= (wantedTimes ?? 0) && share >= 0.25 && ours.p99 <= 25
+  }
 }
 
 const run = async (): Promise<void> => {
   const directory = await temporaryDirectory()
   const service = await startService(directory, { Api__RateLimit__PerMinute: "100000000" })
-  const rows: Array<Row> = []
   try {
-    const { url } = service
-    const hot = await prepare(url, [{ name: "hot" }])
-    const naive = await startForUpdate(directory, hot.key)
-    const targets = {
-      "no work": { url, key: hot.key, path: "/api/auth/me", method: "GET" },
-      "one hot cap": { url, key: hot.key },
-      "one hot cap, keyed": { url, key: hot.key, keyed: true },
-      "FOR UPDATE": { url: naive.url, key: hot.key }
-    } satisfies Record<string, Load>
-    const measured = new Map<string, Array<Measured>>()
-    for (const target of Object.values(targets)) await load({ ...target, duration: 2 })
+    const naive = await startForUpdate(directory)
+    const targets = await targetsOf(service.url, naive.url)
+    const measure = (target: Target, atOnce = clients, during = seconds) =>
+      load({ ...target, clients: atOnce, seconds: during })
+
+    const pairs = { one: targets.one, four: targets.four, keyed: targets.keyed, many: targets.many }
+    const all = [targets.noWork, ...Object.values(pairs).flatMap(({ naive: locked, ours }) => [ours, locked])]
+    for (const target of all) await measure(target, clients, 2)
+    const measured = new Map<Target, Array<Measured>>()
     for (let round = 0; round < rounds; round++) {
-      for (const [name, target] of Object.entries(targets)) {
-        measured.set(name, [...(measured.get(name) ?? []), await load(target)])
-      }
+      for (const target of all) measured.set(target, [...(measured.get(target) ?? []), await measure(target)])
     }
-    const of = (name: keyof typeof targets) => middle(measured.get(name) ?? [])
-    const idle = of("no work")
-    const one = of("one hot cap")
-    const keyed = of("one hot cap, keyed")
-    const locked = of("FOR UPDATE")
-    rows.push(
-      { what: "GET /api/auth/me: a key checked, no work", measured: perSecond(idle.perSecond), wanted: "", met: true },
-      {
-        what: "SELECT … FOR UPDATE of the same endpoint",
-        measured: perSecond(locked.perSecond),
-        wanted: `p99 ${locked.p99} ms`,
+    const of = (target: Target) => middle(measured.get(target) ?? [])
+    const compared = (name: keyof typeof pairs) => ({ ours: of(pairs[name].ours), naive: of(pairs[name].naive) })
+    const noWork = of(targets.noWork)
+
+    const shapes: Array<Row> = []
+    for (const atOnce of [1, 10, 50, 64, 200]) {
+      const [ours, locked] = [await measure(targets.one.ours, atOnce), await measure(targets.one.naive, atOnce)]
+      shapes.push({
+        what: `${atOnce} clients`.padStart(11),
+        measured: `${perSecond(ours.perSecond)}, p50 ${millis(ours.p50)}, p99 ${millis(ours.p99)}`,
+        wanted: `${perSecond(locked.perSecond)}, p50 ${millis(locked.p50)}, p99 ${millis(locked.p99)}`,
         met: true
-      },
-      {
-        what: "POST /api/spend/reserve, one hot cap",
-        measured: perSecond(one.perSecond),
-        wanted: `${times(one.perSecond / locked.perSecond)} (wanted 10), ${(one.perSecond / idle.perSecond).toFixed(2)} of no work (wanted 0.25), p99 ${one.p99} ms (wanted 25)`,
-        met: one.perSecond / locked.perSecond >= 10 && one.perSecond / idle.perSecond >= 0.25 && one.p99 <= 25
-      },
-      {
-        what: "the same with an Idempotency-Key each",
-        measured: perSecond(keyed.perSecond),
-        wanted: `${times(keyed.perSecond / locked.perSecond)}, p99 ${keyed.p99} ms`,
-        met: keyed.p99 <= 25
-      }
+      })
+    }
+    const [lone, single] = [await measure(targets.one.ours, 1), await measure(targets.single, 1)]
+
+    await addOld(directory, "hot", oldReservations)
+    const aged = { ours: await measure(targets.one.ours), naive: await measure(targets.one.naive) }
+    const swept = await sweepRate(directory, "hot", dueReservations)
+
+    print(
+      `Reservations over HTTP, ${clients} clients, median of ${rounds} rounds of ${seconds} s, beside SELECT … FOR UPDATE`,
+      [
+        { what: "GET /api/auth/me: no work", measured: perSecond(noWork.perSecond), wanted: "", met: true },
+        row("one hot cap", compared("one"), noWork, 10),
+        row("four hot caps for each", compared("four"), noWork, 10),
+        row("one hot cap, an Idempotency-Key for each", compared("keyed"), noWork),
+        row(`one of ${count(caps)} caps`, compared("many"), noWork, 2),
+        row(`one hot cap, ${count(oldReservations)} old reservations`, aged, noWork),
+        {
+          what: "a lone request",
+          measured: millis(lone.p50),
+          wanted: `a single statement ${millis(single.p50)} (wanted at most 1 ms less)`,
+          met: lone.p50 <= single.p50 + 1
+        },
+        {
+          what: "sweep of what has expired",
+          measured: perSecond(swept),
+          wanted: `(wanted 50,000)`,
+          met: swept >= 50_000
+        }
+      ]
     )
-    print(`Ledger over HTTP, ${clients} clients, median of ${rounds} rounds of ${seconds} s`, rows)
+    print("One hot cap, beside SELECT … FOR UPDATE", shapes)
     await naive.stop()
   } finally {
     await service.stop()

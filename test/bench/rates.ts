@@ -64,12 +64,12 @@ export const startService = (directory: string, environment: Record<string, stri
     /serves on (http:\S+)/
   )
 
-/** The reserve endpoint with a lock on the cap's row, on the database of a running service. */
-export const startForUpdate = (directory: string, key: string): Promise<Server> =>
+/** The reserve endpoint with locks on the rows of caps, on the database of a running service. */
+export const startForUpdate = (directory: string): Promise<Server> =>
   started(
     spawn(process.execPath, [path.join(import.meta.dirname, "for-update.ts")], {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, BENCH_DATABASE: path.join(directory, ".data"), BENCH_KEY: key }
+      env: { ...process.env, BENCH_DATABASE: path.join(directory, ".data") }
     }),
     /listening on (http:\S+)/
   )

@@ -55,19 +55,21 @@ export const audit: AuditOrigin = {
 let made = 0
 const newId = () => `0198a5b0-7c00-7000-8000-${(made += 1).toString(16).padStart(12, "0")}`
 
-export const reserveItem = (tenantId: TenantId, amount: bigint, members: Partial<ReserveItem> = {}): ReserveItem => ({
-  principal: "service-account",
-  audit,
-  kind: "reserve",
-  id: ReservationId.make(newId()),
-  tenantId,
-  origin: "api",
-  dimensions: {} satisfies Dimensions,
-  amount,
-  tokens: 0,
-  ttlSeconds: 300,
-  ...members
-})
+export const reserveItem = (tenantId: TenantId, amount: bigint, members: Partial<ReserveItem> = {}): ReserveItem => {
+  const item = {
+    principal: "service-account",
+    audit,
+    kind: "reserve" as const,
+    id: ReservationId.make(newId()),
+    tenantId,
+    origin: "api" as const,
+    dimensions: {} satisfies Dimensions,
+    amount,
+    tokens: 0,
+    ttlSeconds: 300
+  }
+  return { ...item, ...members }
+}
 
 export const closeItem = (
   kind: "settle" | "release",
@@ -75,7 +77,6 @@ export const closeItem = (
   members: Partial<CloseItem> = {}
 ): CloseItem => ({
   principal: "service-account",
-  audit,
   kind,
   id,
   tenantId: null,

@@ -14,11 +14,14 @@ import {
   makeAgent,
   registerKey,
   makeKeyPair,
+  sign,
   type TestAgent,
   tokenOf
 } from "../support/agents.ts"
+import { makeAccount, signIn } from "../support/accounts.ts"
 import { makeTenant } from "../support/authority.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
 
 type Service = TestService["Service"]
 
@@ -109,6 +112,38 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
       }
       yield* exchange(service, other, root.accessToken)
     })
+  )
+
+  it.effect(
+    "RFC8693 §2.2.2 a token that names a live credential, or a sign-in, is believed by our signature alone",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const { other, root } = yield* pair(service)
+        const account = yield* makeAccount(service, ["llm:complete"])
+        yield* signIn(service, account)
+        const subject = { subject: account.id, subjectType: "user", scopes: ["llm:complete"] }
+        yield* make(service, `/api/agents/${other.id}/delegations`, subject)
+        const [session] = yield* asSuperuser(
+          service.database,
+          (sql) => sql<{ readonly id: string }>`SELECT id FROM account_sessions WHERE account_id = ${account.id}`
+        )
+        const claims = jose.decodeJwt(root.accessToken)
+        const stranger = makeKeyPair("EdDSA")
+        const kid = jose.decodeProtectedHeader(root.accessToken).kid
+        const ofAccount = { ...claims, sub: `account:${account.id}`, aud: other.id, sid: session?.id ?? "" }
+        const [, payload] = root.accessToken.split(".")
+        const none = Buffer.from(JSON.stringify({ alg: "none", typ: "at+jwt" })).toString("base64url")
+        for (const token of [
+          yield* sign(stranger, claims, { typ: "at+jwt", kid }),
+          yield* sign(stranger, claims, { typ: "at+jwt" }),
+          yield* sign(stranger, ofAccount, { typ: "subject+jwt", kid }),
+          `${none}.${payload}.`
+        ]) {
+          yield* refused(service, other, token)
+        }
+        yield* exchange(service, other, root.accessToken)
+      })
   )
 
   it.effect("RFC8693 §1.1 without a grant from the subject to the agent: refused", () =>
@@ -263,24 +298,32 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     Effect.gen(function* () {
       const service = yield* TestService
       const every = ["llm:complete", "llm:embed", "plans:read", "plans:write", "agents:read"]
-      for (let round = 0; round < 6; round++) {
+      for (let round = 0; round < 15; round++) {
         const some = (salt: number) => [
           "llm:complete",
           ...every.filter((_, index) => dice(index + round, salt) % 3 > 0)
         ]
         const first = yield* makeAgent(service, { scopeCeiling: every, maxCredentialTtlSeconds: 600 + round })
         const chain = [yield* tokenOf(service, first, { requestedScopes: some(1) })]
+        const links = [{ agentId: first.id, grantId: undefined as string | undefined }]
         for (let hop = 0; hop < 4; hop++) {
           const ttl = 60 + dice(hop, round) * 10
-          const agent = yield* makeAgent(service, { scopeCeiling: some(hop + 2), maxCredentialTtlSeconds: ttl })
-          yield* grant(service, agent, first, { scopes: ["llm:complete"] })
+          const scopeCeiling = some(hop + 2)
+          const agent = yield* makeAgent(service, { scopeCeiling, maxCredentialTtlSeconds: ttl })
+          const members = { scopes: some(hop + 7).filter((scope) => scopeCeiling.includes(scope)) }
+          const { id: grantId } = yield* grant(service, agent, first, members)
+          links.push({ agentId: agent.id, grantId })
           chain.push(yield* exchange(service, agent, at(chain, hop).accessToken))
           const [above, below] = [at(chain, hop), at(chain, hop + 1)]
           assert.includeMembers([...above.scopes], [...below.scopes])
           assert.isAtMost(Date.parse(below.expiresAt), Date.parse(above.expiresAt))
         }
         const cut = round % chain.length
-        yield* service.call("DELETE", `/api/agents/credentials/${at(chain, cut).credentialId}`)
+        const { agentId, grantId } = at(links, cut)
+        if (round < 5) yield* service.call("DELETE", `/api/agents/credentials/${at(chain, cut).credentialId}`)
+        else if (round < 10 && grantId !== undefined) {
+          yield* service.call("DELETE", `/api/agents/${agentId}/delegations/${grantId}`)
+        } else yield* service.call("PATCH", `/api/agents/${agentId}`, { body: { status: "suspended" } })
         const active = yield* Effect.forEach(chain, ({ accessToken }) => isActive(service, accessToken))
         assert.deepStrictEqual(
           active,

@@ -64,6 +64,34 @@ layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, 
       })
     )
 
+    it.effect("50 concurrent uses of one assertion, as a token and as an exchange, yield exactly one credential", () =>
+      Effect.gen(function* () {
+        const here = yield* TestService
+        const there = yield* other
+        const subject = yield* makeAgent(here)
+        const agent = yield* makeAgent(here)
+        yield* grant(here, agent, subject)
+        const { accessToken: subjectToken } = yield* tokenOf(here, subject)
+        const clientAssertion = yield* assertionOf(here, agent)
+        const body = { agentId: agent.id, clientAssertion }
+        const answers = yield* Effect.all(
+          Array.from({ length: 50 }, (_, index) => {
+            const service = index % 2 === 0 ? here : there
+            return index % 4 < 2
+              ? service.call("POST", "/api/agents/token", { key: null, body })
+              : service.call("POST", "/api/agents/token/exchange", { key: null, body: { ...body, subjectToken } })
+          }),
+          { concurrency: "unbounded" }
+        )
+        assert.deepStrictEqual(
+          answers.map(({ status }) => status).toSorted((a, b) => a - b),
+          [200, ...Array.from({ length: 49 }, () => 401)]
+        )
+        const { body: kept } = yield* here.call("GET", `/api/agents/${agent.id}/credentials`)
+        assert.strictEqual(kept.items.length, 1)
+      })
+    )
+
     const ends: ReadonlyArray<
       readonly [string, (service: Service, agent: TestAgent, credentialId: string) => Effect.Effect<unknown>]
     > = [

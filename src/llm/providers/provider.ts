@@ -38,8 +38,9 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
   readonly received?: number | undefined
   readonly retryAfterSeconds?: number | undefined
 }> {
+  /** What spans and logs see: a provider's own words may repeat what was said. */
   override get message() {
-    return `${this.reason}: ${this.error.message}`
+    return `${this.reason}: ${this.received ?? this.error.status}`
   }
 }
 
