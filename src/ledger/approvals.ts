@@ -100,10 +100,6 @@ export class Approvals extends Context.Service<
         if (override && !principal.capabilities.some((one) => covers(one, "budgets:write"))) {
           return yield* new Forbidden({ missing: ["budgets:write"], detail: "An override raises caps." })
         }
-        // What an agent sees is its own, and so governed by caps that govern it.
-        if (override && principal.kind === "agent") {
-          return yield* new Forbidden({ missing: [], detail: "An agent loosens no cap that governs it." })
-        }
         if (held.decidedBy === principal.name && held.state !== "held" && held.state !== "denied") {
           return reservationView(held)
         }

@@ -68,14 +68,21 @@ const Usage = Schema.Struct({
 })
   .pipe(
     Schema.check(
-      Schema.makeFilter(({ cacheReadTokens = 0, cacheWriteTokens = 0, inputTokens, outputTokens, reasoningTokens = 0 }) => [
-        ...(cacheReadTokens + cacheWriteTokens > inputTokens
-          ? [{ path: ["inputTokens"], issue: "Expected at least cacheReadTokens and cacheWriteTokens, which are among them" }]
-          : []),
-        ...(reasoningTokens > outputTokens
-          ? [{ path: ["outputTokens"], issue: "Expected at least reasoningTokens, which are among them" }]
-          : [])
-      ])
+      Schema.makeFilter(
+        ({ cacheReadTokens = 0, cacheWriteTokens = 0, inputTokens, outputTokens, reasoningTokens = 0 }) => [
+          ...(cacheReadTokens + cacheWriteTokens > inputTokens
+            ? [
+                {
+                  path: ["inputTokens"],
+                  issue: "Expected at least cacheReadTokens and cacheWriteTokens, which are among them"
+                }
+              ]
+            : []),
+          ...(reasoningTokens > outputTokens
+            ? [{ path: ["outputTokens"], issue: "Expected at least reasoningTokens, which are among them" }]
+            : [])
+        ]
+      )
     )
   )
   .annotate({ identifier: "SpendUsage", examples: [{ model: "gpt-5", inputTokens: 1180, outputTokens: 212 }] })
