@@ -8,6 +8,7 @@ import { ApiKeysApi } from "./api-keys/api.ts"
 import { ApplicationsApi } from "./applications/api.ts"
 import { AttestationApi, AttestationKeysApi } from "./attestation/api.ts"
 import { AuditApi } from "./audit/api.ts"
+import { withCompatibility } from "./compat/api.ts"
 import { ConfigurationApi } from "./configuration/api.ts"
 import { ConfigurationTreesApi } from "./configuration/tree-api.ts"
 import { DashboardApi } from "./dashboard/api.ts"
@@ -77,6 +78,7 @@ export class Api extends HttpApi.make("application-manager")
       Context.add(HttpApi.SuccessParseOptions, { disableChecks: true })
     )
   )
+  .annotate(OpenApi.Transform, withCompatibility)
   .annotateMerge(
     OpenApi.annotations({
       title: "Application Manager",

@@ -40,6 +40,8 @@ export class Agents extends Context.Service<
     bounded(id: AgentId): Effect.Effect<BoundedAgent, AgentNotFound>
     /** The tenant of an agent that the caller may see; remembered, since it never changes. */
     tenantOf(id: AgentId): Effect.Effect<TenantId, AgentNotFound>
+    /** The same, if the agent may act: it is neither suspended nor retired. */
+    activeTenantOf(id: AgentId): Effect.Effect<TenantId, AgentNotFound | AgentNotActive>
     register(input: AgentRegistration): Effect.Effect<Agent, Refused | TenantNotFound>
     update(id: AgentId, patch: AgentPatch): Effect.Effect<Agent, Refused | AgentNotFound | AgentNotActive>
     /** Ends the agent for good; again does nothing. */
@@ -100,6 +102,16 @@ export class Agents extends Context.Service<
         const home = yield* Cache.get(homes, id)
         const { tenantId } = yield* CurrentPrincipal
         return tenantId === undefined || tenantId === home ? home : yield* new AgentNotFound({})
+      })
+
+      const statuses = yield* Cache.makeWith(
+        (id: AgentId) => Effect.map(database.transaction("all", repository.get(id)), ({ status }) => status),
+        { capacity: 50_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
+      )
+      yield* changes.onChange(Cache.invalidateAll(statuses))
+      const activeTenantOf = Effect.fnUntraced(function* (id: AgentId) {
+        const tenantId = yield* tenantOf(id)
+        return (yield* Cache.get(statuses, id)) === "active" ? tenantId : yield* new AgentNotActive({})
       })
 
       const templateOf = (id: AgentTemplateId | null | undefined, tenantId: TenantId) =>
@@ -194,7 +206,7 @@ export class Agents extends Context.Service<
       const seen = (id: string) =>
         Effect.map(DateTime.now, ({ epochMilliseconds }) => void sightings.set(id, epochMilliseconds))
 
-      return Agents.of({ list, get, bounded, tenantOf, register, update, retire, lock, take, seen })
+      return Agents.of({ list, get, bounded, tenantOf, activeTenantOf, register, update, retire, lock, take, seen })
     })
   )
 

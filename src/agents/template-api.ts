@@ -60,7 +60,8 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
       .annotateMerge(
         OpenApi.annotations({
           summary: "Change an agent template",
-          description: "Holds for agents that are registered or changed from now on; those that are stay as they are."
+          description:
+            "Bounds its agents from now on, in what they hold and in what they are given; their own limits stay as they are, and hold again where it is widened."
         })
       ),
     HttpApiEndpoint.delete("delete", "/:id", {

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Clock, Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, system, type Principal } from "../auth/domain.ts"
 import { type AuditAction } from "../kernel/audit-action.ts"
 import { type TenantId } from "../kernel/identifier.ts"
@@ -123,12 +123,17 @@ export const scopeOf = (principal: Principal): TenantScope =>
 const nobody = "none" as TenantScope
 
 /** Who makes the change in hand, and from where: for entries that are written with those of other requests. */
-export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.gen(function* () {
-  const principal = yield* CurrentPrincipal
-  const request = yield* CurrentRequest
-  const now = yield* DateTime.now
+export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.withFiber((fiber) =>
+  Effect.succeed(auditOriginIn(fiber.context))
+)
+
+/** The same of a context, for whoever has it in hand. */
+export const auditOriginIn = (context: Context.Context<never>): AuditOrigin => {
+  const principal = Context.get(context, CurrentPrincipal)
+  const request = Context.get(context, CurrentRequest)
+  const now = Context.get(context, Clock.Clock).currentTimeMillisUnsafe()
   return {
-    occurred_at: DateTime.formatIso(now),
+    occurred_at: DateTime.formatIso(DateTime.makeUnsafe(now)),
     user_id: principal.name,
     actor_type: principal.kind,
     tenant_id: principal.tenantId ?? null,
@@ -136,7 +141,7 @@ export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.gen(function* () {
     user_agent: request?.userAgent?.slice(0, 512) ?? null,
     trace_id: request?.traceId ?? null
   }
-})
+}
 
 /** The rows of entries, with what is known of the principal and the request at work. */
 export const rowsOf = (drafts: ReadonlyArray<AuditDraft>): Effect.Effect<ReadonlyArray<AuditRow>> =>

@@ -7,6 +7,7 @@ import { CurrentRequest } from "../platform/request.ts"
 import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "./api.ts"
 import { Authentication, type Rejection } from "./authentication.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "./domain.ts"
+import { GatewayCredentials } from "./gateway-credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
@@ -16,6 +17,7 @@ export const AccessLayer = Layer.effect(
   Effect.gen(function* () {
     const audit = yield* Audit
     const { identify } = yield* Authentication
+    const gateway = yield* GatewayCredentials
     const limits = yield* RateLimits
 
     const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.network ?? "unknown"))
@@ -46,7 +48,14 @@ export const AccessLayer = Layer.effect(
         : (principal: Principal) => Effect.flatMap(limits.principal(principal.name), () => serve(principal))
       return Effect.withFiber((fiber) => {
         const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-        return Effect.flatMap(identify(request, reject, true), serveLimited)
+        const signedIn = identify(request, reject, true)
+        const identified =
+          requirement?.byGatewayPolicy === true
+            ? Effect.flatMap(gateway.identify(request), (caller) =>
+                caller === undefined ? signedIn : Effect.succeed(caller)
+              )
+            : signedIn
+        return Effect.flatMap(identified, serveLimited)
       })
     })
   })

@@ -9,6 +9,8 @@ export interface Requirement {
   readonly capability: Capability | null
   /** Others, of which each is enough. */
   readonly or?: ReadonlyArray<Capability> | undefined
+  /** Whether the gateway's policy says which credentials count (Llm:Gateway:Auth). */
+  readonly byGatewayPolicy?: boolean | undefined
   /** Whether nobody but an account that signed in may. */
   readonly accountsOnly: boolean
   /** Things of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
@@ -27,11 +29,16 @@ const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
 /** Annotations of an endpoint: the capability it needs, shown in the OpenAPI document as `x-required-capability`. */
 export const requires = (
   capability: Capability,
-  options?: { readonly systemOnly?: boolean; readonly or?: ReadonlyArray<Capability> }
+  options?: {
+    readonly systemOnly?: boolean
+    readonly or?: ReadonlyArray<Capability>
+    readonly byGatewayPolicy?: boolean
+  }
 ) => {
+  const byGatewayPolicy = options?.byGatewayPolicy
   const systemOnly = options?.systemOnly ?? false
   const or = options?.or
-  return Context.make(RequiredCapability, { capability, or, systemOnly, accountsOnly: false }).pipe(
+  return Context.make(RequiredCapability, { capability, or, systemOnly, accountsOnly: false, byGatewayPolicy }).pipe(
     Context.merge(
       OpenApi.annotations({
         override: {

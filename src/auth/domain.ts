@@ -11,6 +11,8 @@ export interface Principal {
   readonly capabilities: ReadonlyArray<Capability>
   readonly tenantId: TenantId | undefined
   readonly applicationId: number | undefined
+  /** The key that an agent came with, where both are asked for: its caps hold too. */
+  readonly apiKeyId?: string
   /** The sign-in that an account came with. */
   readonly sessionId?: string
 }

@@ -23,7 +23,7 @@ export class IdempotencyKeyInvalid extends Problem<IdempotencyKeyInvalid>()("Ide
 export class IdempotencyKeyReused extends Problem<IdempotencyKeyReused>()("IdempotencyKeyReused", {
   slug: "idempotency-key-reused",
   status: 422,
-  meaning: "This Idempotency-Key was used for a request with another body."
+  meaning: "This Idempotency-Key was used for another request: with another body, or about another resource."
 }) {}
 
 export class IdempotencyInProgress extends Problem<IdempotencyInProgress>()("IdempotencyInProgress", {

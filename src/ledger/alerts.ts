@@ -5,7 +5,7 @@ import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { type AlertId, type BudgetAlert } from "./alert-domain.ts"
 import { type AlertFilter, AlertsRepository, type StoredAlert } from "./alert-repository.ts"
-import { withinTenant } from "./askers.ts"
+import { seesCounted, withinTenant } from "./askers.ts"
 import { allTenants } from "./cap-domain.ts"
 import { countedScope } from "./cap-book.ts"
 import { totalOf } from "./quantity-domain.ts"
@@ -32,7 +32,8 @@ export class BudgetAlerts extends Context.Service<
           const own = withinTenant(principal, filter)
           if (own === undefined) return emptySlice
           const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
-          return slice(rows.map(alertView), limit, ({ id }) => id)
+          const { items, nextCursor } = slice(rows.map(alertView), limit, ({ id }) => id)
+          return { items: items.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
         })
       })
     })

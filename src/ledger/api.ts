@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotFound } from "../agents/domain.ts"
+import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -60,6 +60,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
       error: [
         BudgetDenied,
         AgentNotFound,
+        AgentNotActive,
         PlanNotFound,
         PlanNotActive,
         PriceUnknown,

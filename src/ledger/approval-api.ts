@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { AgentId } from "../agents/domain.ts"
+import { AgentId, AgentNotActive } from "../agents/domain.ts"
 import { Access, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -36,14 +36,14 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       params: id,
       payload: Approval,
       success: Reservation,
-      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, PlanNotActive, Forbidden]
+      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, PlanNotActive, AgentNotActive, Forbidden]
     })
       .annotateMerge(approve)
       .annotateMerge(
         OpenApi.annotations({
           summary: "Approve a held reservation",
           description:
-            "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one. Not by whoever asked for it."
+            "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Not by whoever asked for it."
         })
       ),
     HttpApiEndpoint.post("deny", "/:reservationId/deny", {

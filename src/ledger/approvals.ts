@@ -1,4 +1,6 @@
 import { Context, Effect, Layer } from "effect"
+import { type AgentNotActive } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
@@ -31,7 +33,7 @@ export class Approvals extends Context.Service<
       approval: Approval
     ): Effect.Effect<
       Reservation,
-      ReservationNotFound | ReservationNotHeld | StillNoHeadroom | PlanNotActive | Forbidden
+      ReservationNotFound | ReservationNotHeld | StillNoHeadroom | PlanNotActive | AgentNotActive | Forbidden
     >
     deny(
       id: ReservationId,
@@ -42,6 +44,7 @@ export class Approvals extends Context.Service<
   static readonly layerNoDeps = Layer.effect(
     Approvals,
     Effect.gen(function* () {
+      const agents = yield* Agents
       const books = yield* CapBooks
       const calls = yield* CallsRepository
       const database = yield* Database
@@ -49,8 +52,15 @@ export class Approvals extends Context.Service<
       const makers = yield* MakersRepository
       const reservations = yield* Reservations
 
-      /** Nobody decides about what it asked for itself, or by whom it made, or was made by. */
-      const mayDecide = Effect.fnUntraced(function* ({ name, tenantId }: Principal, { createdBy }: StoredReservation) {
+      /**
+       * Nobody decides about what it asked for itself, or what is asked by whom it made, or was made by; and no agent about
+       * what it spends, whoever asked for it.
+       */
+      const mayDecide = Effect.fnUntraced(function* (
+        { kind, name, tenantId }: Principal,
+        { createdBy }: StoredReservation
+      ) {
+        if (kind === "agent") return yield* new Forbidden({ missing: [], detail: "An agent approves nothing." })
         if (tenantId === undefined) return
         const lines = Effect.all([makers.of(createdBy), makers.of(name)])
         const [above, below] = yield* database.transaction("all", lines)
@@ -91,6 +101,8 @@ export class Approvals extends Context.Service<
           return yield* new Forbidden({ missing: ["budgets:write"], detail: "An override raises caps." })
         }
         if (isApprovedBy(principal, held)) return reservationView(held)
+        if (held.agentId !== null)
+          yield* Effect.catchTag(agents.activeTenantOf(held.agentId), "AgentNotFound", Effect.die)
         // A call that was held was never made: whoever made it calls with what is approved, or lets it go.
         if (held.origin === "gateway") yield* calls.handOver({ tenant: held.tenantId, id })
         const ceiling = approval.ceilingUsd ?? held.amount
@@ -98,6 +110,7 @@ export class Approvals extends Context.Service<
           principal: principal.name,
           audit: (yield* recordedAsker).audit,
           kind: override ? "override" : "approve",
+          confined: principal.tenantId !== undefined,
           id,
           tenantId: held.tenantId,
           origin: held.origin,

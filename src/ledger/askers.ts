@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import { type AgentId, type AgentNotFound } from "../agents/domain.ts"
+import { type AgentId, type AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { type AuditOrigin } from "../audit/domain.ts"
 import { auditOrigin } from "../audit/service.ts"
@@ -34,7 +34,9 @@ export class Askers extends Context.Service<
   Askers,
   {
     /** What a spend of the caller counts for; under a plan it is of the plan's agent and task type. */
-    spender(declared: Declared): Effect.Effect<Spending, AgentNotFound | PlanNotFound | Forbidden | ValidationFailed>
+    spender(
+      declared: Declared
+    ): Effect.Effect<Spending, AgentNotActive | AgentNotFound | PlanNotFound | Forbidden | ValidationFailed>
   }
 >()("app/ledger/Askers") {
   static readonly layer = Layer.effect(
@@ -67,7 +69,7 @@ export class Askers extends Context.Service<
           const tenantId =
             agentId === undefined
               ? (principal.tenantId ?? (yield* defaultTenant))
-              : yield* agents.tenantOf(agentId as AgentId)
+              : yield* agents.activeTenantOf(agentId as AgentId)
           return { tenantId, dimensions, plan }
         })
       })
@@ -98,9 +100,13 @@ const underPlan = (
 const after = (name: string, prefix: string) => (name.startsWith(prefix) ? name.slice(prefix.length) : undefined)
 
 /** What a credential is of; it says that by itself, and no caller says otherwise. */
-const ownValues = ({ applicationId, name }: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
+const ownValues = ({
+  apiKeyId: besides,
+  applicationId,
+  name
+}: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
   const agentId = after(name, "agent:")
-  const apiKeyId = after(name, "api-key:")
+  const apiKeyId = after(name, "api-key:") ?? besides
   return {
     ...(agentId === undefined ? {} : { agentId }),
     ...(apiKeyId === undefined ? {} : { apiKeyId }),
@@ -138,3 +144,9 @@ export const withinTenant = <Filter extends { readonly tenantId?: TenantId | und
   if (tenantId === undefined) return filter
   return filter.tenantId === undefined || filter.tenantId === tenantId ? { ...filter, tenantId } : undefined
 }
+
+/** Whether a caller sees what is counted under a scope: an agent knows nothing of what others spend. */
+export const seesCounted = (
+  { kind, name }: Principal,
+  { agentId }: { readonly agentId?: string | number | undefined }
+): boolean => kind !== "agent" || agentId === undefined || name === `agent:${agentId}`

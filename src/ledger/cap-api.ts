@@ -149,6 +149,13 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
           description: "A bounded raise until `expiresAt`, with its reason."
         })
       ),
+    HttpApiEndpoint.get("getGrant", "/caps/:id/grants/:grantId", {
+      params: { id: CapId, grantId: GrantId },
+      success: Grant,
+      error: [CapNotFound, GrantNotFound]
+    })
+      .annotateMerge(read)
+      .annotateMerge(OpenApi.annotations({ summary: "Get a grant", description: "One grant of a cap by id." })),
     HttpApiEndpoint.delete("endGrant", "/caps/:id/grants/:grantId", {
       params: { id: CapId, grantId: GrantId },
       success: HttpApiSchema.NoContent,

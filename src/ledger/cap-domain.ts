@@ -94,7 +94,7 @@ export const AlertThreshold = Schema.Struct({
   description:
     "Passed, it is told once in a period: an alert of the cap, and `BudgetCapThresholdPassed` in the audit log"
 })
-const AlertThresholds = Schema.Array(AlertThreshold).pipe(Schema.check(Schema.isMaxLength(20)))
+const AlertThresholds = Schema.Array(AlertThreshold).pipe(Schema.check(Schema.isMaxLength(20), Schema.isUnique()))
 
 export const CapName = name(200).annotate({ examples: ["All agents, monthly"] })
 const Version = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
@@ -237,7 +237,7 @@ export const CapStanding = Schema.Struct({
   reserved: Total,
   held: Total,
   headroom: Total,
-  percentUsed: Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 1e12 }))).annotate({
+  percentUsed: Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 1e21 }))).annotate({
     description: "What is spent, of the limit and the grants",
     examples: [42.5]
   }),

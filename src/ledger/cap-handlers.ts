@@ -31,6 +31,7 @@ export const BudgetCapsHandlers = groupHandlers(
       listGrants: ({ params, query: { cursor, limit } }) => grants.list(params.id, cursor, limit ?? pageLimitDefault),
       createGrant: ({ params, payload }) =>
         Effect.map(grants.create(params.id, payload), created(`/api/budgets/caps/${params.id}/grants`)),
+      getGrant: ({ params }) => grants.get(params.id, params.grantId),
       endGrant: ({ params }) => grants.end(params.id, params.grantId)
     })
   })

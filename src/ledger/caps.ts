@@ -8,7 +8,7 @@ import { entityTag, type IfMatch, meets, VersionMismatch } from "../kernel/preco
 import { ValidationFailed } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
 import { Settings } from "../platform/settings.ts"
-import { type TenantNotFound } from "../tenants/domain.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
 import { Tenants } from "../tenants/service.ts"
 import { withinTenant } from "./askers.ts"
 import {
@@ -82,7 +82,9 @@ export class BudgetCaps extends Context.Service<
             ? tenantId
             : yield* new Forbidden({ missing: [], detail: "Only system callers name a tenant." })
         }
-        return given === undefined ? yield* tenants.defaultId : (given ?? allTenants)
+        if (given === undefined) return yield* tenants.defaultId
+        // The id that such caps are kept under is nobody's: they are asked for with null.
+        return given === allTenants ? yield* new TenantNotFound({}) : (given ?? allTenants)
       })
 
       const create = Effect.fn("BudgetCaps.create")(function* (input: CapCreation) {

@@ -29,6 +29,10 @@ const mostTokens = 1_000_000_000_000
 const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: mostTokens }))).annotate({
   examples: [1200]
 })
+/** Input and output together. */
+const AllTokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 2 * mostTokens }))).annotate({
+  examples: [1200]
+})
 const TtlSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, maximum: 86_400 }))).annotate({
   examples: [300]
 })
@@ -61,13 +65,38 @@ const Usage = Schema.Struct({
   cacheReadTokens: Schema.optionalKey(Tokens),
   cacheWriteTokens: Schema.optionalKey(Tokens),
   reasoningTokens: Schema.optionalKey(Tokens)
-}).annotate({ identifier: "SpendUsage", examples: [{ model: "gpt-5", inputTokens: 1180, outputTokens: 212 }] })
+})
+  .pipe(
+    Schema.check(
+      Schema.makeFilter(
+        ({ cacheReadTokens = 0, cacheWriteTokens = 0, inputTokens, outputTokens, reasoningTokens = 0 }) => [
+          ...(cacheReadTokens + cacheWriteTokens > inputTokens
+            ? [
+                {
+                  path: ["inputTokens"],
+                  issue: "Expected at least cacheReadTokens and cacheWriteTokens, which are among them"
+                }
+              ]
+            : []),
+          ...(reasoningTokens > outputTokens
+            ? [{ path: ["outputTokens"], issue: "Expected at least reasoningTokens, which are among them" }]
+            : [])
+        ]
+      )
+    )
+  )
+  .annotate({ identifier: "SpendUsage", examples: [{ model: "gpt-5", inputTokens: 1180, outputTokens: 212 }] })
 export type Usage = typeof Usage.Type
 
-const isPriced = Schema.makeFilter(({ amountUsd, estimate }: { amountUsd?: bigint; estimate?: Estimate }) =>
-  amountUsd !== undefined && estimate !== undefined
-    ? { path: ["estimate"], issue: "Expected only one of amountUsd and estimate" }
-    : undefined
+const isPriced = Schema.makeFilter(
+  ({ amountUsd, estimate, model }: { amountUsd?: bigint; estimate?: Estimate; model?: string }) => [
+    ...(amountUsd !== undefined && estimate !== undefined
+      ? [{ path: ["estimate"], issue: "Expected only one of amountUsd and estimate" }]
+      : []),
+    ...(estimate !== undefined && model !== undefined && model !== estimate.model
+      ? [{ path: ["model"], issue: "Expected the model of the estimate" }]
+      : [])
+  ]
 )
 
 export const ReserveRequest = Schema.Struct({
@@ -107,7 +136,7 @@ const RemainingSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum
 const reserved = {
   id: ReservationId,
   amountUsd: UsdOrZero,
-  tokens: Tokens,
+  tokens: AllTokens,
   expiresAt: Instant,
   remainingTtlSeconds: RemainingSeconds,
   caps: Schema.Array(GoverningCap),
@@ -149,7 +178,7 @@ export const Reservation = Schema.Struct({
   provider: Schema.NullOr(Label),
   taskType: Schema.NullOr(Label),
   amountUsd: UsdOrZero,
-  tokens: Tokens,
+  tokens: AllTokens,
   ttlSeconds: TtlSeconds,
   expiresAt: Instant,
   createdAt: Instant,
@@ -161,7 +190,7 @@ export const Reservation = Schema.Struct({
   closedAt: Schema.NullOr(Instant),
   chargeId: Schema.NullOr(ChargeId),
   actualUsd: Schema.NullOr(UsdOrZero),
-  actualTokens: Schema.NullOr(Tokens),
+  actualTokens: Schema.NullOr(AllTokens),
   late: Schema.Boolean.annotate({ description: "Settled after it had expired or was released" })
 }).annotate({ identifier: "Reservation" })
 export type Reservation = typeof Reservation.Type
@@ -171,7 +200,7 @@ export const Charge = Schema.Struct({
   id: ChargeId,
   reservationId: ReservationId,
   amountUsd: UsdOrZero,
-  tokens: Tokens,
+  tokens: AllTokens,
   overrunUsd: UsdOrZero.annotate({ description: "How much of it is more than was reserved" }),
   late: Schema.Boolean,
   metadata: Schema.NullOr(Metadata),

@@ -22,6 +22,7 @@ export class GrantsRepository extends Context.Service<
   GrantsRepository,
   {
     list(cap: StoredCap, after: GrantId | undefined, limit: number): Effect.Effect<ReadonlyArray<StoredGrant>>
+    find(cap: StoredCap, id: GrantId): Effect.Effect<Option.Option<StoredGrant>>
     insert(
       cap: StoredCap,
       grant: Pick<StoredGrant, "amount" | "reason" | "expiresAt" | "createdAt" | "createdBy">
@@ -65,17 +66,23 @@ export class GrantsRepository extends Context.Service<
             ${grant.createdAt}, ${grant.createdBy})
           RETURNING ${columns}`
       })
-      const selectLocked = SqlSchema.findOneOption({
-        Request: Schema.Struct({ tenantId: Schema.String, capId: CapId, id: GrantId }),
-        Result: StoredGrant,
-        execute: ({ capId, id, tenantId }) => sql`
-          SELECT ${columns} FROM budget_grants
-          WHERE tenant_id = ${tenantId} AND cap_id = ${capId} AND id = ${id} FOR UPDATE`
-      })
+      const selecting = (locking: string) =>
+        SqlSchema.findOneOption({
+          Request: Schema.Struct({ tenantId: Schema.String, capId: CapId, id: GrantId }),
+          Result: StoredGrant,
+          execute: ({ capId, id, tenantId }) => sql`
+            SELECT ${columns} FROM budget_grants
+            WHERE tenant_id = ${tenantId} AND cap_id = ${capId} AND id = ${id} ${sql.literal(locking)}`
+        })
+      const selectOne = selecting("")
+      const selectLocked = selecting("FOR UPDATE")
 
       return GrantsRepository.of({
         list: Effect.fn("GrantsRepository.list")(({ id, tenantId }, after, limit) =>
           Effect.orDie(selectPage({ tenantId, capId: id, after, limit }))
+        ),
+        find: Effect.fn("GrantsRepository.find")(({ id: capId, tenantId }, id) =>
+          Effect.orDie(selectOne({ tenantId, capId, id }))
         ),
         insert: Effect.fn("GrantsRepository.insert")(({ id, tenantId }, grant) =>
           Change.use(() => Effect.orDie(insertOne({ tenantId, capId: id, ...grant })))

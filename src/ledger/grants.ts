@@ -24,6 +24,7 @@ export class Grants extends Context.Service<
   Grants,
   {
     list(capId: CapId, after: GrantId | undefined, limit: number): Effect.Effect<Slice<Grant, GrantId>, CapNotFound>
+    get(capId: CapId, id: GrantId): Effect.Effect<Grant, CapNotFound | GrantNotFound>
     create(capId: CapId, input: GrantCreation): Effect.Effect<Grant, CapNotFound | ValidationFailed | Forbidden>
     /** Ends a grant; again does nothing. */
     end(capId: CapId, id: GrantId): Effect.Effect<void, CapNotFound | GrantNotFound>
@@ -48,6 +49,12 @@ export class Grants extends Context.Service<
           limit,
           ({ id }) => id
         )
+      })
+
+      const get = Effect.fn("Grants.get")(function* (capId: CapId, id: GrantId) {
+        const cap = yield* caps.find(capId)
+        const found = yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.find(cap, id))
+        return Option.isNone(found) ? yield* new GrantNotFound({}) : viewOf(cap, found.value)
       })
 
       const create = Effect.fn("Grants.create")(function* (capId: CapId, input: GrantCreation) {
@@ -77,7 +84,7 @@ export class Grants extends Context.Service<
         return { value: undefined, entries: [{ ...entry, before: viewOf(cap, found.value) }] }
       }, audit.change)
 
-      return Grants.of({ list, create, end })
+      return Grants.of({ list, get, create, end })
     })
   )
 

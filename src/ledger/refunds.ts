@@ -1,9 +1,10 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
 import { recordedAsker } from "./askers.ts"
 import { ChargeId, type Refund, type RefundRequest } from "./domain.ts"
 import { ChargeNotFound, RefundExceedsCharge } from "./problem-domain.ts"
+import { Reservations } from "./reservations.ts"
 import { Ledger } from "./service.ts"
 import { refundView } from "./views.ts"
 
@@ -20,9 +21,16 @@ export class Refunds extends Context.Service<
     Effect.gen(function* () {
       const ledger = yield* Ledger
       const random = yield* SecureRandom.SecureRandom
+      const reservations = yield* Reservations
 
       const create = Effect.fn("Refunds.create")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
         const principal = yield* CurrentPrincipal
+        if (principal.kind === "agent") {
+          // What came back would be room for the agent itself; of others it knows nothing.
+          const own = yield* reservations.charged(chargeId)
+          if (Option.isNone(own)) return yield* new ChargeNotFound({})
+          return yield* new Forbidden({ missing: [], detail: "An agent refunds nothing of what it spent." })
+        }
         const { audit } = yield* recordedAsker
         const id = ChargeId.make(yield* random.uuidV7())
         const outcome = yield* ledger.refund({

@@ -41,6 +41,9 @@ export const StoredReservation = Schema.Struct({
   answer: Schema.NullOr(
     Schema.Struct({
       state: Schema.Literals(["open", "held"]),
+      amount: Schema.optionalKey(Amount),
+      tokens: Schema.optionalKey(Schema.Int),
+      ttl: Schema.optionalKey(Schema.Int),
       caps: Schema.NullOr(
         Schema.Array(Schema.Struct({ tenantId: TenantId, id: Uuid, name: Schema.String, unit: Schema.String }))
       ),
@@ -154,9 +157,14 @@ export type CloseVerdict = typeof CloseVerdict.Type
 const CloseOutcome = Schema.Struct({
   verdicts: Schema.Array(CloseVerdict),
   replays: Replays,
-  closed: Schema.Array(Schema.Struct({ place: Schema.Int, reservation: Reservation, charge: Schema.NullOr(Entry) }))
+  // Rows that only some callers read: decoding them took a tenth of the time of a gateway's call.
+  closed: Schema.Array(Schema.Unknown)
 })
 export type CloseOutcome = typeof CloseOutcome.Type
+
+const Closed = Schema.Struct({ place: Schema.Int, reservation: Reservation, charge: Schema.NullOr(Entry) })
+/** A reservation that was closed, and what was charged for it. */
+export const decodeClosed = Schema.decodeUnknownSync(Closed)
 
 const ExtendOutcome = Schema.Struct({
   verdict: Schema.Literals(["done", "missing", "foreign", "managed", "unopened"]),
@@ -212,7 +220,7 @@ interface SweepRequest {
   readonly waiting: boolean
 }
 
-/** What one statement does: the requests by their places, and what the audit log says of those that it records. */
+/** What one statement does: the requests by their places, and what is recorded of them: by the audit log, or of calls. */
 export interface Batch {
   readonly head: object
   readonly requests: ReadonlyArray<object>
@@ -279,7 +287,7 @@ export class LedgerRepository extends Context.Service<
 
       return LedgerRepository.of({
         reserve: callBatch("budgets_reserve_v2", ReserveOutcome),
-        close: callBatch("budgets_close_v2", CloseOutcome),
+        close: callBatch("budgets_close_v3", CloseOutcome),
         sweep: sweeping("budgets_sweep_v2"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),

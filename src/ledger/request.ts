@@ -17,7 +17,15 @@ export interface Asker {
 
 /** One reservation to be admitted, or one that is held to be approved: that somebody let it in is an audit entry. */
 export type ReserveItem = Reserving &
-  ({ readonly kind: "reserve" } | { readonly kind: "approve" | "override"; readonly audit: AuditOrigin })
+  (
+    | { readonly kind: "reserve" }
+    | {
+        readonly kind: "approve" | "override"
+        readonly audit: AuditOrigin
+        /** Whether an override raises the tenant's own caps alone, and none over all tenants. */
+        readonly confined?: boolean | undefined
+      }
+  )
 
 interface Reserving extends Asker {
   readonly id: ReservationId

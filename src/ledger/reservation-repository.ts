@@ -4,7 +4,7 @@ import { AgentId } from "../agents/domain.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
 import { CapId } from "./cap-domain.ts"
-import { Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
+import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
 import { StoredReservation } from "./repository.ts"
 
 const Filter = Schema.Struct({
@@ -36,6 +36,8 @@ export class ReservationsRepository extends Context.Service<
   ReservationsRepository,
   {
     find(id: ReservationId): Effect.Effect<Option.Option<StoredReservation>>
+    /** The one that a charge is of. */
+    charged(chargeId: ChargeId): Effect.Effect<Option.Option<StoredReservation>>
     /** The newest first. */
     list(
       filter: ReservationFilter,
@@ -55,6 +57,14 @@ export class ReservationsRepository extends Context.Service<
         Request: ReservationId,
         Result: Row,
         execute: (id) => sql`SELECT ${all} FROM budget_reservations r WHERE id = ${id}`
+      })
+      const selectCharged = SqlSchema.findOneOption({
+        Request: ChargeId,
+        Result: Row,
+        execute: (chargeId) => sql`
+          SELECT ${all} FROM budget_entries e
+          JOIN budget_reservations r ON r.tenant_id = e.tenant_id AND r.id = e.reservation_id
+          WHERE e.id = ${chargeId} AND e.kind = 'charge'`
       })
       const selectPage = SqlSchema.findAll({
         Request: Schema.Struct({ filter: Filter, after: Schema.UndefinedOr(ReservationId), limit: Schema.Int }),
@@ -99,6 +109,12 @@ export class ReservationsRepository extends Context.Service<
         find: Effect.fn("ReservationsRepository.find")((id) =>
           Effect.map(
             Effect.orDie(selectOne(id)),
+            Option.map((row) => row.reservation)
+          )
+        ),
+        charged: Effect.fn("ReservationsRepository.charged")((chargeId) =>
+          Effect.map(
+            Effect.orDie(selectCharged(chargeId)),
             Option.map((row) => row.reservation)
           )
         ),

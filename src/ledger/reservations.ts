@@ -8,7 +8,7 @@ import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { withinTenant } from "./askers.ts"
 import { CallPlans } from "./call-plans.ts"
-import { type PlanId, type Reservation, type ReservationId } from "./domain.ts"
+import { type ChargeId, type PlanId, type Reservation, type ReservationId } from "./domain.ts"
 import { ReservationNotFound } from "./problem-domain.ts"
 import { type StoredReservation } from "./repository.ts"
 import { type PeriodEnd, type ReservationFilter, ReservationsRepository } from "./reservation-repository.ts"
@@ -21,6 +21,8 @@ export class Reservations extends Context.Service<
     get(id: ReservationId): Effect.Effect<Reservation, ReservationNotFound>
     /** As it is stored, for whoever decides about it. */
     find(id: ReservationId): Effect.Effect<StoredReservation, ReservationNotFound>
+    /** The one that a charge is of, if the caller sees it. */
+    charged(chargeId: ChargeId): Effect.Effect<Option.Option<StoredReservation>>
     /** When the periods end that reservations which the caller sees count in. */
     ends(ids: ReadonlyArray<ReservationId>): Effect.Effect<ReadonlyArray<PeriodEnd>>
     list(
@@ -44,6 +46,12 @@ export class Reservations extends Context.Service<
         return yield* Effect.fromOption(Option.filter(found, (one) => isVisible(principal, one))).pipe(
           Effect.mapError(() => new ReservationNotFound({}))
         )
+      })
+
+      const charged = Effect.fn("Reservations.charged")(function* (chargeId: ChargeId) {
+        const principal = yield* CurrentPrincipal
+        const found = yield* database.transaction(scopeOf(principal), repository.charged(chargeId))
+        return Option.filter(found, (one) => isVisible(principal, one))
       })
 
       /** A filter with the tenant that it is about, since everything is found by its tenant first; nothing where nobody's. */
@@ -85,7 +93,7 @@ export class Reservations extends Context.Service<
       // Counters of caps over all tenants are among them.
       const ends = (ids: ReadonlyArray<ReservationId>) => database.transaction("all", repository.ends(ids))
 
-      return Reservations.of({ find, ends, get: (id) => Effect.map(find(id), reservationView), list })
+      return Reservations.of({ find, charged, ends, get: (id) => Effect.map(find(id), reservationView), list })
     })
   )
 

@@ -1,4 +1,4 @@
-import { DateTime, Effect } from "effect"
+import { DateTime, type Effect } from "effect"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type CapBook, type Governing } from "./cap-book.ts"
 import { allTenants, CapId } from "./cap-domain.ts"
@@ -170,6 +170,7 @@ const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, place: nu
   hold: holdSeconds,
   metadata: item.metadata,
   reason: item.reason,
+  confined: item.kind === "reserve" ? undefined : item.confined,
   ...slotOf(item),
   ...(item.repeatable === undefined
     ? {}
@@ -178,12 +179,6 @@ const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, place: nu
 
 /** The books of all tenants in a batch. */
 export const booksOf = (
-  get: (tenantId: TenantId) => Effect.Effect<CapBook>,
+  get: (tenantIds: ReadonlyArray<TenantId>) => Effect.Effect<ReadonlyMap<TenantId, CapBook>>,
   items: ReadonlyArray<Pick<ReserveItem, "tenantId">>
-): Effect.Effect<ReadonlyMap<TenantId, CapBook>> =>
-  Effect.map(
-    Effect.forEach([...new Set([...items.map(({ tenantId }) => tenantId), allTenants])], (tenantId) =>
-      Effect.map(get(tenantId), (book) => [tenantId, book] as const)
-    ),
-    (books) => new Map(books)
-  )
+): Effect.Effect<ReadonlyMap<TenantId, CapBook>> => get(items.map(({ tenantId }) => tenantId))

@@ -9,7 +9,14 @@ import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
 import { type ReservationId, spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
-import { type DenyOutcome, type Drift, type ExtendOutcome, LedgerRepository, type RefundOutcome } from "./repository.ts"
+import {
+  decodeClosed,
+  type DenyOutcome,
+  type Drift,
+  type ExtendOutcome,
+  LedgerRepository,
+  type RefundOutcome
+} from "./repository.ts"
 import {
   type CloseItem,
   type CloseResult,
@@ -144,11 +151,13 @@ export class Ledger extends Context.Service<
           books.get,
           items.flatMap(({ tenantId }) => (tenantId === null ? [] : [{ tenantId }]))
         )
+        // The gateway knows what it charged.
+        const isRead = items.some(({ origin }) => origin !== "gateway")
         const statement = repository.close({
           head: {
             now: DateTime.formatIso(yield* DateTime.now),
             keyed: items.some(({ repeatable }) => repeatable !== undefined),
-            calls: items.some(({ call }) => call !== undefined)
+            unread: !isRead
           },
           requests: items.map((item, index) => ({
             place: index + 1,
@@ -162,16 +171,19 @@ export class Ledger extends Context.Service<
             charge_id: item.kind === "settle" ? item.chargeId : null,
             usage: item.usage,
             metadata: item.metadata,
-            call: item.call,
             ...slotOf(item)
-          }))
+          })),
+          entries: items.flatMap(({ call, id }, index) =>
+            call === undefined ? [] : [{ ...call, place: index + 1, id }]
+          )
         })
         const outcome = yield* alone(known, statement)
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
         const closed = new Map(
-          outcome.closed.flatMap(({ charge, place, reservation }) =>
-            charge === null ? [] : [[place, { charge, reservation }] as const]
-          )
+          (isRead ? outcome.closed : []).flatMap((row) => {
+            const { charge, place, reservation } = decodeClosed(row)
+            return charge === null ? [] : [[place, { charge, reservation }] as const]
+          })
         )
         return outcome.verdicts.map((verdict, index): CloseResult => {
           if (verdict === "replay") {

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { type AgentNotFound } from "../agents/domain.ts"
+import { type AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
@@ -36,6 +36,7 @@ import {
 } from "./problem-domain.ts"
 import { type StoredReservation } from "./repository.ts"
 import { type CloseResult } from "./request.ts"
+import { Reservations } from "./reservations.ts"
 import { Ledger } from "./service.ts"
 import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
 
@@ -53,6 +54,7 @@ export interface Reserved {
 
 type ReserveRefused =
   | BudgetDenied
+  | AgentNotActive
   | AgentNotFound
   | PlanNotFound
   | PlanNotActive
@@ -83,6 +85,7 @@ export class Spend extends Context.Service<
       const ledger = yield* Ledger
       const prices = yield* Prices
       const random = yield* SecureRandom.SecureRandom
+      const reservations = yield* Reservations
       const { budgets } = yield* Settings
 
       const reserve = Effect.fnUntraced(function* (request: ReserveRequest) {
@@ -150,6 +153,19 @@ export class Spend extends Context.Service<
         }
       })
 
+      /** Why a reservation stays as it is, in the words of what the caller sees of it. */
+      const refuse = Effect.fnUntraced(function* (id: ReservationId, verdict: CloseResult["verdict"]) {
+        const { kind } = yield* CurrentPrincipal
+        if (verdict === "unopened") {
+          return yield* new ReservationNotOpen({ state: (yield* reservations.find(id)).state })
+        }
+        if (verdict === "foreign" && kind === "agent") {
+          yield* reservations.find(id)
+          return yield* new Forbidden({ missing: [], detail: "Another principal made this reservation." })
+        }
+        yield* refusalOf(verdict)
+      })
+
       const close = Effect.fnUntraced(function* (
         kind: "settle" | "release",
         id: ReservationId,
@@ -166,7 +182,7 @@ export class Spend extends Context.Service<
           unrestricted: isUnrestricted(principal),
           chargeId: ChargeId.make(yield* random.uuidV7())
         })
-        yield* refusalOf(principal, result.verdict)
+        yield* refuse(id, result.verdict)
         return result
       })
 
@@ -206,7 +222,7 @@ export class Spend extends Context.Service<
         if (verdict === "managed" && reservation !== undefined) {
           return yield* new ReservationManaged({ origin: reservation.origin })
         }
-        yield* refusalOf(principal, verdict)
+        yield* refuse(id, verdict)
         if (reservation === undefined) return yield* new ReservationNotFound({})
         return reservationView(reservation)
       })
@@ -229,9 +245,11 @@ const priced = <E>(member: string, price: Effect.Effect<bigint, E>): Effect.Effe
 
 /** The answer that was given before, to the first request under the key. */
 const replayed = (principal: Principal, reservation: StoredReservation, holdSeconds: number): Reserved => {
-  const { amount, answer, createdAt, id, planId, tokens, ttlSeconds } = reservation
+  const { answer, createdAt, id, planId } = reservation
   const state = answer?.state ?? "open"
-  const seconds = state === "open" ? ttlSeconds : holdSeconds
+  const amount = answer?.amount ?? reservation.amount
+  const tokens = answer?.tokens ?? reservation.tokens
+  const seconds = state === "open" ? (answer?.ttl ?? reservation.ttlSeconds) : holdSeconds
   return {
     id,
     state,
@@ -248,22 +266,20 @@ const replayed = (principal: Principal, reservation: StoredReservation, holdSeco
   }
 }
 
-const refusalOf = ({ kind }: Principal, verdict: CloseResult["verdict"]): Effect.Effect<void, CloseRefused> => {
+const refusalOf = (verdict: CloseResult["verdict"]): Effect.Effect<void, CloseRefused> => {
   switch (verdict) {
     case "missing":
       return Effect.fail(new ReservationNotFound({}))
     case "foreign":
-      return kind === "agent"
-        ? Effect.fail(new ReservationNotFound({}))
-        : Effect.fail(new Forbidden({ missing: ["budgets:write"], detail: "Another principal made this reservation." }))
+      return Effect.fail(
+        new Forbidden({ missing: ["budgets:write"], detail: "Another principal made this reservation." })
+      )
     case "managed":
       return Effect.fail(new ReservationManaged({ origin: "gateway" }))
     case "managed-by-plan":
       return Effect.fail(new ReservationManaged({ origin: "plan" }))
     case "conflict":
       return Effect.fail(new ReservationSettled({}))
-    case "unopened":
-      return Effect.fail(new ReservationNotOpen({ state: "held" }))
     default:
       return Effect.void
   }

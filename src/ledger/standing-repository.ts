@@ -33,6 +33,7 @@ export type CounterStanding = typeof CounterStanding.Type
 export interface StandingFilter {
   readonly tenantId?: TenantId
   readonly capId?: CapId
+  readonly counterKey?: string
 }
 
 const nil = "00000000-0000-0000-0000-000000000000"
@@ -57,12 +58,13 @@ export class StandingsRepository extends Context.Service<
         Request: Schema.Struct({
           tenantId: Schema.UndefinedOr(TenantId),
           capId: Schema.UndefinedOr(CapId),
+          counterKey: Schema.UndefinedOr(Schema.String),
           at: Schema.DateTimeUtcFromDate,
           after: Schema.UndefinedOr(StandingKey),
           limit: Schema.Int
         }),
         Result: CounterStanding,
-        execute: ({ after, at, capId, limit, tenantId }) => sql`
+        execute: ({ after, at, capId, counterKey, limit, tenantId }) => sql`
           WITH held AS (
             SELECT e.counter, sum(r.amount) AS usd, sum(r.tokens) AS tokens, count(*) AS requests
             FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
@@ -95,6 +97,7 @@ export class StandingsRepository extends Context.Service<
             sql`(b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')`,
             ...(tenantId === undefined ? [] : [sql`c.tenant_id = ${tenantId}`]),
             ...(capId === undefined ? [] : [sql`c.id = ${capId}`]),
+            ...(counterKey === undefined ? [] : [sql`(b.id IS NULL OR b.counter_key = ${counterKey})`]),
             ...(after === undefined
               ? []
               : [
@@ -106,8 +109,10 @@ export class StandingsRepository extends Context.Service<
       })
 
       return StandingsRepository.of({
-        list: Effect.fn("StandingsRepository.list")(({ capId, tenantId }, at, after, limit) =>
-          Effect.orDie(select({ tenantId, capId, at, after, limit }))
+        list: Effect.fn("StandingsRepository.list")((filter, at, after, limit) =>
+          Effect.orDie(
+            select({ tenantId: undefined, capId: undefined, counterKey: undefined, ...filter, at, after, limit })
+          )
         )
       })
     })

@@ -3,7 +3,7 @@ import { scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
-import { withinTenant } from "./askers.ts"
+import { seesCounted, withinTenant } from "./askers.ts"
 import { countedScope } from "./cap-book.ts"
 import { type CapStanding, type StandingKey } from "./cap-domain.ts"
 import { quantityOf, totalOf } from "./quantity-domain.ts"
@@ -41,7 +41,8 @@ export class CapStandings extends Context.Service<
             limit,
             ({ capId, counterId }): StandingKey => [capId, counterId]
           )
-          return { asOf, items: items.map((counter) => standingOf(counter, asOf)), nextCursor }
+          const standings = items.map((counter) => standingOf(counter, asOf))
+          return { asOf, items: standings.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
         })
       })
     })

@@ -1,10 +1,10 @@
-import { Cause, Clock, Effect, Option, type Pull, Schema, Stream } from "effect"
+import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type TokenUsage } from "../compat/domain.ts"
 import { ChatCompletion, CompletionUsage } from "../compat/openai-domain.ts"
 import { usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
-import { type CallMeter } from "./call-meter.ts"
+import { type CallMeter, type Progress } from "./call-meter.ts"
 import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
 import { Relay, type RelayOptions } from "./relay.ts"
@@ -18,7 +18,22 @@ export interface Whole {
 
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
-const decodeUsage = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ usage: CompletionUsage })))
+const decodeUsage = Schema.decodeUnknownOption(CompletionUsage)
+
+/** The usage that a completion tells, of which nothing else is read. */
+const usageIn = (text: string): TokenUsage | undefined => {
+  const value = parsed(text)
+  if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
+  return Option.getOrUndefined(Option.map(decodeUsage(value.usage), usageOfCompletion))
+}
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
 
 const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
 const utf8 = new TextEncoder()
@@ -41,9 +56,7 @@ export const wholeAnswer = (
     return Effect.succeed({ bytes: out, usage, textBytes: bytes.length })
   }
   if (to === from) {
-    const told = decodeUsage(text)
-    const usage = Option.isSome(told) ? usageOfCompletion(told.value.usage) : undefined
-    return Effect.succeed({ bytes, usage, textBytes: bytes.length })
+    return Effect.succeed({ bytes, usage: usageIn(text), textBytes: bytes.length })
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Effect.fail(unreadable)
@@ -53,37 +66,48 @@ export const wholeAnswer = (
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 
+const progressOf = ({ textBytes, texts, usage }: Relay): Progress => ({
+  usage,
+  textBytes,
+  texts: texts.length === 0 ? [] : [texts.join("")]
+})
+
+/** The words of a completion, for whoever counts them. */
+export const wordsIn = (bytes: Uint8Array): ReadonlyArray<string> =>
+  Option.match(decodeCompletion(Buffer.from(bytes).toString("utf8")), {
+    onNone: () => [],
+    onSome: ({ choices }) =>
+      choices.flatMap(({ message: { content, reasoning_content: reasoning, refusal, tool_calls: calls } }) =>
+        [
+          content,
+          reasoning,
+          refusal,
+          ...(calls ?? []).map(({ function: called }) => called.name + called.arguments)
+        ].filter((words) => typeof words === "string")
+      )
+  })
+
 /** A streamed answer in the dialect of its caller; it is settled when it ends, before its last bytes leave. */
 export const streamedAnswer = (
   first: ReadonlyArray<Uint8Array>,
   rest: Bytes,
   options: RelayOptions,
-  meter: CallMeter,
-  deadline: number
+  meter: CallMeter
 ): Stream.Stream<Uint8Array> => {
   const relay = new Relay(options)
-  meter.progress = () => ({ usage: relay.usage, textBytes: relay.textBytes })
+  meter.progress = () => progressOf(relay)
   let waiting: ReadonlyArray<Uint8Array> = first
   let ended = false
 
   const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
     ended = true
-    const progress = { usage: relay.usage, textBytes: relay.textBytes }
     const complete = relay.finished && relay.usage !== undefined
-    const usage = complete ? relay.usage : meter.estimate(progress)
+    const usage = complete ? relay.usage : yield* meter.estimate(progressOf(relay))
     const last = relay.end(usage, failure?.error)
     if (complete && failure === undefined && relay.failure === undefined) meter.completedWith = usage
     yield* meter.settle(usage, complete ? "provider_usage" : "estimated", failure?.error.status ?? 200)
     return last
   })
-
-  const inTime = (pull: Bytes) =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      Effect.timeoutOrElse(pull, {
-        duration: Math.max(1, deadline - now),
-        orElse: () => Effect.succeed(undefined)
-      })
-    )
 
   const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
     if (ended) return Cause.done()
@@ -92,16 +116,14 @@ export const streamedAnswer = (
       waiting = []
       return out.length > 0 ? Effect.succeed([out] as const) : next
     }
-    return inTime(rest).pipe(
-      Effect.matchEffect({
-        onSuccess: (read) => {
-          if (read === undefined || relay.failure !== undefined) return finish(undefined)
-          waiting = read
-          return next
-        },
-        onFailure: (failure) => finish(Cause.isDone(failure) ? undefined : failure)
-      })
-    )
+    return Effect.matchEffect(rest, {
+      onSuccess: (read) => {
+        if (relay.failure !== undefined) return finish(undefined)
+        waiting = read
+        return next
+      },
+      onFailure: (failure) => finish(Cause.isDone(failure) ? undefined : failure)
+    })
   })
 
   const finish = (failure: ProviderFailure | undefined) =>

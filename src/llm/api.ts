@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentNotFound } from "../agents/domain.ts"
+import { AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
 import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
@@ -22,7 +22,7 @@ import {
   ReservationTooSmall
 } from "../ledger/problem-domain.ts"
 import { AlreadyCompleted } from "./repeat-domain.ts"
-import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmRequest } from "./request-domain.ts"
+import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 import {
   ApprovalRequired,
@@ -107,6 +107,7 @@ export class LlmApi extends HttpApiGroup.make("llm")
   .annotateMerge(OpenApi.annotations({ title: "LLM gateway", description: "Models and providers of the gateway." })) {}
 
 const callProblems = [
+  AgentNotActive,
   AgentNotFound,
   AlreadyCompleted,
   ApprovalRequired,
@@ -138,6 +139,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
       payload: LlmRequest,
       success: [
         LlmAnswer,
+        LlmEstimate,
         HttpApiSchema.StreamSse({
           events: Schema.Struct({
             id: Schema.optionalKey(Schema.String),
@@ -148,14 +150,14 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
       ],
       error: callProblems
     })
-      .annotateMerge(requires("llm:complete"))
+      .annotateMerge(requires("llm:complete", { byGatewayPolicy: true }))
       .annotate(AnswersIn, ["application/json", "text/event-stream"])
       .annotate(MaxBodyBytes, callBodyBytes)
       .annotateMerge(
         OpenApi.annotations({
           summary: "Complete a conversation",
           description:
-            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte."
+            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost."
         })
       ),
     HttpApiEndpoint.post("embed", "/embed", {
@@ -163,12 +165,13 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
       success: EmbeddingAnswer,
       error: callProblems
     })
-      .annotateMerge(requires("llm:embed"))
+      .annotateMerge(requires("llm:embed", { byGatewayPolicy: true }))
       .annotate(MaxBodyBytes, callBodyBytes)
       .annotateMerge(
         OpenApi.annotations({
           summary: "Embed texts",
-          description: "Up to 2,048 texts as vectors, metered like completions."
+          description:
+            "Up to 2,048 texts as vectors, metered like completions. Under an Idempotency-Key the call is made once, as there."
         })
       )
   )

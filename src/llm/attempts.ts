@@ -1,7 +1,9 @@
-import { Clock, Context, Effect, Layer, type Scope } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Option, Scope, type Tracer } from "effect"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
+import { attemptSpan } from "./call-spans.ts"
 import { type ProviderAnswer, type ProviderFailure, type ProviderRequest } from "./providers/provider.ts"
+import { attemptFailed } from "./routing-metrics.ts"
 import { type RunningGateway, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
 
@@ -13,7 +15,13 @@ export interface Attempt {
   readonly durationMs: number
 }
 
-const operationNames = { chat: "chat", embed: "embeddings", "count-tokens": "count_tokens" }
+/** Who watches an attempt. */
+export interface AttemptWatch {
+  /** Told when the request leaves: from then on it may cost something. */
+  sent(span: Tracer.Span): void
+  /** Takes the span of an attempt that was answered, and ends it when it is known what that did cost. */
+  answered(span: Tracer.Span): void
+}
 
 /** One try at one target: within its provider's bulkhead and its breaker, as a span of its own. */
 export class Attempts extends Context.Service<
@@ -23,8 +31,7 @@ export class Attempts extends Context.Service<
       target: RunningTarget,
       request: ProviderRequest,
       routing: RunningGateway["routing"],
-      /** Told when the request leaves: from then on it may cost something. */
-      onSent?: () => void
+      watch?: AttemptWatch
     ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   }
 >()("app/llm/Attempts") {
@@ -33,48 +40,82 @@ export class Attempts extends Context.Service<
     Effect.gen(function* () {
       const breakers = yield* Breakers
       const bulkheads = yield* Bulkheads
+      const clock = yield* Clock.Clock
       const sightings = yield* ProviderSightings
 
-      const send = Effect.fnUntraced(function* ({ model, provider }: RunningTarget, request: ProviderRequest) {
-        const startedAt = yield* Clock.currentTimeMillis
-        const elapsed = Effect.map(Clock.currentTimeMillis, (now) => now - startedAt)
-        return yield* provider.provider.send(request).pipe(
-          Effect.tap(() => Effect.flatMap(elapsed, (latencyMs) => sightings.answered(provider.id, model, latencyMs))),
-          Effect.tapError(({ error, reason }) =>
-            Effect.flatMap(elapsed, (latencyMs) =>
+      const send = ({ model, provider }: RunningTarget, request: ProviderRequest) => {
+        const startedAt = clock.currentTimeMillisUnsafe()
+        return Effect.tapError(
+          Effect.map(provider.provider.send(request), (answer) => {
+            sightings.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
+            return answer
+          }),
+          ({ error, reason }) =>
+            Effect.sync(() => {
+              const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
               sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: error.message })
-            )
+            })
+        )
+      }
+
+      /** Whoever entered a provider's bulkhead leaves it with the whole answer, with a stream when its scope ends. */
+      const within = (
+        { provider }: RunningTarget,
+        deadline: number | undefined,
+        attempt: Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+      ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope> =>
+        Effect.uninterruptibleMask((restore) =>
+          Effect.flatMap(restore(bulkheads.enter(provider, deadline)), (place) =>
+            Effect.matchCauseEffect(restore(attempt), {
+              onSuccess: (answer): Effect.Effect<ProviderAnswer, never, Scope.Scope> => {
+                if (!(answer.body instanceof Uint8Array)) {
+                  const leaving = Effect.sync(() => place.leave())
+                  return Effect.as(
+                    Effect.flatMap(Effect.scope, (scope) => Scope.addFinalizer(scope, leaving)),
+                    answer
+                  )
+                }
+                place.leave()
+                return Effect.succeed(answer)
+              },
+              onFailure: (cause) => {
+                place.leave()
+                return Effect.failCause(cause)
+              }
+            })
           )
         )
-      })
 
       return Attempts.of({
-        make: (target, request, routing, onSent = () => {}) =>
-          Effect.andThen(
-            bulkheads.enter(target.provider),
-            breakers.guard(
+        make: (target, request, routing, watch) => {
+          const { name, options } = attemptSpan(target, request.operation)
+          return Effect.flatMap(Effect.makeSpan(name, options), (span) => {
+            const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
+            const guarded = breakers.guard(
               target.provider.id,
               target.model,
               routing
             )(
               Effect.suspend(() => {
-                onSent()
+                watch?.sent(span)
                 return send(target, request)
               })
             )
-          ).pipe(
-            Effect.tapError((failure) =>
-              Effect.annotateCurrentSpan({ "error.type": failure.received ?? failure.reason })
-            ),
-            Effect.withSpan(`${operationNames[request.operation]} ${target.model}`, {
-              kind: "client",
-              attributes: {
-                "gen_ai.operation.name": operationNames[request.operation],
-                "gen_ai.provider.name": target.provider.vendor ?? target.provider.id,
-                "gen_ai.request.model": target.model
-              }
-            })
-          )
+            const attempt = within(target, request.deadline, guarded)
+            return Effect.onExit(Effect.withParentSpan(attempt, span, { captureStackTrace: false }), (exit) =>
+              Effect.sync(() => {
+                if (Exit.isSuccess(exit)) return watch === undefined ? end(exit) : watch.answered(span)
+                const failure = Exit.findErrorOption(exit)
+                if (Option.isSome(failure)) {
+                  const errorType = String(failure.value.received ?? failure.value.reason)
+                  attemptFailed(target.provider.id, errorType)
+                  span.attribute("error.type", errorType)
+                }
+                end(exit)
+              })
+            )
+          })
+        }
       })
     })
   )

@@ -3,6 +3,7 @@ import { CircuitBreaker } from "effect/persistence"
 import { Settings } from "../platform/settings.ts"
 import { type BreakerState } from "./domain.ts"
 import { ProviderFailure } from "./providers/provider.ts"
+import { breakerSeen } from "./routing-metrics.ts"
 import { type RunningGateway } from "./running.ts"
 
 const longestOpen = "1 hour"
@@ -47,6 +48,8 @@ export class Breakers extends Context.Service<
       const context = yield* Effect.context<CircuitBreaker.CircuitBreakerStore | Scope.Scope>()
       const store = yield* CircuitBreaker.CircuitBreakerStore
       const made = new Map<string, CircuitBreaker.CircuitBreaker>()
+      /** Whose breakers this replica last saw open, or half open. */
+      const troubled = new Set<string>()
 
       // A breaker is its policy alone, what it knows is the store's; so a new configuration forgets nothing.
       const breakerFor = Effect.fnUntraced(function* (failures: number, openSeconds: number) {
@@ -62,18 +65,33 @@ export class Breakers extends Context.Service<
         return breaker
       })
 
+      const state = (provider: string, model: string) =>
+        store.state(`${provider}/${model}`).pipe(
+          Effect.map(({ _tag }): BreakerState => states[_tag]),
+          Effect.orElseSucceed((): BreakerState => "closed")
+        )
+
+      const look = (provider: string, model: string) =>
+        Effect.map(state(provider, model), (seen) => {
+          breakerSeen(provider, model, seen)
+          if (seen === "closed") troubled.delete(`${provider}/${model}`)
+          else troubled.add(`${provider}/${model}`)
+        })
+
       return Breakers.of({
         guard:
           (provider, model, { breakerFailures, breakerOpenSeconds }) =>
           <A, R>(call: Effect.Effect<A, ProviderFailure, R>) =>
             Effect.flatMap(breakerFor(breakerFailures, breakerOpenSeconds), (breaker) =>
               breaker.execute(call, { key: `${provider}/${model}`, classify })
-            ).pipe(Effect.catchTag("CircuitBreakerError", (error) => Effect.fail(cutOff(error)))),
-        state: (provider, model) =>
-          store.state(`${provider}/${model}`).pipe(
-            Effect.map(({ _tag }): BreakerState => states[_tag]),
-            Effect.orElseSucceed((): BreakerState => "closed")
-          )
+            ).pipe(
+              Effect.catchTag("CircuitBreakerError", (error) => Effect.fail(cutOff(error))),
+              // A breaker changes when something fails, or at the first call that goes well after that.
+              Effect.onExit((exit) =>
+                Exit.isSuccess(exit) && !troubled.has(`${provider}/${model}`) ? Effect.void : look(provider, model)
+              )
+            ),
+        state
       })
     })
   )

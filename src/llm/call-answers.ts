@@ -2,7 +2,7 @@ import { Clock, Effect, type Stream } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { streamedAnswer, wholeAnswer } from "./answering.ts"
+import { streamedAnswer, wholeAnswer, wordsIn } from "./answering.ts"
 import { type Attempt } from "./attempts.ts"
 import { type CallMeter } from "./call-meter.ts"
 import { type Incoming } from "./outgoing.ts"
@@ -40,8 +40,7 @@ export const answerCall = Effect.fnUntraced(function* (
   { body, dialect }: Pick<Incoming, "body" | "dialect">,
   { model, provider }: RunningTarget,
   answer: ProviderAnswer,
-  meter: CallMeter,
-  deadline: number
+  meter: CallMeter
 ) {
   const now = yield* Clock.currentTimeMillis
   const id = meter.reservationId ?? ""
@@ -67,7 +66,12 @@ export const answerCall = Effect.fnUntraced(function* (
     const asked = body.stream_options
     const includeUsage =
       typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
-    const stream = streamedAnswer(answer.body.first, answer.body.rest, { ...options, includeUsage }, meter, deadline)
+    const stream = streamedAnswer(
+      answer.body.first,
+      answer.body.rest,
+      { ...options, includeUsage, keepsWords: meter.countsTokens },
+      meter
+    )
     const remaining = meter.remaining(undefined)
     return {
       status: answer.status,
@@ -83,7 +87,8 @@ export const answerCall = Effect.fnUntraced(function* (
   }
   const whole = yield* Effect.result(wholeAnswer(answer.body, options))
   const read = whole._tag === "Success" ? whole.success : { usage: undefined, textBytes: answer.body.length }
-  const usage = read.usage ?? meter.estimate(read)
+  const usage =
+    read.usage ?? (yield* meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(answer.body) : [] }))
   const remaining = meter.remaining(meter.cost(usage))
   const cost = yield* meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
   if (whole._tag === "Failure") return yield* whole.failure
@@ -103,8 +108,9 @@ export const answerCall = Effect.fnUntraced(function* (
 /** What callers may see of a provider's headers: its limits, and its own id of the request. */
 export const passedBack = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
   const passed: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (/^(?:x-ratelimit-|anthropic-ratelimit-)/.test(name)) passed[name] = value
+  for (const name in headers) {
+    const value = headers[name]!
+    if (name.startsWith("x-ratelimit-") || name.startsWith("anthropic-ratelimit-")) passed[name] = value
     if (name === "x-request-id" || name === "request-id") passed["x-upstream-request-id"] = value
   }
   return passed

@@ -1,13 +1,18 @@
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { type Attempt } from "./attempts.ts"
 import { type RequestBound } from "./bounds.ts"
+import { describeSettlement, type SettledCall } from "./call-spans.ts"
 import { costOf, ratesFor } from "./cost.ts"
 import { type ReservationId } from "../ledger/domain.ts"
+import { type Estimate } from "./estimates.ts"
 import { type Hold, type Settlement } from "./metering.ts"
 import { measured, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
+import { type Rates } from "./rate-domain.ts"
+import { type RequestTexts } from "./request-texts.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
+import { encodingOf } from "./token-counts.ts"
 
 /** Where nobody says how many tokens something is, so many bytes of text are taken for one. */
 const bytesPerToken = 3
@@ -21,6 +26,9 @@ export interface MeteredCall {
   readonly catalogueVersion: string
   readonly bound: RequestBound
   readonly metadata: Readonly<Record<string, string>> | undefined
+  /** Counts texts by the tokenizer of a target, where it has one. */
+  readonly count: (target: RunningTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
+  readonly texts: () => RequestTexts
   readonly traceId: string | undefined
 }
 
@@ -28,6 +36,8 @@ export interface MeteredCall {
 export interface Progress {
   readonly usage: TokenUsage | undefined
   readonly textBytes: number
+  /** The words themselves, where there is a tokenizer for them. */
+  readonly texts: ReadonlyArray<string>
 }
 
 /**
@@ -43,14 +53,19 @@ export class CallMeter {
   completedWith: TokenUsage | undefined
   /** When the first bytes of a stream were there. */
   private streamingSince: number | undefined
+  /** The span of the attempt that was answered, until it is known what that did cost. */
+  private span: Tracer.Span | undefined
   private hold: Hold | undefined
+  private estimated: Estimate | undefined
   private target: RunningTarget | undefined
   private readonly call: MeteredCall
+  private readonly clock: Clock.Clock
   readonly startedAt: number
 
-  constructor(call: MeteredCall, startedAt: number) {
+  constructor(call: MeteredCall, clock: Clock.Clock) {
     this.call = call
-    this.startedAt = startedAt
+    this.clock = clock
+    this.startedAt = clock.currentTimeMillisUnsafe()
   }
 
   /** Whether money is kept free at this target's provider. */
@@ -58,8 +73,9 @@ export class CallMeter {
     return this.hold !== undefined && this.target?.provider.id === target.provider.id
   }
 
-  take(hold: Hold, target: RunningTarget): void {
+  take(hold: Hold, target: RunningTarget, estimated: Estimate): void {
     this.hold = hold
+    this.estimated = estimated
     this.target = target
   }
 
@@ -71,6 +87,11 @@ export class CallMeter {
   streams(now: number): void {
     this.streamingSince = now
     this.timeToFirstTokenMs = now - this.startedAt
+  }
+
+  /** Ends this span when the call is settled, with what it used. */
+  traceBy(span: Tracer.Span): void {
+    this.span = span
   }
 
   get reservationId(): ReservationId | undefined {
@@ -93,13 +114,33 @@ export class CallMeter {
     return rates === null ? 0n : costOf(usage, rates)
   }
 
-  /** The usage that is charged where the provider reported none, or only a part. */
-  estimate({ textBytes, usage }: Progress): TokenUsage {
-    return {
-      ...(usage ?? noUsage),
-      inputTokens: usage?.inputTokens || Math.ceil(this.call.bound.inputTokens / bytesPerToken),
-      outputTokens: Math.max(usage?.outputTokens ?? 0, Math.ceil(textBytes / bytesPerToken))
-    }
+  /** Whether its words are worth keeping: there is a tokenizer for them. */
+  get countsTokens(): boolean {
+    return this.target !== undefined && encodingOf(this.target) !== undefined
+  }
+
+  /**
+   * The usage that is charged where the provider reported none, or only a part: counted by the model's tokenizer, else by
+   * the bytes, and never more than was kept free.
+   */
+  estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
+    const { call, estimated, target } = this
+    const { bound } = call
+    const mostInput = estimated?.inputTokens ?? Infinity
+    const mostOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
+    const count = (given: ReadonlyArray<string>) =>
+      target === undefined || given.length === 0 ? Effect.succeedNone : call.count(target, given)
+    return Effect.gen(function* () {
+      const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts().texts)
+      const output = yield* count(texts)
+      const asked = Option.getOrElse(input, () => Math.ceil(bound.inputTokens / bytesPerToken))
+      const said = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
+      return {
+        ...(usage ?? noUsage),
+        inputTokens: usage?.inputTokens || Math.min(mostInput, asked),
+        outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(mostOutput, said))
+      }
+    })
   }
 
   /** Charges what was used; answers what it cost. */
@@ -119,6 +160,7 @@ export class CallMeter {
     const { hold } = this
     this.hold = undefined
     this.progress = undefined
+    this.endSpan()
     if (hold === undefined) return Effect.void
     return Effect.flatMap(Clock.currentTimeMillis, (now) =>
       hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
@@ -128,7 +170,8 @@ export class CallMeter {
   /** The end of a call that did not come to its own: its caller left, or something broke. */
   readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
     const progress = this.progress?.()
-    return progress === undefined ? this.release : Effect.asVoid(this.settle(this.estimate(progress), "aborted", 499))
+    if (progress === undefined) return this.release
+    return Effect.flatMap(this.estimate(progress), (usage) => Effect.asVoid(this.settle(usage, "aborted", 499)))
   })
 
   /** The time that providers took: all attempts, and of a stream what came after its first bytes. */
@@ -148,7 +191,7 @@ export class CallMeter {
       modelServed: target?.model,
       provider: target?.provider.id,
       ...usage,
-      rates: rates === null ? null : texts(ratesFor(rates, usage?.inputTokens ?? 0)),
+      rates: rates === null ? null : textsOf(ratesFor(rates, usage?.inputTokens ?? 0)),
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -160,21 +203,33 @@ export class CallMeter {
     }
   }
 
+  private endSpan(settled?: SettledCall): void {
+    const { span } = this
+    this.span = undefined
+    if (span === undefined) return
+    if (settled !== undefined) describeSettlement(span, settled)
+    span.end(this.clock.currentTimeNanosUnsafe(), Exit.void)
+  }
+
   private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): Effect.Effect<void> {
     return Effect.suspend(() => {
       const { hold, target } = this
       this.hold = undefined
       this.progress = undefined
+      const { costNanoUsd, method } = settlement
+      const { timeToFirstTokenMs } = this
+      const reservationId = hold?.id ?? ""
+      this.endSpan({ usage, costNanoUsd, method, reservationId, timeToFirstTokenMs })
       if (hold === undefined) return Effect.void
       return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.andThen(
-          hold.settle(settlement, this.details(usage, status, now)),
+        Effect.map(hold.settle(settlement, this.details(usage, status, now)), () =>
           measured({
             operation: this.call.operation,
             provider: target?.provider.id ?? "",
             model: target?.model ?? "",
             usage: usage ?? noUsage,
-            method: settlement.method,
+            method,
+            timeToFirstTokenMs: this.streamingSince === undefined ? undefined : this.attempts.at(-1)?.durationMs,
             latencyMs: now - this.startedAt,
             upstreamMs: this.upstreamMs(now)
           })
@@ -184,4 +239,13 @@ export class CallMeter {
   }
 }
 
-const texts = (rates: object) => Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+/** Rates as rows keep them, of which a configuration has few. */
+const written = new WeakMap<Rates, Readonly<Record<string, string>>>()
+const textsOf = (rates: Rates) => {
+  let texts = written.get(rates)
+  if (texts === undefined) {
+    texts = Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+    written.set(rates, texts)
+  }
+  return texts
+}

@@ -1,4 +1,4 @@
-import { AgentNotFound } from "../agents/domain.ts"
+import { type AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Forbidden, RateLimited } from "../auth/domain.ts"
 import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
@@ -20,6 +20,7 @@ import { type AlreadyCompleted } from "./repeat-domain.ts"
 /** Why a call in the gateway's own words gets no answer. */
 export type CallProblem =
   | AdoptionRefused
+  | AgentNotActive
   | AgentNotFound
   | AlreadyCompleted
   | ApprovalRequired

@@ -1,18 +1,22 @@
-import { Clock, Context, Effect, Exit, Layer, Random, Scope } from "effect"
+import { Clock, Context, Effect, Layer, Random, type Scope, type Tracer } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
 import { type PlanId } from "../ledger/domain.ts"
-import { ReservationTooSmall } from "../ledger/problem-domain.ts"
+import { spanned } from "../kernel/spanned.ts"
+import { type Standing } from "../ledger/request.ts"
+import { Headrooms } from "../ledger/headrooms.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
 import { chatBound, embeddingBound } from "./bounds.ts"
 import { answerCall, type CallAnswer } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
+import { describeRequest } from "./call-spans.ts"
 import { type Prepared } from "./callers.ts"
 import { GatewayConfiguration } from "./configuration.ts"
-import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
+import { type Estimate, estimateOf, type Terms } from "./estimates.ts"
+import { type Asking, Holding } from "./holding.ts"
 import { Metering, type Spender } from "./metering.ts"
 import { modelFor } from "./model-choice.ts"
 import { checkIncoming, type Incoming, outgoing } from "./outgoing.ts"
@@ -20,9 +24,12 @@ import { type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refusalOf, refused, refusedFor, retryAfter } from "./refusal.ts"
 import { type Repeat, type RepeatKey, Repeats } from "./repeats.ts"
 import { ResponseCache } from "./response-cache.ts"
+import { fellBack } from "./routing-metrics.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
+import { textsOf } from "./request-texts.ts"
+import { TokenCounts } from "./token-counts.ts"
 
 /** A call as its caller makes it. */
 export interface Call extends Incoming {
@@ -45,12 +52,20 @@ export interface Call extends Incoming {
   readonly repeatable?: RepeatKey | undefined
 }
 
+/** What a call may use and cost at most, under which caps. */
+export interface EstimatedCall extends Estimate {
+  readonly model: string
+  readonly caps: ReadonlyArray<Standing>
+}
+
 /** Carries calls to providers: each is let in by what it may cost, and charged for what it did cost. */
 export class Calls extends Context.Service<
   Calls,
   {
     /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
     call(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
+    /** What a call may use and cost at most, and what the caps that govern it leave; nobody is asked. */
+    estimate(call: Call): Effect.Effect<EstimatedCall, CallRefused>
   }
 >()("app/llm/Calls") {
   static readonly layer = Layer.effect(
@@ -58,26 +73,31 @@ export class Calls extends Context.Service<
     Effect.gen(function* () {
       const askers = yield* Askers
       const attempts = yield* Attempts
+      const counts = yield* TokenCounts
       const configuration = yield* GatewayConfiguration
       const contents = yield* GatewayContents
       const cache = yield* ResponseCache
+      const holding = yield* Holding
       const metering = yield* Metering
       const repeats = yield* Repeats
       const sightings = yield* ProviderSightings
+      const headrooms = yield* Headrooms
       const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
 
-      const targetsOf = Effect.fnUntraced(function* (
+      const targetsOf = (
         { operation }: Call,
         model: RunningModel,
         gateway: RunningGateway
-      ) {
-        const random = yield* Random.Random
+      ): Effect.Effect<ReadonlyArray<RunningTarget>> => {
         const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
-        return routeOrder(able, gateway.routing.strategy, {
-          latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
-          random: () => random.nextDoubleUnsafe()
-        })
-      })
+        if (able.length < 2) return Effect.succeed(able)
+        return Effect.map(Random.Random, (random) =>
+          routeOrder(able, gateway.routing.strategy, {
+            latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
+            random: () => random.nextDoubleUnsafe()
+          })
+        )
+      }
 
       const spenderOf = ({ agentId, planId, taskType }: Call, model: RunningModel) =>
         Effect.mapError(
@@ -88,44 +108,10 @@ export class Calls extends Context.Service<
             ...(taskType === undefined ? {} : { taskType })
           }),
           (problem) =>
-            refused(problem.status, problem._tag === "Forbidden" ? "forbidden" : "agent_not_found", problem.detail)
+            problem._tag === "AgentNotActive"
+              ? refusedFor(problem)
+              : refused(problem.status, problem._tag === "Forbidden" ? "forbidden" : "agent_not_found", problem.detail)
         )
-
-      /** Keeps free what a call may cost at a target; where the caller set no limit, as much as there is room for. */
-      const hold = Effect.fnUntraced(function* (
-        meter: CallMeter,
-        spender: Spender,
-        target: RunningTarget,
-        terms: Terms,
-        { metadata, perTurnNanoUsd }: Call,
-        prepared: Prepared | undefined
-      ) {
-        const wanted = yield* estimateOf(terms)
-        const perTurn = perTurnNanoUsd ?? unlimited
-        const mostNanoUsd =
-          prepared !== undefined && prepared.amountNanoUsd < perTurn ? prepared.amountNanoUsd : perTurn
-        const estimate = wanted.amountNanoUsd <= mostNanoUsd ? wanted : fitting(terms, wanted, mostNanoUsd)
-        if (estimate === undefined) {
-          if (prepared !== undefined && wanted.amountNanoUsd > prepared.amountNanoUsd) {
-            return yield* refusedFor(new ReservationTooSmall({ estimateUsd: wanted.amountNanoUsd }), hopeless)
-          }
-          const message = "The call may cost more than the agent's budget for one turn."
-          return yield* refused(402, "request_exceeds_budget", message, hopeless)
-        }
-        const ask = ({ amountNanoUsd, tokens }: Estimate) =>
-          prepared === undefined
-            ? metering.hold(at(spender, target), amountNanoUsd, tokens, metadata)
-            : metering.adopt(at(spender, target), prepared.id, amountNanoUsd, tokens)
-        const held = yield* Effect.result(ask(estimate))
-        if (held._tag === "Success") {
-          meter.take(held.success, target)
-          return estimate
-        }
-        const smaller = fitting(terms, estimate, held.failure.roomNanoUsd)
-        if (smaller === undefined) return yield* held.failure.refusal
-        meter.take(yield* Effect.mapError(ask(smaller), ({ refusal }) => refusal), target)
-        return smaller
-      })
 
       /** One try at a target, which is told of in the end whatever comes of it. */
       const attempt = Effect.fnUntraced(function* (
@@ -133,46 +119,71 @@ export class Calls extends Context.Service<
         target: RunningTarget,
         body: string | Uint8Array,
         meter: CallMeter,
-        routing: RunningGateway["routing"]
+        routing: RunningGateway["routing"],
+        deadline: number
       ) {
-        const scope = yield* Scope.fork(yield* Effect.scope)
         const startedAt = yield* Clock.currentTimeMillis
         meter.at(target)
-        const onSent = () => {
-          meter.progress = () => ({ usage: undefined, textBytes: 0 })
+        const watch = {
+          sent: (span: Tracer.Span) => {
+            meter.progress = () => ({ usage: undefined, textBytes: 0, texts: [] })
+            describeRequest(span, call.dialect, call.body)
+          },
+          answered: (span: Tracer.Span) => meter.traceBy(span)
         }
-        const made = yield* attempts
-          .make(target, { operation: call.operation, body, headers: call.headers }, routing, onSent)
-          .pipe(Scope.provide(scope), Effect.result)
+        const request = { operation: call.operation, body, headers: call.headers, deadline }
+        const made = yield* Effect.result(attempts.make(target, request, routing, watch))
         const durationMs = (yield* Clock.currentTimeMillis) - startedAt
         const status = made._tag === "Success" ? made.success.status : made.failure.error.status
         meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
-        if (made._tag === "Success") return made.success
-        meter.progress = undefined
-        yield* Scope.close(scope, Exit.void)
-        return yield* made.failure
+        if (made._tag === "Failure") meter.progress = undefined
+        return made
+      })
+
+      /** What is known of a call before anybody is asked. */
+      const considered = Effect.fnUntraced(function* (incoming: Call) {
+        yield* checkIncoming(incoming)
+        const gateway = configuration.running()
+        const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
+        const fallbacks: Array<RunningModel> = []
+        for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelFor(gateway, name, incoming.operation))
+        const targets = [...(yield* targetsOf(incoming, model, gateway))]
+        for (const fallback of fallbacks) targets.push(...(yield* targetsOf(incoming, fallback, gateway)))
+        const spender = yield* spenderOf(incoming, model)
+        const { body, bytes, operation } = incoming
+        const hasOutput = operation === "chat"
+        const bound = hasOutput ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
+        // Another model may read more than this one.
+        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
+        return { gateway, spender, terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput } }
+      })
+
+      /** The caps that bind a call at a target; an agent's budget for one turn and a reservation bind as caps do. */
+      const governed = ({ perTurnNanoUsd = null, prepared }: Asking, spender: Spender) =>
+        perTurnNanoUsd === null && prepared === undefined
+          ? metering.governed(spender)
+          : Effect.succeed({ byMoney: true, byHard: true })
+
+      const estimate = Effect.fn("Calls.estimate")(function* (incoming: Call) {
+        const { spender, terms } = yield* considered(incoming)
+        const [target] = terms.targets
+        if (target === undefined) return yield* noTarget
+        const asked = at(spender, target)
+        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, asked) })
+        return { ...bound, model: terms.model.id, caps: yield* headrooms.of(asked) }
       })
 
       const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {
-        yield* checkIncoming(incoming)
-        const gateway = configuration.running()
-        const { routing } = gateway
-        const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
-        const fallbacks = yield* Effect.forEach(incoming.fallbacks ?? [], (name) =>
-          modelFor(gateway, name, incoming.operation)
-        )
-        const orders = yield* Effect.forEach([model, ...fallbacks], (one) => targetsOf(incoming, one, gateway))
-        const targets = orders.flat()
-        const spender = yield* spenderOf(incoming, model)
+        const { gateway, spender, terms } = yield* considered(incoming)
+        const { bound, model, targets } = terms
         const slot = cache.slot(incoming, model, spender.tenantId, gateway)
         const kept = slot === undefined ? undefined : yield* slot.find
         if (kept !== undefined) return yield* Effect.as(repeat.free, kept)
-        const request = yield* CurrentRequest
-        const startedAt = yield* Clock.currentTimeMillis
-        const deadline = startedAt + routing.timeoutSeconds * 1000
         const { body, bytes, operation } = incoming
-        const isChat = operation === "chat"
-        const bound = isChat ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
+        const { routing } = gateway
+        const request = yield* CurrentRequest
+        const clock = yield* Clock.Clock
+        const deadline = clock.currentTimeMillisUnsafe() + routing.timeoutSeconds * 1000
         const meter = new CallMeter(
           {
             operation,
@@ -182,60 +193,45 @@ export class Calls extends Context.Service<
             catalogueVersion: gateway.catalogueVersion,
             bound,
             metadata: incoming.metadata,
+            count: (target, texts) => counts.countFor(spender.tenantId, target, texts),
+            texts: () => textsOf(body),
             traceId: request?.traceId
           },
-          startedAt
+          clock
         )
         yield* Effect.addFinalizer(() => meter.abandon)
-        // Another model may read more than this one.
-        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
-        const perTurn = incoming.perTurnNanoUsd ?? null
         let { prepared } = incoming
-
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
-        for (const target of targets) {
-          const caps = yield* metering.governed(at(spender, target))
-          // An agent's budget for one turn and a reservation bind as caps do.
-          const governed = perTurn === null && prepared === undefined ? caps : { byMoney: true, byHard: true }
-          const terms: Terms = {
-            model,
-            targets,
-            bound,
-            governed,
-            contextTokens,
-            defaultOutputTokens,
-            hasOutput: isChat
-          }
+        for (const [place, target] of targets.entries()) {
+          const before = targets[place - 1]
+          if (before !== undefined) fellBack(before.provider.id, target.provider.id)
+          const asked = at(spender, target)
+          const here: Terms = { ...terms, governed: yield* governed({ ...incoming, prepared }, asked) }
           if (!meter.holdsFor(target)) yield* meter.release
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
-              estimate = yield* hold(meter, spender, target, terms, incoming, prepared)
+              estimate = yield* holding.hold(meter, asked, target, here, { ...incoming, prepared })
               prepared = undefined
               yield* repeat.holds(meter.reservationId)
             }
             const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
-            const made = yield* Effect.result(
-              Effect.timeoutOrElse(attempt(incoming, target, sent, meter, routing), {
-                duration: Math.max(1, deadline - (yield* Clock.currentTimeMillis)),
-                orElse: () => Effect.fail(outOfTime)
-              })
-            )
+            const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
             if (made._tag === "Success") {
               const { reservationId = "" } = meter
-              const answer = yield* answerCall(incoming, target, made.success, meter, deadline)
+              const answer = yield* answerCall(incoming, target, made.success, meter)
               const spoken = { ...incoming, request: bytes, reservationId, tenantId: spender.tenantId }
               const recorded = { ...answer, body: yield* contents.record(spoken, answer.body) }
               return slot === undefined ? recorded : yield* slot.keep(recorded, meter)
             }
-            if (made.failure === outOfTime) {
-              yield* meter.forfeit(504)
-              return yield* outOfTime
-            }
-            const failure = made.failure as ProviderFailure
+            const { failure } = made
             last = failure
             if (failure.sent) yield* meter.forfeit(failure.error.status)
+            if ((yield* Clock.currentTimeMillis) >= deadline) {
+              yield* meter.release
+              return yield* outOfTime
+            }
             if (!mayFailOver(failure)) return yield* refusalOf(failure)
             const pause =
               mayRepeat(failure) && tries <= routing.retries
@@ -246,16 +242,14 @@ export class Calls extends Context.Service<
           }
         }
         yield* meter.release
-        return yield* last === undefined
-          ? refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))
-          : refusalOf(last)
+        return yield* last === undefined ? noTarget : refusalOf(last)
       })
 
-      const call = Effect.fn("Calls.call")((incoming: Call) =>
+      const call = spanned("Calls.call", (incoming: Call) =>
         repeats.once(incoming, (repeat) => answer(incoming, repeat))
       )
 
-      return Calls.of({ call })
+      return Calls.of({ call, estimate })
     })
   )
 }
@@ -265,10 +259,6 @@ const at = (spender: Spender, { provider }: RunningTarget): Spender => ({
   dimensions: { ...spender.dimensions, provider: provider.id }
 })
 
-/** SDKs try again by themselves, unless they are told that it is of no use. */
-const hopeless = { "x-should-retry": "false" }
-
-/** More than anything costs. */
-const unlimited = 2n ** 62n
+const noTarget = refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))
 
 const outOfTime = refused(504, "provider-timeout", "The call took longer than the gateway waits.")

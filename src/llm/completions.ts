@@ -1,17 +1,25 @@
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { CurrentPrincipal } from "../auth/domain.ts"
+import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
 import { type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
+import { type PlanId } from "../ledger/domain.ts"
+import { capViews } from "../ledger/views.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Callers, type DeclaredCall } from "./callers.ts"
 import { type CallAnswer } from "./call-answers.ts"
-import { Calls } from "./calls.ts"
+import { Calls, type EstimatedCall } from "./calls.ts"
 import { type CallProblem, problemOf } from "./call-problems.ts"
 import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./native.ts"
 import { NativeEvents } from "./native-events.ts"
 import { refused } from "./refusal.ts"
-import { type EmbeddingAnswer, type EmbeddingRequest, type LlmAnswer, type LlmRequest } from "./request-domain.ts"
+import {
+  type EmbeddingAnswer,
+  type EmbeddingRequest,
+  type LlmAnswer,
+  type LlmEstimate,
+  type LlmRequest
+} from "./request-domain.ts"
 
 const utf8 = new TextEncoder()
 const routes = { chat: "complete", embed: "embed" }
@@ -21,11 +29,11 @@ const unreadable = refused(502, "provider-error", "The provider's answer cannot 
 export class Completions extends Context.Service<
   Completions,
   {
-    /** The whole answer, or a stream of it where the request asks for that. */
+    /** The whole answer, a stream of it, or what it may cost: as the request asks. */
     complete(
       request: LlmRequest
     ): Effect.Effect<
-      LlmAnswer | HttpServerResponse.HttpServerResponse,
+      LlmAnswer | LlmEstimate | HttpServerResponse.HttpServerResponse,
       CallProblem,
       HttpServerRequest.HttpServerRequest | Scope.Scope
     >
@@ -40,11 +48,10 @@ export class Completions extends Context.Service<
       const callers = yield* Callers
       const calls = yield* Calls
 
-      const send = Effect.fnUntraced(function* (
+      const callOf = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
         body: Readonly<Record<string, unknown>>,
-        declared: DeclaredCall & Pick<LlmRequest, "metadata" | "cache">,
-        fallbacks: ReadonlyArray<string>
+        declared: DeclaredCall & Pick<LlmRequest, "cache" | "fallbacks" | "metadata">
       ) {
         // Providers take their time, and have one of their own.
         const info = yield* CurrentRequest
@@ -52,8 +59,8 @@ export class Completions extends Context.Service<
         const { headers } = yield* HttpServerRequest.HttpServerRequest
         const key = headers["idempotency-key"]
         const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
-        const made = yield* calls.call({
-          dialect: "openai",
+        return {
+          dialect: "openai" as const,
           operation,
           body,
           bytes: utf8.encode(JSON.stringify(body)),
@@ -62,17 +69,19 @@ export class Completions extends Context.Service<
           planId: caller.planId,
           taskType: caller.taskType,
           prepared: caller.prepared,
-          metadata: declared.metadata,
           perTurnNanoUsd: caller.perTurnNanoUsd,
-          fallbacks,
+          metadata: declared.metadata,
+          fallbacks: declared.fallbacks ?? [],
           cache: declared.cache,
           repeatable: key === undefined ? undefined : { route: `POST /api/llm/${routes[operation]}`, key }
-        })
-        return { ...made, planId: caller.planId ?? null }
+        }
       })
 
       const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
-        const answer = yield* send("chat", chatOf(request), request, request.fallbacks ?? [])
+        const call = yield* callOf("chat", chatOf(request), request)
+        const planId = call.planId ?? null
+        if (request.dryRun === true) return estimated(yield* CurrentPrincipal, yield* calls.estimate(call), planId)
+        const answer = yield* calls.call(call)
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
         const said = saidIn(answer.body)
         if (Option.isNone(said)) return yield* unreadable
@@ -85,16 +94,16 @@ export class Completions extends Context.Service<
           usage: usageOf(usage),
           costUsd: costNanoUsd,
           reservationId,
-          planId: answer.planId,
+          planId,
           latencyMs,
           upstreamLatencyMs,
           attempts,
           cached
         }
-      }, Effect.mapError(problemOf))
+      })
 
       const embed = Effect.fn("Completions.embed")(function* (request: EmbeddingRequest) {
-        const answer = yield* send("embed", embeddingsOf(request), request, [])
+        const answer = yield* calls.call(yield* callOf("embed", embeddingsOf(request), request))
         const vectors = answer.body instanceof Uint8Array ? vectorsIn(answer.body) : Option.none()
         if (Option.isNone(vectors)) return yield* unreadable
         const { cached, costNanoUsd, model, provider, reservationId, usage } = answer.report
@@ -107,12 +116,31 @@ export class Completions extends Context.Service<
           reservationId,
           cached
         }
-      }, Effect.mapError(problemOf))
+      })
 
-      return Completions.of({ complete, embed })
+      // Outside of the spans, which tell nothing of what a provider says of a request.
+      return Completions.of({
+        complete: (request) => Effect.mapError(complete(request), problemOf),
+        embed: (request) => Effect.mapError(embed(request), problemOf)
+      })
     })
   )
 }
+
+const estimated = (
+  principal: Principal,
+  { amountNanoUsd, caps, inputTokens, model, tokens }: EstimatedCall,
+  planId: PlanId | null
+): LlmEstimate => ({
+  dryRun: true,
+  model,
+  inputTokens,
+  outputTokens: tokens - inputTokens,
+  totalTokens: tokens,
+  costUsd: amountNanoUsd,
+  planId,
+  caps: capViews(principal, caps)
+})
 
 const streamed = (body: Stream.Stream<Uint8Array>, { headers, report }: CallAnswer) => {
   const events = new NativeEvents((usage: TokenUsage) => ({

@@ -68,9 +68,9 @@ export const costBound = (inputTokens: number, outputTokens: number, tables: Rea
       bound = dearest(
         bound,
         line(inputTokens, input) +
-          (input === 0n ? 0n : inputLines - 1n) +
+          (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
           line(outputTokens, output) +
-          (output === 0n ? 0n : outputLines - 1n)
+          (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
       )
     }
   }

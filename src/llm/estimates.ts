@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type RequestBound } from "./bounds.ts"
 import { costBound } from "./cost.ts"
-import { type Governed } from "./metering.ts"
+import { type Governed, type Room } from "./metering.ts"
 import { type CallRefused, refused } from "./refusal.ts"
 import { type RateTable } from "./rate-domain.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
@@ -66,12 +66,14 @@ export const estimateOf = (terms: Terms): Effect.Effect<Estimate, CallRefused> =
 }
 
 /** The largest estimate that fits into what caps leave, where the caller asked for no limit of its own. */
-export const fitting = (terms: Terms, estimate: Estimate, roomNanoUsd: bigint | null): Estimate | undefined => {
-  if (estimate.limit === undefined || roomNanoUsd === null) return undefined
+export const fitting = (terms: Terms, estimate: Estimate, room: Room): Estimate | undefined => {
+  if (estimate.limit === undefined || (room.nanoUsd === null && room.tokens === null)) return undefined
+  const fits = ({ amountNanoUsd, tokens }: Estimate) =>
+    (room.nanoUsd === null || amountNanoUsd <= room.nanoUsd) && (room.tokens === null || BigInt(tokens) <= room.tokens)
   let [least, most] = [0, estimate.outputTokens]
   while (least < most) {
     const middle = Math.ceil((least + most) / 2)
-    if (estimateWith(terms, middle).amountNanoUsd <= roomNanoUsd) least = middle
+    if (fits(estimateWith(terms, middle))) least = middle
     else most = middle - 1
   }
   return least > 0 && least < estimate.outputTokens ? estimateWith(terms, least) : undefined

@@ -13,7 +13,8 @@ import { Ledger } from "../ledger/service.ts"
 import { denialOf } from "../ledger/views.ts"
 import { Settings } from "../platform/settings.ts"
 import { LiveHolds } from "./live-holds.ts"
-import { denied as countDenial, type SettleMethod } from "./metrics.ts"
+import { budgetClosed, budgetHeld, budgetLeft } from "./budget-metrics.ts"
+import { type SettleMethod } from "./metrics.ts"
 import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
 
 /** Who spends, and for what. */
@@ -47,10 +48,16 @@ export interface Governed {
   readonly byHard: boolean
 }
 
-/** A hold that was refused, and for which amount there would have been room. */
+/** What caps leave; null where none of the kind governs. */
+export interface Room {
+  readonly nanoUsd: bigint | null
+  readonly tokens: bigint | null
+}
+
+/** A hold that was refused, and for how much there would have been room, where less would do. */
 export interface NoRoom {
   readonly refusal: CallRefused
-  readonly roomNanoUsd: bigint | null
+  readonly room: Room | undefined
 }
 
 /** Keeps free what a call may cost before it leaves, and charges what it did cost when it ends. */
@@ -87,14 +94,16 @@ export class Metering extends Context.Service<
         }
       })
 
-      const closing = (id: ReservationId, tenantId: TenantId, who: Asker) => {
+      const closing = (id: ReservationId, tenantId: TenantId, who: Asker, held: bigint) => {
         let closed = false
         live.add(id, tenantId)
+        budgetHeld(held)
         const close = (what: Pick<CloseItem, "kind" | "amount" | "tokens" | "call">) =>
           Effect.suspend(() => {
             if (closed) return Effect.void
             closed = true
             live.remove(id)
+            budgetClosed(held, what.amount)
             return Effect.flatMap(Effect.orDie(random.uuidV7()), (chargeId) =>
               ledger.close({
                 ...who,
@@ -144,35 +153,33 @@ export class Metering extends Context.Service<
           })
           .pipe(Effect.catchCause(unreachable))
         if (result.verdict === "open") {
+          budgetLeft(result.standings)
           return {
             id,
             amountNanoUsd: amount,
             tokens,
-            remainingNanoUsd: leastRoom(result.standings),
-            ...closing(id, spender.tenantId, who)
+            remainingNanoUsd: leastRoom(result.standings, "usd"),
+            ...closing(id, spender.tenantId, who, amount)
           }
         }
         const now = yield* Clock.currentTimeMillis
-        const refusal = noRoom(result, principal, id, amount, tokens, now)
-        yield* countDenial(refusal.refusal.error.code ?? "unknown")
-        return yield* Effect.fail(refusal)
+        return yield* Effect.fail(noRoom(result, principal, id, amount, tokens, now))
       })
 
       const adopt = Effect.fnUntraced(function* (spender: Spender, id: ReservationId, amount: bigint, tokens: number) {
         const { principal } = yield* asker
         const adopted = yield* adoptions.adopt({ ...spender, id, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
-          Effect.mapError((problem) =>
-            "refusal" in problem ? problem : { refusal: unusable(problem, id), roomNanoUsd: null }
-          ),
-          Effect.tapError(({ refusal }) => countDenial(refusal.error.code ?? "unknown"))
+          Effect.mapError((problem): NoRoom =>
+            "refusal" in problem ? problem : { refusal: unusable(problem, id), room: undefined }
+          )
         )
         return {
           id,
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
           remainingNanoUsd: adopted.roomNanoUsd,
-          ...closing(id, spender.tenantId, { principal })
+          ...closing(id, spender.tenantId, { principal }, adopted.amount)
         }
       })
 
@@ -186,7 +193,7 @@ const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, NoRoom> =>
     Effect.logError("The ledger cannot be asked", cause),
     Effect.fail({
       refusal: refused(503, "overloaded", "The ledger cannot be reached.", retryAfter(2)),
-      roomNanoUsd: null
+      room: undefined
     })
   )
 
@@ -200,9 +207,9 @@ const awaited = (id: ReservationId): CallRefused =>
     "x-reservation-id": id
   })
 
-const leastRoom = (standings: ReadonlyArray<Standing>): bigint | null =>
+const leastRoom = (standings: ReadonlyArray<Standing>, unit: "usd" | "tokens"): bigint | null =>
   standings
-    .filter(({ cap }) => cap.unit === "usd" && cap.mode !== "soft")
+    .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft")
     .reduce<bigint | null>((least, { headroom }) => (least === null || headroom < least ? headroom : least), null)
 
 /** SDKs try again by themselves, unless they are told that it is of no use. */
@@ -230,27 +237,30 @@ const noRoom = (
     case "no-room":
       return {
         refusal: denied(result.shortage, result.standings, principal, { amount, tokens }, now),
-        roomNanoUsd: leastRoom(result.standings)
+        room:
+          result.shortage.standing.cap.unit === "requests"
+            ? undefined
+            : { nanoUsd: leastRoom(result.standings, "usd"), tokens: leastRoom(result.standings, "tokens") }
       }
     case "held":
       return {
         refusal: awaited(id),
-        roomNanoUsd: null
+        room: undefined
       }
     case "uncovered":
       return {
         refusal: refused(402, "insufficient_quota", "No budget cap governs this, and one is asked for.", hopeless),
-        roomNanoUsd: null
+        room: undefined
       }
     case "plan-missing":
-      return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), roomNanoUsd: null }
+      return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), room: undefined }
     case "plan-inactive":
       return {
         refusal: refusedFor(new PlanNotActive({ planStatus: result.planStatus }), hopeless),
-        roomNanoUsd: null
+        room: undefined
       }
     default:
-      return { refusal: refused(503, "overloaded", "The ledger gave no answer.", retryAfter(1)), roomNanoUsd: null }
+      return { refusal: refused(503, "overloaded", "The ledger gave no answer.", retryAfter(1)), room: undefined }
   }
 }
 

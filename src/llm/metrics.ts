@@ -1,4 +1,4 @@
-import { Effect, Metric } from "effect"
+import { Context, Metric } from "effect"
 import { type TokenUsage } from "../compat/domain.ts"
 
 /** How a settled amount was found. */
@@ -9,28 +9,38 @@ const secondsBoundaries = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56,
 const tokenBoundaries = [
   1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864
 ]
+const firstTokenBoundaries = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
 const overheadBoundaries = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1]
 
-const duration = Metric.histogram("gen_ai.client.operation.duration", {
-  description: "Duration of calls of providers",
-  boundaries: secondsBoundaries,
-  attributes: { unit: "s" }
-})
-const tokens = Metric.histogram("gen_ai.client.token.usage", {
-  description: "Tokens that calls used",
-  boundaries: tokenBoundaries,
-  attributes: { unit: "{token}" }
-})
+const durationOf = (attributes: Readonly<Record<string, string>>) =>
+  Metric.histogram("gen_ai.client.operation.duration", {
+    description: "Duration of calls of providers",
+    boundaries: secondsBoundaries,
+    attributes: { ...attributes, unit: "s" }
+  })
+const tokensOf = (attributes: Readonly<Record<string, string>>, type: "input" | "output") =>
+  Metric.histogram("gen_ai.client.token.usage", {
+    description: "Tokens that calls used",
+    boundaries: tokenBoundaries,
+    attributes: { ...attributes, "gen_ai.token.type": type, unit: "{token}" }
+  })
+const firstTokenOf = (attributes: Readonly<Record<string, string>>) =>
+  Metric.histogram("gen_ai.server.time_to_first_token", {
+    description: "Time until the first bytes of streamed answers of providers",
+    boundaries: firstTokenBoundaries,
+    attributes: { ...attributes, unit: "s" }
+  })
 const overhead = Metric.histogram("app.gateway.overhead", {
   description: "What the gateway adds to calls: their whole time without the providers'",
   boundaries: overheadBoundaries,
   attributes: { unit: "s" }
 })
-const settlements = Metric.counter("app.gateway.settlements", {
-  description: "Settled calls by how their cost was found",
-  attributes: { unit: "{call}" },
-  incremental: true
-})
+const settlementsBy = (method: SettleMethod) =>
+  Metric.counter("app.gateway.settlements", {
+    description: "Settled calls by how their cost was found",
+    attributes: { method, unit: "{call}" },
+    incremental: true
+  })
 const denials = Metric.counter("app.gateway.denials", {
   description: "Calls that were not let in, by reason",
   attributes: { unit: "{call}" },
@@ -44,29 +54,59 @@ export interface MeasuredCall {
   readonly model: string
   readonly usage: TokenUsage
   readonly method: SettleMethod
+  /** Of a stream: until its provider's first bytes. */
+  readonly timeToFirstTokenMs: number | undefined
   readonly latencyMs: number
   readonly upstreamMs: number
 }
 
-/** Counts a call that was settled. */
-export const measured = ({ latencyMs, method, model, operation, provider, upstreamMs, usage }: MeasuredCall) => {
+const defaultRegistry = Context.empty()
+const mostKnown = 1000
+
+/** Metrics by their attributes, which `Metric.withAttributes` would put together at every update. */
+const known = new Map<string, ReturnType<typeof seriesOf>>()
+
+const seriesOf = (operation: string, provider: string, model: string) => {
   const attributes = {
     "gen_ai.operation.name": operation === "embed" ? "embeddings" : operation,
     "gen_ai.provider.name": provider,
     "gen_ai.request.model": model
   }
-  const counted = (type: "input" | "output", count: number) =>
-    Metric.update(Metric.withAttributes(tokens, { ...attributes, "gen_ai.token.type": type }), count)
-  return Effect.all(
-    [
-      Metric.update(Metric.withAttributes(duration, attributes), upstreamMs / 1000),
-      counted("input", usage.inputTokens),
-      counted("output", usage.outputTokens),
-      Metric.update(overhead, Math.max(0, latencyMs - upstreamMs) / 1000),
-      Metric.update(Metric.withAttributes(settlements, { method }), 1)
-    ],
-    { discard: true }
-  )
+  return {
+    duration: durationOf(attributes),
+    input: tokensOf(attributes, "input"),
+    output: tokensOf(attributes, "output"),
+    firstToken: firstTokenOf(attributes)
+  }
+}
+
+const seriesFor = (operation: string, provider: string, model: string) => {
+  const key = `${operation} ${provider} ${model}`
+  let found = known.get(key)
+  if (found === undefined) {
+    if (known.size === mostKnown) known.clear()
+    known.set(key, (found = seriesOf(operation, provider, model)))
+  }
+  return found
+}
+
+const settlements: Readonly<Record<SettleMethod, Metric.Counter<number>>> = {
+  provider_usage: settlementsBy("provider_usage"),
+  aborted: settlementsBy("aborted"),
+  estimated: settlementsBy("estimated"),
+  unanswered: settlementsBy("unanswered")
+}
+
+/** Counts a call that was settled. */
+export const measured = (call: MeasuredCall): void => {
+  const { latencyMs, method, model, operation, provider, timeToFirstTokenMs, upstreamMs, usage } = call
+  const { duration, firstToken, input, output } = seriesFor(operation, provider, model)
+  duration.updateUnsafe(upstreamMs / 1000, defaultRegistry)
+  input.updateUnsafe(usage.inputTokens, defaultRegistry)
+  output.updateUnsafe(usage.outputTokens, defaultRegistry)
+  if (timeToFirstTokenMs !== undefined) firstToken.updateUnsafe(timeToFirstTokenMs / 1000, defaultRegistry)
+  overhead.updateUnsafe(Math.max(0, latencyMs - upstreamMs) / 1000, defaultRegistry)
+  settlements[method].updateUnsafe(1, defaultRegistry)
 }
 
 /** Counts a call that was not let in. */

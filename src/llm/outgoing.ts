@@ -63,22 +63,37 @@ const changes = ({ body, dialect, operation }: Incoming, model: string, limit: n
   return changed
 }
 
+const openingBrace = 0x7b
+
+/** An object's JSON with members that it lacks put in front of its own, so that a long request is not written anew. */
+const withMembers = (bytes: Uint8Array, members: Json): Uint8Array => {
+  const brace = bytes.indexOf(openingBrace)
+  const added = `${JSON.stringify(members).slice(0, -1)},`
+  return Buffer.concat([utf8.encode(added), bytes.subarray(brace + 1)])
+}
+const utf8 = new TextEncoder()
+
 /**
  * The body for a target. `limit` is the output limit to send where the caller gave none; `outputTokens` is what another
  * dialect must be told in any case.
  */
-export const outgoing = Effect.fnUntraced(function* (
+export const outgoing = (
   incoming: Incoming,
   target: RunningTarget,
   limit: number | undefined,
   outputTokens: number
-) {
+): Effect.Effect<string | Uint8Array, CallRefused> => {
+  const { body, bytes } = incoming
   if (incoming.dialect !== target.provider.dialect) {
-    return JSON.stringify(yield* translated(incoming, target, outputTokens))
+    return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
   const changed = changes(incoming, target.model, limit)
-  return Object.keys(changed).length === 0 ? incoming.bytes : JSON.stringify({ ...incoming.body, ...changed })
-})
+  const names = Object.keys(changed)
+  if (names.length === 0) return Effect.succeed(bytes)
+  return Effect.succeed(
+    names.some((name) => name in body) ? JSON.stringify({ ...body, ...changed }) : withMembers(bytes, changed)
+  )
+}
 
 const isLimit = (value: unknown): boolean =>
   value === undefined || value === null || (Number.isSafeInteger(value) && Number(value) > 0)

@@ -1,5 +1,6 @@
 import { Data } from "effect"
 import { type DialectError } from "../compat/errors.ts"
+import { type AgentNotActive } from "../agents/domain.ts"
 import { type AdoptionRefused } from "../ledger/adoptions.ts"
 import { problemType } from "../kernel/problem.ts"
 import { type ProviderFailure } from "./providers/provider.ts"
@@ -10,10 +11,11 @@ export class CallRefused extends Data.TaggedError("CallRefused")<{
   readonly error: DialectError
   readonly headers?: Readonly<Record<string, string>>
   /** What the gateway's own words tell, where that is more than a message: the denial of a cap, a plan or a reservation. */
-  readonly problem?: AdoptionRefused | AlreadyCompleted
+  readonly problem?: AdoptionRefused | AgentNotActive | AlreadyCompleted
 }> {
+  /** What spans and logs see: a provider's own words may repeat what was said. */
   override get message() {
-    return this.error.message
+    return this.error.code ?? String(this.error.status)
   }
 }
 
@@ -29,7 +31,10 @@ export const refused = (
 ): CallRefused => new CallRefused({ error: { status, code, message, param }, headers })
 
 /** What the ledger refuses, with its slug as the code. */
-export const refusedFor = (problem: AdoptionRefused, headers: Readonly<Record<string, string>> = {}): CallRefused => {
+export const refusedFor = (
+  problem: AdoptionRefused | AgentNotActive,
+  headers: Readonly<Record<string, string>> = {}
+): CallRefused => {
   const code = problem.type.slice(problemType("").length).replaceAll("-", "_")
   return new CallRefused({ error: { status: problem.status, code, message: problem.detail }, headers, problem })
 }

@@ -24,7 +24,12 @@ const parsed = (data: string): unknown => {
   }
 }
 
+/** Nobody counts more than so much. */
+const mostKeptBytes = 262_144
+
 export interface RelayOptions {
+  /** Whether the words are to be kept for whoever counts them. */
+  readonly keepsWords: boolean
   /** Whose events come in. */
   readonly from: Dialect
   /** Whose events go out. */
@@ -45,6 +50,8 @@ export class Relay {
   finished = false
   /** The bytes of what the model said so far: what is charged where nobody says how many tokens they are. */
   textBytes = 0
+  /** The words themselves, where somebody can count them; too many are counted by nobody. */
+  readonly texts: Array<string> = []
   /** What the provider said went wrong, once it had begun to answer. */
   failure: DialectError | undefined
   private completionUsage: TokenUsage | undefined
@@ -109,6 +116,12 @@ export class Relay {
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }
 
+  private say(...words: ReadonlyArray<string | null | undefined>): void {
+    this.textBytes += bytesIn(...words)
+    if (!this.options.keepsWords || this.textBytes > mostKeptBytes) return
+    for (const word of words) if (word) this.texts.push(word)
+  }
+
   private takeChunk(value: unknown, data: string): string {
     if (typeof value === "object" && value !== null && "error" in value && value.error) {
       this.failure = readError(502, value)
@@ -120,9 +133,9 @@ export class Relay {
     if (chunk.usage) this.completionUsage = usageOfCompletion(chunk.usage)
     for (const { delta, finish_reason: reason } of chunk.choices ?? []) {
       if (reason) this.finished = true
-      this.textBytes += bytesIn(delta?.content, delta?.reasoning_content, delta?.refusal)
+      this.say(delta?.content, delta?.reasoning_content, delta?.refusal)
       for (const call of delta?.tool_calls ?? []) {
-        this.textBytes += bytesIn(call.function?.name, call.function?.arguments)
+        this.say(call.function?.name, call.function?.arguments)
       }
     }
     if (this.translates) return written(this.toEvents.push(chunk))
@@ -142,7 +155,7 @@ export class Relay {
     if (reported) this.messageUsage = laterUsage(this.messageUsage ?? {}, reported)
     if (event.delta?.stop_reason) this.finished = true
     const { content_block: block, delta } = event
-    this.textBytes += bytesIn(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
+    this.say(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
     return this.translates ? chunkText(this.toChunks.push(event)) : ""
   }
 }

@@ -108,7 +108,7 @@ export class Repeats extends Context.Service<
         once: (call, make) =>
           call.repeatable === undefined
             ? make(noRepeat)
-            : Effect.flatMap(claim(call.repeatable, wordsOf(call)), (repeat) =>
+            : Effect.flatMap(Effect.catchDefect(claim(call.repeatable, wordsOf(call)), unreachable), (repeat) =>
                 Effect.tapError(make(repeat), () => repeat.free)
               )
       })
@@ -117,6 +117,12 @@ export class Repeats extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(CallKeys.layer, Reservations.layer)))
 }
+
+const unreachable = (defect: unknown) =>
+  Effect.andThen(
+    Effect.logError("The keys of calls cannot be asked", defect),
+    Effect.fail(refused(503, "overloaded", "The ledger cannot be reached.", retryAfter(2)))
+  )
 
 const wordsOf = ({ agentId, bytes, fallbacks, taskType }: RepeatableCall): Uint8Array =>
   Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])

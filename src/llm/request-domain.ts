@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { UsdOrZero } from "../kernel/usd.ts"
 import { AgentId } from "../agents/domain.ts"
 import { storable, text } from "../kernel/text.ts"
-import { Metadata, PlanId, ReservationId } from "../ledger/domain.ts"
+import { GoverningCap, Metadata, PlanId, ReservationId } from "../ledger/domain.ts"
 import { ModelName } from "./domain.ts"
 
 const optional = Schema.optionalKey
@@ -89,6 +89,9 @@ export const LlmRequest = Schema.Struct({
     Schema.annotateKey({ description: "Calls with what was reserved, or approved, before" })
   ),
   metadata: optional(Metadata),
+  dryRun: optional(Schema.Boolean).pipe(
+    Schema.annotateKey({ description: "Answers what the call may cost at most and under which caps, and calls nobody" })
+  ),
   fallbacks: optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(10)))).pipe(
     Schema.annotateKey({ description: "Models to be asked in turn where every target of the first one fails" })
   ),
@@ -154,6 +157,19 @@ export const LlmAnswer = Schema.Struct({
   )
 }).annotate({ identifier: "LlmAnswer" })
 export type LlmAnswer = typeof LlmAnswer.Type
+
+/** What a call may use and cost at most. */
+export const LlmEstimate = Schema.Struct({
+  dryRun: Schema.Literal(true),
+  model: ModelName,
+  inputTokens: Tokens,
+  outputTokens: Tokens,
+  totalTokens: Tokens,
+  costUsd: UsdOrZero,
+  planId: Schema.NullOr(PlanId),
+  caps: Schema.Array(GoverningCap).annotate({ description: "The caps that govern the call, with what they have left" })
+}).annotate({ identifier: "LlmEstimate" })
+export type LlmEstimate = typeof LlmEstimate.Type
 
 /** Texts as vectors. */
 export const EmbeddingRequest = Schema.Struct({

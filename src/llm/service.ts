@@ -77,11 +77,14 @@ export class Gateway extends Context.Service<
       const look = Effect.fnUntraced(function* ({ id, provider }: RunningProvider) {
         const last = sightings.last(id)
         const now = yield* Clock.currentTimeMillis
-        if (last !== undefined && now - DateTime.toEpochMillis(last.at) < longestUnseen) return
+        if (last !== undefined && now - last.at < longestUnseen) return
         const { asked, latencyMs } = yield* ask(provider)
-        yield* asked._tag === "Success"
-          ? sightings.saw(id, { reachable: true, latencyMs, error: null })
-          : sightings.saw(id, { reachable: false, latencyMs, error: asked.failure.error.message })
+        sightings.saw(
+          id,
+          asked._tag === "Success"
+            ? { reachable: true, latencyMs, error: null }
+            : { reachable: false, latencyMs, error: asked.failure.error.message }
+        )
       })
 
       const healthOf = Effect.fnUntraced(function* (running: RunningProvider) {
@@ -97,7 +100,7 @@ export class Gateway extends Context.Service<
           breaker: worst(states),
           latencyMs: last?.latencyMs ?? null,
           lastError: last?.error ?? null,
-          checkedAt: last?.at ?? null
+          checkedAt: last === undefined ? null : DateTime.makeUnsafe(last.at)
         }
       })
 

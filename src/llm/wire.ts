@@ -12,7 +12,7 @@ import { type CallAnswer } from "./call-answers.ts"
 import { type Call, Calls } from "./calls.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
-import { TokenCounts } from "./token-counts.ts"
+import { MessageCounts } from "./message-counts.ts"
 
 /** An address of the compatibility endpoints. */
 interface Route {
@@ -22,7 +22,7 @@ interface Route {
   readonly capability: Capability
 }
 
-const routes: readonly [Route, ...ReadonlyArray<Route>] = [
+export const gatewayRoutes: readonly [Route, ...ReadonlyArray<Route>] = [
   { path: "/v1/chat/completions", dialect: "openai", operation: "chat", capability: "llm:complete" },
   { path: "/v1/embeddings", dialect: "openai", operation: "embed", capability: "llm:embed" },
   { path: "/v1/messages", dialect: "anthropic", operation: "chat", capability: "llm:complete" },
@@ -99,7 +99,7 @@ export const GatewayWireLayer = Layer.unwrap(
   Effect.gen(function* () {
     const callers = yield* Callers
     const calls = yield* Calls
-    const counts = yield* TokenCounts
+    const counts = yield* MessageCounts
     const { maxBodyBytes } = (yield* Settings).llm.gateway
 
     const post = ({ capability, dialect, operation, path }: Route) =>
@@ -135,7 +135,7 @@ export const GatewayWireLayer = Layer.unwrap(
         ).pipe(Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBodyBytes)))
       )
 
-    const [first, ...rest] = routes
+    const [first, ...rest] = gatewayRoutes
     return Layer.mergeAll(post(first), ...rest.map(post))
   })
 )

@@ -68,7 +68,15 @@ export class PlansApi extends HttpApiGroup.make("plans")
       params: one,
       payload: PlanExtension,
       success: Plan,
-      error: [AgentNotFound, PlanNotFound, PlanNotActive, PlanExtensionDenied, ValidationFailed, IdempotencyKeyReused]
+      error: [
+        AgentNotFound,
+        AgentNotActive,
+        PlanNotFound,
+        PlanNotActive,
+        PlanExtensionDenied,
+        ValidationFailed,
+        IdempotencyKeyReused
+      ]
     })
       .annotateMerge(write)
       .annotate(KeepsItsKey, true)
@@ -109,14 +117,15 @@ export class PlansApi extends HttpApiGroup.make("plans")
     HttpApiEndpoint.post("heartbeat", "/:planId/heartbeat", {
       params: one,
       success: Heartbeat,
-      error: [AgentNotFound, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
+      error: [AgentNotFound, AgentNotActive, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
     })
       .annotateMerge(write)
       .annotate(KeepsItsKey, true)
       .annotateMerge(
         OpenApi.annotations({
           summary: "Keep a plan alive",
-          description: "Says until when it lives on; revives one that is suspended."
+          description:
+            "Says until when it lives on; revives one that is suspended. A plan of an agent that is suspended or retired is not kept alive."
         })
       )
   )

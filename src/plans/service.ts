@@ -55,12 +55,12 @@ export class Plans extends Context.Service<
       agentId: AgentId,
       id: PlanId,
       input: PlanExtension
-    ): Effect.Effect<Plan, Refused | PlanExtensionDenied | ValidationFailed>
+    ): Effect.Effect<Plan, Refused | AgentNotActive | PlanExtensionDenied | ValidationFailed>
     /** Gives back what is not spent; again answers the same. */
     complete(agentId: AgentId, id: PlanId): Effect.Effect<Plan, Refused | PlanHasOpenReservations>
     /** The same at once: releases what its calls hold, and they settle late. */
     abort(agentId: AgentId, id: PlanId): Effect.Effect<Plan, Refused>
-    heartbeat(agentId: AgentId, id: PlanId): Effect.Effect<Heartbeat, Refused>
+    heartbeat(agentId: AgentId, id: PlanId): Effect.Effect<Heartbeat, Refused | AgentNotActive>
   }
 >()("app/plans/Plans") {
   static readonly layerNoDeps = Layer.effect(
@@ -157,6 +157,7 @@ export class Plans extends Context.Service<
 
       const extend = Effect.fn("Plans.extend")(function* (agentId: AgentId, id: PlanId, input: PlanExtension) {
         const { additionalUsd, reason } = input
+        yield* agents.activeTenantOf(agentId)
         const { applicationId, taskType, tenantId } = yield* find(agentId, id)
         const dimensions = { agentId, applicationId: applicationId ?? undefined, taskType: taskType ?? undefined }
         const about = { additionalUsd: Number(additionalUsd) / 1e9, ...(reason === undefined ? {} : { reason }) }
@@ -213,6 +214,7 @@ export class Plans extends Context.Service<
       })
 
       const heartbeat = Effect.fn("Plans.heartbeat")(function* (agentId: AgentId, id: PlanId) {
+        yield* agents.activeTenantOf(agentId)
         const { heartbeatBy } = yield* doneOf(yield* change("heartbeat", agentId, id, planActions.PlanResumed))
         return { heartbeatBy }
       })

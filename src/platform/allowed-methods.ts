@@ -12,16 +12,25 @@ const pages = [
   "/problems",
   "/problems/:slug",
   "/metrics",
-  "/claim"
+  "/claim",
+  "/v1/models"
 ]
 
-const forms = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
+const posts = [
+  "/oauth2/token",
+  "/oauth2/introspect",
+  "/oauth2/revoke",
+  "/v1/chat/completions",
+  "/v1/embeddings",
+  "/v1/messages",
+  "/v1/messages/count_tokens"
+]
 
 /** 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6). */
 export const AllowedMethodsLayer = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const served = new Map<string, Set<string>>(pages.map((path) => [path, new Set(["GET"])]))
-    for (const path of forms) served.set(path, new Set(["POST"]))
+    for (const path of posts) served.set(path, new Set(["POST"]))
     HttpApi.reflect(Api, {
       onGroup: () => {},
       onEndpoint: ({ endpoint }) => {

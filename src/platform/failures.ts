@@ -19,6 +19,10 @@ const comingOrGoing =
 const isAway = (error: SqlError.SqlError): boolean =>
   error.reason._tag === "ConnectionError" || comingOrGoing.test(`${error.message} ${String(error.reason.cause)}`)
 
+// A connection may break after a commit and before its answer.
+const databaseAway =
+  "The database cannot be reached now. A change that was asked for may have been made; under an Idempotency-Key it is made once, however often it is asked for."
+
 /** What a failure that no handler declared means to the caller; undefined when it is a fault of the service. */
 export const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
   for (const reason of cause.reasons) {
@@ -26,8 +30,9 @@ export const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined 
       return { ...new Overloaded({ detail: "The request took too long and was stopped." }) }
     }
     const error = reason._tag === "Fail" ? reason.error : reason.defect
-    if (SqlError.isSqlError(error) && (error.isRetryable || isAway(error))) {
-      return { ...new Overloaded({ detail: "The database cannot be reached now, or is busy; nothing was changed." }) }
+    if (SqlError.isSqlError(error) && isAway(error)) return { ...new Overloaded({ detail: databaseAway }) }
+    if (SqlError.isSqlError(error) && error.isRetryable) {
+      return { ...new Overloaded({ detail: "The database is busy; nothing was changed." }) }
     }
     if (!HttpServerError.isHttpServerError(error)) continue
     if (error.reason._tag === "RouteNotFound") {

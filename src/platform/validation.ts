@@ -81,9 +81,15 @@ export const toProblem = Effect.fnUntraced(function* (
     yield* ErrorReporter.report(Cause.fail(error))
     return yield* new InternalError({})
   }
-  const faults = faultsOf(error.kind.toLowerCase(), error.cause)
+  const faults = [...faultsOf(error.kind.toLowerCase(), error.cause)]
   if (error.kind === "Payload" && faults.length === 1 && faults[0]?.message === notJson) {
     return yield* new MalformedJson({})
+  }
+  const [first] = faults
+  if (error.kind === "Payload" && faults.length === 1 && first?.path.length === 1) {
+    const { text } = yield* HttpServerRequest.HttpServerRequest
+    // The schema's word would be its name, which says nothing to whoever sent nothing.
+    if ((yield* Effect.orElseSucceed(text, () => "unread")) === "") faults[0] = { ...first, message: "Required" }
   }
   const errors = [...faults, ...(yield* faultsBehind(error.kind, endpoint))]
   const shown = errors.slice(0, 3).map((fault) => `${fault.path.join(".")}: ${fault.message}`)

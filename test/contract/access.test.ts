@@ -9,6 +9,7 @@ import { Access, RequiredCapability } from "../../src/auth/api.ts"
 import { AccessLayer } from "../../src/auth/access.ts"
 import { AgentTokens } from "../../src/auth/agent-tokens.ts"
 import { Authentication } from "../../src/auth/authentication.ts"
+import { GatewayCredentials } from "../../src/auth/gateway-credentials.ts"
 import { RateLimits } from "../../src/auth/rate-limits.ts"
 import { ServiceAccount } from "../../src/auth/service-account.ts"
 import { SessionTokens } from "../../src/auth/session-tokens.ts"
@@ -173,6 +174,7 @@ describe("every endpoint", () => {
     Layer.mock(Audit, { refused: () => Effect.void }),
     Layer.mock(ApiKeyCredentials, {}),
     Layer.mock(AgentTokens, {}),
+    Layer.mock(GatewayCredentials, {}),
     Layer.mock(SessionTokens, {}),
     Settings.layerMemory(),
     Layer.mock(RateLimits, { principal: () => Effect.void })

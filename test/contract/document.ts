@@ -40,6 +40,8 @@ export interface Operation {
   readonly "x-or-capabilities"?: ReadonlyArray<string>
   readonly "x-system-only"?: boolean
   readonly "x-accounts-only"?: boolean
+  /** It speaks as vendors' SDKs do, errors included. */
+  readonly "x-foreign-format"?: boolean
 }
 
 interface OpenApiDocument extends Json {
@@ -54,9 +56,18 @@ interface OpenApiDocument extends Json {
 
 export const document = openApiDocument("http://127.0.0.1:11402") as OpenApiDocument
 
-/** Every operation, in the order of the document. */
-export const operations: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
+const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => Object.assign({ method: method.toUpperCase(), path }, operation))
+)
+
+/** Every operation of the service's own format, in the order of the document. */
+export const operations: ReadonlyArray<Operation> = documented.filter(
+  (operation) => operation["x-foreign-format"] !== true
+)
+
+/** Those that speak as vendors' SDKs do. */
+export const foreignOperations: ReadonlyArray<Operation> = documented.filter(
+  (operation) => operation["x-foreign-format"] === true
 )
 
 /** The operations that need no credential. */

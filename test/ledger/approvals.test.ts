@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import * as crypto from "node:crypto"
 import { make, tokenOf, makeAgent } from "../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
@@ -80,6 +81,69 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
       assert.deepStrictEqual(refused.body.missing, ["budgets:write"])
       assertProblem(yield* post(approve(id), {}, { key }), 409, "still-no-headroom")
       assert.deepInclude(yield* standing, { reserved: 0, grants: 0, held: 1.5 })
+    })
+  )
+
+  it.effect(
+    "409: an override over all tenants by a tenant's caller, which raises nothing; a system caller raises it",
+    () =>
+      Effect.gen(function* () {
+        const { asking, capId, post, service, standing } = yield* setting()
+        const model = crypto.randomUUID()
+        const all = {
+          name: "all",
+          unit: "usd",
+          limit: 1,
+          period: "total",
+          mode: "approval",
+          tenantId: null,
+          scope: { model }
+        }
+        const { id: allId } = yield* make(service, "/api/budgets/caps", all)
+        const grants = Effect.map(service.call("GET", `/api/budgets/caps/${allId}/grants`), ({ body }) => body.items)
+        const held = yield* post("/api/spend/reserve", { amountUsd: 1.5, model }, { key: asking })
+        assert.strictEqual(held.status, 202, held.text)
+        const { id } = held.body
+        const refused = yield* post(approve(id), { override: true })
+        assertProblem(refused, 409, "still-no-headroom")
+        assert.strictEqual(refused.body.capId, allId)
+        assert.deepStrictEqual(yield* grants, [])
+        assert.deepInclude(yield* standing, { reserved: 0, grants: 0, held: 1.5 })
+        const raised = yield* post(approve(id), { override: true }, {})
+        assert.strictEqual(raised.status, 200, raised.text)
+        assert.deepStrictEqual(
+          (yield* grants).map(({ amount }: { readonly amount: number }) => amount),
+          [0.5]
+        )
+        assert.deepInclude(yield* standing, { capId, reserved: 1.5, grants: 0.5 })
+      })
+  )
+
+  it.effect("403: an override by an agent, which its own caps bind", () =>
+    Effect.gen(function* () {
+      const { asking, hold, post, service, standing, tenantId } = yield* setting()
+      const agent = yield* makeAgent(service, { scopeCeiling: ["budgets:*"], tenantId })
+      const { accessToken } = yield* tokenOf(service, agent)
+      const bearer = { key: null, headers: { authorization: `Bearer ${accessToken}` } }
+      const held = yield* post("/api/spend/reserve", { amountUsd: 1.5, agentId: agent.id }, { key: asking })
+      assert.strictEqual(held.status, 202, held.text)
+      assertProblem(yield* post(approve(held.body.id), { override: true }, bearer), 403, "forbidden")
+      assertProblem(yield* post(approve(yield* hold()), { override: true }, bearer), 404, "reservation-not-found")
+      assert.deepInclude(yield* standing, { reserved: 0, grants: 0 })
+    })
+  )
+
+  it.effect("a held reserve that is repeated has its first answer, whatever was approved of it", () =>
+    Effect.gen(function* () {
+      const { asking, post } = yield* setting()
+      const headers = { "idempotency-key": crypto.randomUUID() }
+      const ask = () =>
+        post("/api/spend/reserve", { amountUsd: 1.5, tokens: 7, ttlSeconds: 60 }, { key: asking, headers })
+      const held = yield* ask()
+      assert.strictEqual((yield* post(approve(held.body.id), { ceilingUsd: 0.5 })).status, 200)
+      const again = yield* ask()
+      assert.strictEqual(again.headers.get("idempotency-replayed"), "true")
+      assert.deepStrictEqual([again.status, again.body], [held.status, held.body])
     })
   )
 

@@ -84,6 +84,15 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
     [{ name: "" }, ["payload.name"]],
     [{ alertThresholds: [{ measure: "hope", percent: 50 }] }, ["payload.alertThresholds.0.measure"]],
     [{ alertThresholds: [{ measure: "spent", percent: 0 }] }, ["payload.alertThresholds.0.percent"]],
+    [
+      {
+        alertThresholds: [
+          { measure: "spent", percent: 50 },
+          { measure: "spent", percent: 50 }
+        ]
+      },
+      ["payload.alertThresholds"]
+    ],
     [{ version: 7 }, ["payload.version"]],
     [
       { unit: "tokens", limit: 0.5, period: "rolling", anchor: 3 },
@@ -104,8 +113,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
       const { call, service, tenantId } = yield* setting
       assertProblem(yield* call("POST", path, { ...least, tenantId }), 403, "forbidden")
       assertProblem(yield* call("POST", path, { ...least, tenantId: null }), 403, "forbidden")
-      const nobody = yield* service.call("POST", path, { body: { ...least, tenantId: unknownId } })
-      assertProblem(nobody, 404, "tenant-not-found")
+      for (const nobodys of [unknownId, "00000000-0000-0000-0000-000000000000"]) {
+        const nobody = yield* service.call("POST", path, { body: { ...least, tenantId: nobodys } })
+        assertProblem(nobody, 404, "tenant-not-found")
+      }
       const body = { ...least, limit: 1_000_000 }
       assert.strictEqual((yield* service.call("POST", path, { body: { ...body, tenantId } })).body.tenantId, tenantId)
       assert.isNull(
@@ -125,6 +136,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
         ["DELETE", `${path}/${id}`, undefined],
         ["GET", `${path}/${id}/grants`, undefined],
         ["POST", `${path}/${id}/grants`, { amount: 1, reason: "mine" }],
+        ["GET", `${path}/${id}/grants/${unknownId}`, undefined],
         ["DELETE", `${path}/${id}/grants/${unknownId}`, undefined]
       ] as const) {
         assertProblem(yield* stranger.call(method, at, body), 404, "cap-not-found")
@@ -288,6 +300,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
       const expiresAt = "2999-01-01T00:00:00.000Z"
       const made = yield* call("POST", grants, { amount: 0.5, reason: "month end", expiresAt })
       assert.strictEqual(made.headers.get("location"), `${grants}/${made.body.id}`)
+      assert.deepStrictEqual((yield* call("GET", `${grants}/${made.body.id}`)).body, made.body)
+      assertProblem(yield* call("GET", `${grants}/${unknownId}`), 404, "grant-not-found")
       assert.deepInclude(made.body, { capId: id, amount: 0.5, reason: "month end", expiresAt, endedAt: null })
       assert.match(made.body.createdBy, /^api-key:/)
       const lasting = yield* make(service, grants, { amount: 0.25, reason: "for good" }, service.serviceKey)

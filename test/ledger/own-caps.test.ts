@@ -19,7 +19,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     const capOn = (scope: object) => make(service, path, { ...whole, scope, tenantId })
     const asAgent = (method: string, at: string, call: Call = {}) =>
       service.call(method, `${path}/${at}`, bearer(accessToken, call))
-    return { service, tenantId, agent, capOn, asAgent }
+    return { service, tenantId, agent, accessToken, capOn, asAgent }
   })
 
   const loosenings: ReadonlyArray<readonly [string, string, string, object | undefined]> = [
@@ -67,6 +67,26 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
       const raised = yield* asAgent("PUT", cap.id, { body: { name: "a cap", limit: 11 } })
       assert.strictEqual(raised.status, 200, raised.text)
       assert.strictEqual((yield* asAgent("DELETE", cap.id)).status, 204)
+    })
+  )
+
+  it.effect("approves nothing that it spends, whoever asked for it, nor raises a cap by that", () =>
+    Effect.gen(function* () {
+      const { agent, capOn, accessToken, service, tenantId } = yield* set
+      const cap = yield* capOn({ agentId: agent.id })
+      yield* service.call("PUT", `${path}/${cap.id}`, { body: { name: "a cap", limit: 10, mode: "approval" } })
+      const { key } = yield* makeKey(service, ["spend:write"], { tenantId })
+      const body = { agentId: agent.id, amountUsd: 11 }
+      const held = yield* service.call("POST", "/api/spend/reserve", { key, body })
+      assert.strictEqual(held.status, 202, held.text)
+      const approve = (call: Call) => service.call("POST", `/api/budgets/approvals/${held.body.id}/approve`, call)
+      for (const asked of [{}, { override: true }]) {
+        assertProblem(yield* approve(bearer(accessToken, { body: asked })), 403, "forbidden")
+      }
+      assert.isEmpty((yield* service.call("GET", `${path}/${cap.id}/grants`)).body.items)
+      const approver = yield* makeKey(service, ["budgets:*"], { tenantId })
+      const approved = yield* approve({ key: approver.key, body: { override: true } })
+      assert.strictEqual(approved.status, 200, approved.text)
     })
   )
 

@@ -56,7 +56,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spe
     [{ amountUsd: 1, model: "a\0b" }, "payload.model"],
     [{ amountUsd: 1, metadata: { a: "x".repeat(5000) } }, "payload.metadata"],
     [{ amountUsd: 1, other: 1 }, "payload.other"],
-    [{ amountUsd: 1, estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "payload.estimate"]
+    [{ amountUsd: 1, estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "payload.estimate"],
+    [{ model: "other", estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "payload.model"]
   ] as const) {
     it.effect(`400: a reserve of ${JSON.stringify(body).slice(0, 80)}`, () =>
       Effect.gen(function* () {
@@ -65,6 +66,39 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spe
       })
     )
   }
+
+  for (const [usage, path] of [
+    [{ inputTokens: 10, outputTokens: 0, cacheReadTokens: 11 }, "inputTokens"],
+    [{ inputTokens: 10, outputTokens: 0, cacheReadTokens: 5, cacheWriteTokens: 6 }, "inputTokens"],
+    [{ inputTokens: 0, outputTokens: 10, reasoningTokens: 11 }, "outputTokens"]
+  ] as const) {
+    it.effect(`400: a usage whose parts are more than the whole: ${JSON.stringify(usage)}`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const body = { reservationId: unknownId, usage: { model: "loopback-1", ...usage } }
+        const answer = yield* service.call("POST", "/api/spend/reconcile", { body })
+        assert.deepStrictEqual(faultPaths(answer), [`payload.usage.${path}`])
+      })
+    )
+  }
+
+  it.effect("400: a request without its body says that it is missing", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const answer = yield* service.call("POST", "/api/budgets/caps")
+      assertProblem(answer, 400, "validation-failed")
+      assert.deepStrictEqual(answer.body.errors, [{ path: ["payload"], message: "Required" }])
+    })
+  )
+
+  it.effect("an estimate of no tokens costs nothing", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const estimate = { model: "loopback-1", inputTokens: 0, maxOutputTokens: 0 }
+      const free = yield* service.call("POST", "/api/spend/reserve", { body: { estimate } })
+      assert.deepStrictEqual([free.status, free.body.amountUsd], [201, 0], free.text)
+    })
+  )
 
   it.effect("400: an estimate whose model has no price", () =>
     Effect.gen(function* () {

@@ -1,5 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { makeAccount, signIn } from "../support/accounts.ts"
 import { makeAgent, tokenOf } from "../support/agents.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { makeDatabase } from "../support/database.ts"
@@ -12,6 +13,15 @@ const path = "/v1/chat/completions"
 const body = { model: "loopback-1", max_tokens: 10, messages: [{ role: "user", content: "Hello" }] }
 const ask = (service: Service, headers: Record<string, string>, members: object = {}) =>
   service.call("POST", path, { key: null, headers, body: { ...body, ...members } })
+const native = (service: Service, headers: Record<string, string>) =>
+  Effect.map(
+    service.call("POST", "/api/llm/complete", {
+      key: null,
+      headers,
+      body: { model: "loopback-1", maxTokens: 10, messages: body.messages }
+    }),
+    ({ status }) => status
+  )
 const bearer = (credential: string) => ({ authorization: `Bearer ${credential}` })
 
 const lastSpent = ({ database }: Service) =>
@@ -99,7 +109,15 @@ describe("the policy of the gateway", () => {
       const keys = yield* start("ApiKey")
       assert.strictEqual((yield* ask(keys.service, bearer(keys.key))).status, 200)
       assert.strictEqual((yield* ask(keys.service, bearer(keys.accessToken))).status, 401)
+      assert.strictEqual(yield* native(keys.service, bearer(keys.key)), 200)
+      assert.strictEqual(yield* native(keys.service, bearer(keys.accessToken)), 401)
       const agents = yield* start("AgentToken")
+      assert.strictEqual(yield* native(agents.service, { "x-api-key": agents.key }), 401)
+      assert.strictEqual(yield* native(agents.service, { "x-api-key": agents.accessToken }), 200)
+      // Whoever signed in may under every policy.
+      const token = yield* signIn(agents.service, yield* makeAccount(agents.service, ["llm:complete"]))
+      assert.strictEqual(yield* native(agents.service, bearer(token)), 200)
+      assert.strictEqual(yield* native(agents.service, {}), 401)
       assert.strictEqual((yield* ask(agents.service, bearer(agents.key))).status, 401)
       assert.strictEqual((yield* ask(agents.service, bearer(agents.accessToken))).status, 200)
     }).pipe(Effect.scoped)
@@ -112,6 +130,15 @@ describe("the policy of the gateway", () => {
       assert.strictEqual((yield* ask(service, bearer(accessToken))).status, 401)
       assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": key })).status, 200)
       assert.strictEqual((yield* lastSpent(service))[0]?.agent, agent.id)
+      assert.strictEqual(yield* native(service, bearer(accessToken)), 401)
+      assert.strictEqual(yield* native(service, { "x-api-key": key }), 401)
+      assert.strictEqual(yield* native(service, { ...bearer(accessToken), "x-api-key": key }), 200)
+      assert.strictEqual((yield* lastSpent(service))[0]?.agent, agent.id)
+      const { id: apiKeyId, key: limited } = yield* makeKey(service, ["llm:complete"])
+      const cap = { name: "the key's", unit: "requests", limit: 0, period: "total", scope: { apiKeyId } }
+      assert.strictEqual((yield* service.call("POST", "/api/budgets/caps", { body: cap })).status, 201)
+      assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": limited })).status, 402)
+      assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": key })).status, 200)
       const { key: unable } = yield* makeKey(service, ["llm:embed"])
       assert.strictEqual((yield* ask(service, { ...bearer(accessToken), "x-api-key": unable })).status, 403)
       const { key: foreign } = yield* makeKey(service, ["llm:*"], { tenantId: yield* makeTenant(service.database) })
@@ -124,6 +151,8 @@ describe("the policy of the gateway", () => {
       const { service } = yield* start("None")
       assert.strictEqual((yield* ask(service, {})).status, 200)
       assert.strictEqual((yield* ask(service, bearer("amk_wrong"))).status, 401)
+      assert.strictEqual(yield* native(service, {}), 200)
+      assert.strictEqual(yield* native(service, bearer("amk_wrong")), 401)
       const failure = yield* Effect.flip(
         startService(yield* makeDatabase, { Llm__Gateway__Auth: "None", APP_ENVIRONMENT: "Production" })
       )

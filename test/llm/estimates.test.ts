@@ -16,6 +16,8 @@ const terms: Terms = {
   hasOutput: true
 }
 
+const room = (nanoUsd: bigint | null, tokens: bigint | null = null) => ({ nanoUsd, tokens })
+
 describe("what a call is let in with", () => {
   it.effect("is its input and its output limit, whichever is asked for or known", () =>
     Effect.gen(function* () {
@@ -36,15 +38,18 @@ describe("what a call is let in with", () => {
     Effect.gen(function* () {
       const estimate = yield* estimateOf(terms)
       for (const room of [estimate.amountNanoUsd - 1n, 1_500_000n, 1_010_000n]) {
-        const cut = fitting(terms, estimate, room)
+        const cut = fitting(terms, estimate, { nanoUsd: room, tokens: null })
         if (cut === undefined) return assert.fail("nothing fits")
         assert.isTrue(cut.amountNanoUsd <= room)
         const more = yield* estimateOf({ ...terms, bound: { ...bound, askedOutputTokens: cut.outputTokens + 1 } })
         assert.isTrue(more.amountNanoUsd > room)
       }
-      assert.isUndefined(fitting(terms, estimate, 1_000_000n))
-      assert.isUndefined(fitting(terms, estimate, null))
-      assert.isUndefined(fitting(terms, { ...estimate, limit: undefined }, 1_500_000n))
+      assert.strictEqual(fitting(terms, estimate, room(null, 1200n))?.outputTokens, 200)
+      assert.strictEqual(fitting(terms, estimate, room(1_500_000n, 1001n))?.outputTokens, 1)
+      assert.isUndefined(fitting(terms, estimate, room(1_000_000n)))
+      assert.isUndefined(fitting(terms, estimate, room(null, 1000n)))
+      assert.isUndefined(fitting(terms, estimate, room(null)))
+      assert.isUndefined(fitting(terms, { ...estimate, limit: undefined }, room(1_500_000n)))
     })
   )
 })

@@ -76,6 +76,11 @@ layer(serviceLayer(), options)("metering", (it) => {
       const sent: number = standIn.requests.at(-1)?.body.max_completion_tokens
       assert.isAbove(sent, 0)
       assert.isBelow(sent, 50)
+      const few = yield* spender(service, [{ unit: "tokens", limit: 210 }])
+      const answered = yield* ask(service, few.key)
+      assert.strictEqual(answered.status, 200, answered.text)
+      const fitted: number = standIn.requests.at(-1)?.body.max_completion_tokens
+      assert.isTrue(fitted > 0 && fitted < 50, String(fitted))
       yield* ask(service, rich.key, { max_tokens: 7 })
       const { max_completion_tokens, max_tokens } = standIn.requests.at(-1)?.body ?? {}
       assert.deepStrictEqual([max_tokens, max_completion_tokens], [7, undefined])

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Clock, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "../../src/llm/attempts.ts"
 import { Breakers } from "../../src/llm/breakers.ts"
@@ -94,6 +94,7 @@ const layers = Attempts.layer.pipe(
 )
 const { routing } = runningGateway({ routing: { breaker: { failures: 2, openSeconds: 30 } } }, null, [], [])
 const request = { operation: "chat", body: '{"messages":[]}', headers: {} } as const
+const streaming = { ...request, body: '{"messages":[],"stream":true}' }
 
 describe("an attempt", () => {
   it.effect("is kept from a provider that failed too often, until it is tried again", () =>
@@ -144,7 +145,18 @@ describe("an attempt", () => {
     Effect.gen(function* () {
       const attempts = yield* Attempts
       const scopes = yield* Effect.replicateEffect(Scope.make(), 2)
-      for (const scope of scopes) yield* Scope.provide(attempts.make(target("m"), request, routing), scope)
+      // A stream keeps its place until it ends, a whole answer gives it back at once.
+      for (const scope of scopes) {
+        yield* Effect.scoped(attempts.make(target("m"), request, routing))
+        yield* Scope.provide(attempts.make(target("m"), streaming, routing), scope)
+      }
+      const deadline = (yield* Clock.currentTimeMillis) + 1000
+      const late = yield* Effect.forkChild(
+        Effect.flip(Effect.scoped(attempts.make(target("m"), { ...request, deadline }, routing))),
+        { startImmediately: true }
+      )
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* Fiber.join(late)).reason, "busy")
       const waiting = yield* Effect.replicateEffect(
         Effect.forkChild(Effect.scoped(attempts.make(target("m"), request, routing)), { startImmediately: true }),
         2

@@ -298,24 +298,32 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     Effect.gen(function* () {
       const service = yield* TestService
       const every = ["llm:complete", "llm:embed", "plans:read", "plans:write", "agents:read"]
-      for (let round = 0; round < 6; round++) {
+      for (let round = 0; round < 15; round++) {
         const some = (salt: number) => [
           "llm:complete",
           ...every.filter((_, index) => dice(index + round, salt) % 3 > 0)
         ]
         const first = yield* makeAgent(service, { scopeCeiling: every, maxCredentialTtlSeconds: 600 + round })
         const chain = [yield* tokenOf(service, first, { requestedScopes: some(1) })]
+        const links = [{ agentId: first.id, grantId: undefined as string | undefined }]
         for (let hop = 0; hop < 4; hop++) {
           const ttl = 60 + dice(hop, round) * 10
-          const agent = yield* makeAgent(service, { scopeCeiling: some(hop + 2), maxCredentialTtlSeconds: ttl })
-          yield* grant(service, agent, first, { scopes: ["llm:complete"] })
+          const scopeCeiling = some(hop + 2)
+          const agent = yield* makeAgent(service, { scopeCeiling, maxCredentialTtlSeconds: ttl })
+          const members = { scopes: some(hop + 7).filter((scope) => scopeCeiling.includes(scope)) }
+          const { id: grantId } = yield* grant(service, agent, first, members)
+          links.push({ agentId: agent.id, grantId })
           chain.push(yield* exchange(service, agent, at(chain, hop).accessToken))
           const [above, below] = [at(chain, hop), at(chain, hop + 1)]
           assert.includeMembers([...above.scopes], [...below.scopes])
           assert.isAtMost(Date.parse(below.expiresAt), Date.parse(above.expiresAt))
         }
         const cut = round % chain.length
-        yield* service.call("DELETE", `/api/agents/credentials/${at(chain, cut).credentialId}`)
+        const { agentId, grantId } = at(links, cut)
+        if (round < 5) yield* service.call("DELETE", `/api/agents/credentials/${at(chain, cut).credentialId}`)
+        else if (round < 10 && grantId !== undefined) {
+          yield* service.call("DELETE", `/api/agents/${agentId}/delegations/${grantId}`)
+        } else yield* service.call("PATCH", `/api/agents/${agentId}`, { body: { status: "suspended" } })
         const active = yield* Effect.forEach(chain, ({ accessToken }) => isActive(service, accessToken))
         assert.deepStrictEqual(
           active,

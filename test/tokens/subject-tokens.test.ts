@@ -131,13 +131,23 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a s
       "a change of the account's roles",
       (service, { id }) => service.call("PATCH", `/api/accounts/${id}`, { body: { roleIds: [] } })
     ],
+    [
+      "the end of its trial user's session",
+      Effect.fnUntraced(function* (service, { id }) {
+        const { body: account } = yield* service.call("GET", `/api/accounts/${id}`)
+        const { body: sessions } = yield* service.call("GET", `/api/sessions?userId=${account.trialUserId}&active=true`)
+        for (const session of sessions) yield* service.call("DELETE", `/api/sessions/${session.id}`)
+      })
+    ],
     ["the removal of the account", (service, { id }) => service.call("DELETE", `/api/accounts/${id}`)]
   ]
   for (const [what, end] of ends) {
     it.effect(`ends with its sign-in: ${what} ends it, and all that was done by it`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        const person = yield* makePerson(service)
+        const user = { firstName: "Ada", lastName: "Lovelace", email: `${crypto.randomUUID()}@example.org` }
+        const { id: trialUserId } = yield* make(service, "/api/trial-users", user)
+        const person = yield* makePerson(service, { trialUserId })
         const [agent, next] = [yield* makeAgent(service), yield* makeAgent(service)]
         for (const one of [agent, next]) yield* mayActFor(service, one, person.id)
         const subjectToken = yield* person.subjectToken(agent)

@@ -1,15 +1,18 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Context, Effect, Layer, Scope } from "effect"
-import { HttpClient, HttpClientError } from "effect/http"
 import { lookup } from "node:dns"
 import { isIP, type LookupFunction } from "node:net"
 import { Settings } from "../../platform/settings.ts"
 import { isPublic } from "../addresses.ts"
+import { makeDeadlines } from "./deadlines.ts"
+import { exchange, type ExchangeRequest } from "./exchange.ts"
+import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
+import { fromTransport, transportError } from "./transport-failures.ts"
 
 const mostConnectionsPerOrigin = 512
 const connectTimeout = 10_000
 
-const refusedAddress = () => Object.assign(new Error("Not a public address"), { code: "ERR_ADDRESS_REFUSED" })
+const refusedAddress = () => transportError("Not a public address", "ERR_ADDRESS_REFUSED")
 
 /** Resolves names to addresses of the public internet alone; asked for each connection, so no later answer slips by. */
 const publicLookup: LookupFunction = (hostname, options, callback) => {
@@ -23,26 +26,24 @@ const publicLookup: LookupFunction = (hostname, options, callback) => {
 }
 
 /** Looks at an address that is written out: nobody resolves it. */
-const checkingLiterals = (client: HttpClient.HttpClient) =>
-  HttpClient.mapRequestEffect(client, (request) => {
-    const host = (URL.parse(request.url)?.hostname ?? "").replace(/^\[|\]$/g, "")
-    return isIP(host) === 0 || isPublic(host)
-      ? Effect.succeed(request)
-      : Effect.fail(
-          new HttpClientError.HttpClientError({
-            reason: new HttpClientError.TransportError({ request, cause: refusedAddress() })
-          })
-        )
-  })
+const isWrittenOutPrivate = (origin: string): boolean => {
+  const host = (URL.parse(origin)?.hostname ?? "").replace(/^\[|\]$/g, "")
+  return isIP(host) !== 0 && !isPublic(host)
+}
+
+/** Where requests to providers go out. */
+export interface ProviderClient {
+  send(request: ExchangeRequest): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+}
 
 /** The connections to providers, which outlive every configuration. */
 export class ProviderClients extends Context.Service<
   ProviderClients,
   {
     /** For addresses that the configuration names; with a certificate authority of its own where it says so. */
-    configured(tlsCa: string | undefined): Effect.Effect<HttpClient.HttpClient>
+    configured(tlsCa: string | undefined): Effect.Effect<ProviderClient>
     /** For addresses that a caller names: into no private network, whatever a name resolves to. */
-    readonly guarded: HttpClient.HttpClient
+    readonly guarded: ProviderClient
   }
 >()("app/llm/ProviderClients") {
   static readonly layer = Layer.effect(
@@ -50,7 +51,8 @@ export class ProviderClients extends Context.Service<
     Effect.gen(function* () {
       const { llm } = yield* Settings
       const scope = yield* Effect.scope
-      const known = new Map<string, HttpClient.HttpClient>()
+      const deadlines = yield* makeDeadlines
+      const known = new Map<string, ProviderClient>()
 
       const connect = Effect.fnUntraced(function* (options: {
         readonly ca?: string
@@ -60,7 +62,8 @@ export class ProviderClients extends Context.Service<
           connections: mostConnectionsPerOrigin,
           connect: { timeout: connectTimeout, ...options }
         }).pipe(Scope.provide(scope))
-        return yield* Effect.provideService(NodeHttpClient.makeUndici, NodeHttpClient.Dispatcher, dispatcher)
+        const client: ProviderClient = { send: (request) => exchange(dispatcher, deadlines, request) }
+        return client
       })
 
       const configured = Effect.fnUntraced(function* (tlsCa: string | undefined) {
@@ -69,11 +72,18 @@ export class ProviderClients extends Context.Service<
         return client
       })
 
+      const guarded = Effect.fnUntraced(function* () {
+        const { send } = yield* connect({ lookup: publicLookup })
+        const client: ProviderClient = {
+          send: (request) =>
+            isWrittenOutPrivate(request.origin) ? Effect.fail(fromTransport(refusedAddress())) : send(request)
+        }
+        return client
+      })
+
       return ProviderClients.of({
         configured,
-        guarded: llm.gateway.allowPrivateAddresses
-          ? yield* configured(undefined)
-          : checkingLiterals(yield* connect({ lookup: publicLookup }))
+        guarded: llm.gateway.allowPrivateAddresses ? yield* configured(undefined) : yield* guarded()
       })
     })
   )

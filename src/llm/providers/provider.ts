@@ -11,6 +11,8 @@ export interface ProviderRequest {
   readonly body: string | Uint8Array
   /** Headers of the caller that a provider may see. */
   readonly headers: Readonly<Record<string, string>>
+  /** When, in milliseconds since 1970, the whole answer must be there. */
+  readonly deadline?: number | undefined
 }
 
 /** The bytes of an answer as they come; they end, or break off. */
@@ -36,8 +38,9 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
   readonly received?: number | undefined
   readonly retryAfterSeconds?: number | undefined
 }> {
+  /** What spans and logs see: a provider's own words may repeat what was said. */
   override get message() {
-    return `${this.reason}: ${this.error.message}`
+    return `${this.reason}: ${this.received ?? this.error.status}`
   }
 }
 

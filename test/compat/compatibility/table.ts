@@ -24,6 +24,9 @@ export const compatibilityMarkdown = (cells: ReadonlyMap<string, string>): strin
     "reaches the provider as it is, but for the model's name and the request for usage. _Translated_: into the provider's",
     "dialect and back. –: the SDK or the provider has no such thing.",
     "",
+    "Threads, which Anthropic would hold between calls, are refused as `thread_unsupported_request`: no call could be let in by",
+    "what it may cost, or go to another provider. The SDK's tool runner asks for one first, and goes on without.",
+    "",
     row(
       "",
       columns.map(({ dialect, provider }) => `${packages[dialect]} → ${provider}`)

@@ -1,0 +1,41 @@
+/** The texts of a request that a tokenizer can count, and how many bytes of its JSON they are at least. */
+export interface RequestTexts {
+  readonly texts: ReadonlyArray<string>
+  readonly bytes: number
+}
+
+type Json = Readonly<Record<string, unknown>>
+const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
+const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
+
+const gather = (content: unknown, texts: Array<string>): void => {
+  if (typeof content === "string") texts.push(content)
+  for (const part of list(content)) {
+    if (!isJson(part)) continue
+    if (typeof part.text === "string") texts.push(part.text)
+    if (part.type === "tool_result") gather(part.content, texts)
+  }
+}
+
+const gatherArguments = (calls: unknown, texts: Array<string>): void => {
+  for (const call of list(calls)) {
+    const called = isJson(call) && isJson(call.function) ? call.function.arguments : undefined
+    if (typeof called === "string") texts.push(called)
+  }
+}
+
+/** What messages and inputs say; everything else of a request is bounded by its bytes. */
+export const textsOf = (body: Json): RequestTexts => {
+  const texts: Array<string> = []
+  gather(body.system, texts)
+  for (const message of list(body.messages)) {
+    if (!isJson(message)) continue
+    gather(message.content, texts)
+    gatherArguments(message.tool_calls, texts)
+  }
+  for (const input of typeof body.input === "string" ? [body.input] : list(body.input)) {
+    if (typeof input === "string") texts.push(input)
+  }
+  // No JSON of a text is shorter than the canonical one.
+  return { texts, bytes: texts.reduce((sum, text) => sum + Buffer.byteLength(JSON.stringify(text)), 0) }
+}
