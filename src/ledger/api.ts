@@ -27,6 +27,7 @@ import {
 } from "./domain.ts"
 import {
   BudgetDenied,
+  CounterFull,
   ChargeNotFound,
   PlanNotActive,
   PlanNotFound,

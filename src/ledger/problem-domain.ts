@@ -91,7 +91,7 @@ export class CounterFull extends Problem<CounterFull>()("CounterFull", {
   slug: "counter-full",
   status: 409,
   meaning:
-    "A cap that governs the reservation can count no more than 9,223,372,036.854775807 US dollars, or 9,223,372,036,854,775,807 tokens, in one period. What was reserved can always be settled."
+    "A cap that governs the reservation can count no more in its period: about nine billion US dollars, or nine billion billions of tokens. What was reserved can always be settled."
 }) {}
 
 export class ReservationTooSmall extends Problem<ReservationTooSmall>()(

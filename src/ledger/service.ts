@@ -130,7 +130,7 @@ export class Ledger extends Context.Service<
           for (const [index, exit] of (yield* decide(known)(open)).entries()) {
             const item = open[index]
             if (item === undefined) continue
-            if (Exit.isFailure(exit)) decided.set(item, exit)
+            if (Exit.isFailure(exit)) decided.set(item, Exit.failCause(exit.cause))
             else if (exit.value === undefined) due.push(item)
             else if (exit.value === "stale") isStale = true
             else decided.set(item, Exit.succeed(exit.value))

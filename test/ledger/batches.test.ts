@@ -47,7 +47,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) =>
       const held = reserveItem(tenantId, 3n * nano)
       assert.deepStrictEqual(yield* reserve([held]), ["held"])
       const approval = { ...held, kind: "override" as const, audit }
-      assert.deepStrictEqual(yield* reserve([approval, { ...approval }, { ...approval }]), ["open", "gone", "gone"])
+      assert.deepStrictEqual(yield* reserve([approval, { ...approval }, { ...approval }]), ["approved", "gone", "gone"])
       assert.deepInclude((yield* standingOf(cap.id))[0], { reserved: 3, grants: 2, headroom: 0 })
       yield* assertNoDrift
     })

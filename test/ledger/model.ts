@@ -10,7 +10,13 @@ export interface ModelCap {
   readonly period: "hour" | "day" | "total" | "rolling"
   readonly scope: { readonly model?: string; readonly taskType?: string; readonly userId?: string }
   paused: boolean
-  readonly grants: Array<{ readonly amount: bigint; readonly until: number; readonly key: string | null }>
+  readonly grants: Array<{
+    amount: bigint
+    readonly until: number
+    readonly key: string | null
+    /** The reservation whose approval wrote it. */
+    readonly of?: string
+  }>
 }
 
 export interface ModelRequest {
@@ -46,6 +52,8 @@ interface Entry {
   /** The moment of the charge: a refund is counted where its charge is. */
   readonly at: number
 }
+
+const none = { amount: 0n, tokens: 0n, requests: 0n }
 
 const hour = 3_600_000
 const lengths = { hour, day: 24 * hour }
@@ -131,11 +139,24 @@ export class LedgerModel {
     return { first, wouldFit, short, need }
   }
 
+  /** What an override raised caps by is lowered by what an open reservation does not use. */
+  private lower(one: ModelReservation, charged: Parameters<typeof LedgerModel.of>[1]) {
+    if (one.state !== "open") return
+    for (const { cap, key } of one.places) {
+      const unused = LedgerModel.of(cap, { ...one, requests: 1n }) - LedgerModel.of(cap, charged)
+      for (const grant of cap.grants) {
+        if (grant.of !== one.id || grant.key !== key || unused <= 0n) continue
+        grant.amount = grant.amount > unused ? grant.amount - unused : 0n
+      }
+    }
+  }
+
   /** What is due ends, when somebody sweeps. */
   sweep(): number {
     let swept = 0
     for (const one of this.reservations.values()) {
       if ((one.state !== "open" && one.state !== "held") || one.expiresAt > this.now) continue
+      this.lower(one, none)
       one.state = "expired"
       swept += 1
     }
@@ -178,7 +199,7 @@ export class LedgerModel {
           ? (place.period + 1) * lengths[place.cap.period]
           : Number.POSITIVE_INFINITY
       const amount = this.spent(place) + this.reserved(place) + need(place.cap) - this.limit(place)
-      place.cap.grants.push({ amount, until, key: place.key })
+      place.cap.grants.push({ amount, until, key: place.key, of: id })
     }
     Object.assign(one, { state: "open", places, expiresAt: this.now + one.ttlSeconds * 1000 })
     return "approved"
@@ -198,9 +219,11 @@ export class LedgerModel {
     if (one === undefined) return "missing"
     if (one.state === "settled") return one.actual === actual ? "same" : "conflict"
     if (one.state === "held" || one.state === "denied") return "unopened"
+    const charged = { amount: actual, tokens: tokens ?? one.tokens, requests: 1n }
+    this.lower(one, charged)
     one.state = "settled"
     one.actual = actual
-    this.entries.push({ reservation: one, amount: actual, tokens: tokens ?? one.tokens, requests: 1n, at: this.now })
+    this.entries.push({ reservation: one, ...charged, at: this.now })
     return "done"
   }
 
@@ -209,6 +232,7 @@ export class LedgerModel {
     if (one === undefined) return "missing"
     if (one.state === "settled") return "conflict"
     if (one.state !== "open" && one.state !== "held") return "same"
+    this.lower(one, none)
     one.state = "released"
     return "done"
   }
