@@ -1,7 +1,7 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Layer } from "effect"
 import { LedgerRepository } from "./ledger/repository.ts"
-import { JoiningDatabaseLayer } from "./platform/connection.ts"
+import { LookingDatabaseLayer } from "./platform/connection.ts"
 import * as Logging from "./platform/logging.ts"
 import { Settings } from "./platform/settings.ts"
 import { explained, StartFailure } from "./platform/start-failure.ts"
@@ -32,9 +32,10 @@ const Log = Layer.unwrap(
 )
 
 const main = verify.pipe(
+  Effect.catchDefect(Effect.fail),
   Effect.provide(
     LedgerRepository.layer.pipe(
-      Layer.provide(JoiningDatabaseLayer),
+      Layer.provide(LookingDatabaseLayer),
       Layer.provide(Log),
       Layer.provide(Settings.layerWith(process.argv.slice(2)))
     )

@@ -50,6 +50,8 @@ export interface Slice<Row, Key> {
   readonly nextCursor: Key | null
 }
 
+export const emptySlice = { items: [], nextCursor: null } as const
+
 /** Cuts the answer to a query that asked for one row more than `limit`. */
 export const slice = <Row, Key>(rows: ReadonlyArray<Row>, limit: number, keyOf: (row: Row) => Key): Slice<Row, Key> => {
   const last = rows[limit - 1]

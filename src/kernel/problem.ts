@@ -14,13 +14,19 @@ export type Fault = typeof Fault.Type
 /** Every problem class by slug, as `GET /problems` lists them. */
 export interface ProblemDefinition {
   readonly slug: string
+  /** The status that it has; of a slug that stands for several, of its first declaration. */
   readonly status: number
+  readonly statuses: ReadonlyArray<number>
   readonly title: string
   readonly meaning: string
 }
 const definitions = new Map<string, ProblemDefinition>()
+const meanings = new Map<string, string>()
 export const problemDefinitions = (): ReadonlyArray<ProblemDefinition> =>
   [...definitions.values()].toSorted((a, b) => a.slug.localeCompare(b.slug))
+
+/** What a slug means where it has this status. */
+export const problemMeaning = (slug: string, status: number): string | undefined => meanings.get(`${slug} ${status}`)
 
 const phrases: Readonly<Record<number, string>> = {
   400: "Bad Request",
@@ -65,8 +71,10 @@ export const Problem =
     fields?: Fields
   ) => {
     const title = statusPhrase(declaration.status)
-    // A slug that stands for two statuses is explained by the first of its declarations.
-    if (!definitions.has(declaration.slug)) definitions.set(declaration.slug, { ...declaration, title })
+    const { meaning, slug, status } = declaration
+    const known = definitions.get(slug) ?? { ...declaration, title, statuses: [] }
+    definitions.set(slug, { ...known, statuses: [...new Set([...known.statuses, status])] })
+    meanings.set(`${slug} ${status}`, meaning)
     return HttpApiError.Problem<Self>()(
       tag,
       { type: problemType(declaration.slug), status: declaration.status, title },

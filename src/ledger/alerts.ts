@@ -1,10 +1,11 @@
 import { Context, Effect, Layer } from "effect"
 import { scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
-import { type Slice, slice } from "../kernel/page.ts"
+import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
 import { type AlertId, type BudgetAlert } from "./alert-domain.ts"
 import { type AlertFilter, AlertsRepository, type StoredAlert } from "./alert-repository.ts"
+import { withinTenant } from "./askers.ts"
 import { allTenants } from "./cap-domain.ts"
 import { countedScope } from "./cap-book.ts"
 import { totalOf } from "./quantity-domain.ts"
@@ -27,10 +28,10 @@ export class BudgetAlerts extends Context.Service<
           after: AlertId | undefined,
           limit: number
         ) {
-          const rows = yield* database.transaction(
-            scopeOf(yield* CurrentPrincipal),
-            repository.list(filter, after, limit + 1)
-          )
+          const principal = yield* CurrentPrincipal
+          const own = withinTenant(principal, filter)
+          if (own === undefined) return emptySlice
+          const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
           return slice(rows.map(alertView), limit, ({ id }) => id)
         })
       })

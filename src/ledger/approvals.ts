@@ -1,20 +1,21 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
 import { type Slice } from "../kernel/page.ts"
+import { Database } from "../platform/database.ts"
 import { recordedAsker } from "./askers.ts"
 import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Dimensions } from "./cap-book.ts"
-import { type Approval, type PendingApproval, type Reservation, type ReservationId, spendActions } from "./domain.ts"
+import { type Approval, type PendingApproval, type Reservation, type ReservationId } from "./domain.ts"
 import { PlanNotActive, ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "./problem-domain.ts"
-import { LedgerRepository, type StoredReservation } from "./repository.ts"
+import { MakersRepository } from "./maker-repository.ts"
+import { type StoredReservation } from "./repository.ts"
 import { type ReservationFilter } from "./reservation-repository.ts"
 import { Reservations } from "./reservations.ts"
-import { entryOf } from "./request.ts"
 import { booksOf, governingIn } from "./reserve-batch.ts"
 import { Ledger } from "./service.ts"
-import { reservationView } from "./views.ts"
+import { namedCapView, reservationView } from "./views.ts"
 
 /** Reservations that an exhausted cap of mode approval holds, and who lets them go on. */
 export class Approvals extends Context.Service<
@@ -43,9 +44,28 @@ export class Approvals extends Context.Service<
     Effect.gen(function* () {
       const books = yield* CapBooks
       const calls = yield* CallsRepository
+      const database = yield* Database
       const ledger = yield* Ledger
-      const repository = yield* LedgerRepository
+      const makers = yield* MakersRepository
       const reservations = yield* Reservations
+
+      /**
+       * Nobody decides about what it asked for itself, or what is asked by whom it made, or was made by; and no agent about
+       * what it spends, whoever asked for it.
+       */
+      const mayDecide = Effect.fnUntraced(function* (
+        { kind, name, tenantId }: Principal,
+        { createdBy }: StoredReservation
+      ) {
+        if (kind === "agent") return yield* new Forbidden({ missing: [], detail: "An agent approves nothing." })
+        if (tenantId === undefined) return
+        const lines = Effect.all([makers.of(createdBy), makers.of(name)])
+        const [above, below] = yield* database.transaction("all", lines)
+        if (name === createdBy || above.includes(name) || below.includes(createdBy)) {
+          const detail = "Who asked for a reservation does not approve it, nor who made that, nor who was made by it."
+          return yield* new Forbidden({ missing: [], detail })
+        }
+      })
 
       const list = Effect.fn("Approvals.list")(function* (
         filter: ReservationFilter,
@@ -54,12 +74,16 @@ export class Approvals extends Context.Service<
       ) {
         const { items, nextCursor } = yield* reservations.list({ ...filter, state: "held" }, after, limit)
         const known = yield* booksOf(books.get, items)
+        const principal = yield* CurrentPrincipal
+        const ends = new Map(
+          (yield* reservations.ends(items.map(({ id }) => id))).map((end) => [`${end.id} ${end.capId}`, end.ends])
+        )
         return {
           nextCursor,
           items: items.map((reservation) => ({
             reservation,
             caps: governingIn(known, { tenantId: reservation.tenantId, dimensions: dimensionsOf(reservation) }).map(
-              ({ cap }) => ({ capId: cap.id, name: cap.name, resetsAt: null })
+              ({ cap }) => namedCapView(principal, cap, ends.get(`${reservation.id} ${cap.id}`) ?? null)
             )
           }))
         }
@@ -113,14 +137,8 @@ export class Approvals extends Context.Service<
         const held = yield* reservations.find(id)
         yield* mayDecide(principal, held)
         const { audit } = yield* recordedAsker
-        const { reservation, verdict } = yield* repository.deny({
-          now: DateTime.formatIso(yield* DateTime.now),
-          id,
-          tenant: held.tenantId,
-          principal: principal.name,
-          reason,
-          entries: [entryOf(1, spendActions.SpendDenied, id, audit, { reason })]
-        })
+        const item = { principal: principal.name, audit, id, tenantId: held.tenantId, reason }
+        const { reservation, verdict } = yield* ledger.deny(item)
         if (reservation === undefined) return yield* new ReservationNotFound({})
         return verdict === "gone" ? yield* new ReservationNotHeld({}) : reservationView(reservation)
       })
@@ -130,15 +148,9 @@ export class Approvals extends Context.Service<
   )
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(Layer.merge(LedgerRepository.layer, CallsRepository.layer))
+    Layer.provide(Layer.merge(MakersRepository.layer, CallsRepository.layer))
   )
 }
-
-/** Nobody decides about what it asked for itself, and no agent about what it spends, whoever asked for it. */
-const mayDecide = (principal: Principal, { createdBy }: StoredReservation): Effect.Effect<void, Forbidden> =>
-  principal.kind === "agent" || (principal.tenantId !== undefined && principal.name === createdBy)
-    ? Effect.fail(new Forbidden({ missing: [], detail: "Who asked for a reservation does not approve it." }))
-    : Effect.void
 
 const dimensionsOf = (reservation: {
   readonly [Name in keyof Dimensions]-?: NonNullable<Dimensions[Name]> | null

@@ -130,3 +130,15 @@ export const recordedAsker: Effect.Effect<Asker & { readonly audit: AuditOrigin 
 /** Whether a caller may act on what another principal reserved. */
 export const isUnrestricted = ({ capabilities, kind }: Principal): boolean =>
   kind !== "agent" && capabilities.some((held) => covers(held, "budgets:write"))
+
+/**
+ * What a list is asked for, with the caller's tenant in it, so that rows are found by their key: row-level security alone
+ * reads everybody's and drops them. Nothing, where another tenant's are asked for.
+ */
+export const withinTenant = <Filter extends { readonly tenantId?: TenantId | undefined }>(
+  { tenantId }: Principal,
+  filter: Filter
+): Filter | undefined => {
+  if (tenantId === undefined) return filter
+  return filter.tenantId === undefined || filter.tenantId === tenantId ? { ...filter, tenantId } : undefined
+}

@@ -3,12 +3,13 @@ import { type Change } from "../audit/domain.ts"
 import { Audit, scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
-import { type Slice, slice } from "../kernel/page.ts"
+import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { entityTag, type IfMatch, meets, VersionMismatch } from "../kernel/precondition.ts"
 import { ValidationFailed } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
 import { Tenants } from "../tenants/service.ts"
+import { withinTenant } from "./askers.ts"
 import {
   allTenants,
   type Cap,
@@ -53,10 +54,10 @@ export class BudgetCaps extends Context.Service<
       const tenants = yield* Tenants
 
       const list = Effect.fn("BudgetCaps.list")(function* (filter: CapFilter, after: CapId | undefined, limit: number) {
-        const rows = yield* database.transaction(
-          scopeOf(yield* CurrentPrincipal),
-          repository.list(filter, after, limit + 1)
-        )
+        const principal = yield* CurrentPrincipal
+        const own = withinTenant(principal, filter)
+        if (own === undefined) return emptySlice
+        const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
         return slice(rows.map(capView), limit, (cap) => cap.id)
       })
 

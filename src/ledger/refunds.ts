@@ -1,12 +1,10 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
 import { recordedAsker } from "./askers.ts"
-import { ChargeId, type Refund, type RefundRequest, spendActions } from "./domain.ts"
+import { ChargeId, type Refund, type RefundRequest } from "./domain.ts"
 import { ChargeNotFound, RefundExceedsCharge } from "./problem-domain.ts"
-import { quantityOf } from "./quantity-domain.ts"
-import { LedgerRepository } from "./repository.ts"
-import { entryOf } from "./request.ts"
+import { Ledger } from "./service.ts"
 import { refundView } from "./views.ts"
 
 /** What comes back of charges. */
@@ -17,31 +15,25 @@ export class Refunds extends Context.Service<
     create(request: RefundRequest): Effect.Effect<Refund, ChargeNotFound | RefundExceedsCharge | Forbidden>
   }
 >()("app/ledger/Refunds") {
-  static readonly layerNoDeps = Layer.effect(
+  static readonly layer = Layer.effect(
     Refunds,
     Effect.gen(function* () {
+      const ledger = yield* Ledger
       const random = yield* SecureRandom.SecureRandom
-      const repository = yield* LedgerRepository
 
       const create = Effect.fn("Refunds.create")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
         const principal = yield* CurrentPrincipal
-        const { audit: origin } = yield* recordedAsker
+        const { audit } = yield* recordedAsker
         const id = ChargeId.make(yield* random.uuidV7())
-        const outcome = yield* repository.refund({
-          now: DateTime.formatIso(yield* DateTime.now),
-          id,
-          charge: chargeId,
-          tenant: principal.tenantId ?? null,
-          amount: Number(amountUsd),
-          reason,
+        const outcome = yield* ledger.refund({
           principal: principal.name,
-          system: principal.tenantId === undefined,
-          entries: [
-            entryOf(1, spendActions.SpendRefunded, chargeId, origin, {
-              amountUsd: quantityOf("usd", amountUsd),
-              reason
-            })
-          ]
+          audit,
+          id,
+          chargeId,
+          tenantId: principal.tenantId ?? null,
+          amount: amountUsd,
+          reason,
+          isSystem: principal.tenantId === undefined
         })
         switch (outcome.verdict) {
           case "own":
@@ -57,6 +49,4 @@ export class Refunds extends Context.Service<
       return Refunds.of({ create })
     })
   )
-
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(LedgerRepository.layer))
 }

@@ -167,15 +167,19 @@ const ExtendOutcome = Schema.Struct({
   verdict: Schema.Literals(["done", "missing", "foreign", "managed", "unopened"]),
   reservation: Schema.optionalKey(Reservation)
 })
+export type ExtendOutcome = typeof ExtendOutcome.Type
 const DenyOutcome = Schema.Struct({
   verdict: Schema.Literals(["done", "same", "missing", "gone"]),
   reservation: Schema.optionalKey(Reservation)
 })
+export type DenyOutcome = typeof DenyOutcome.Type
 const RefundOutcome = Schema.Struct({
   verdict: Schema.Literals(["done", "missing", "own", "exceeds"]),
   refundable: Schema.optionalKey(Sum),
   refund: Schema.optionalKey(Entry)
 })
+
+export type RefundOutcome = typeof RefundOutcome.Type
 
 /** A counter that is not what its entries and open reservations sum up to. */
 const Drift = Schema.Struct({
@@ -230,9 +234,9 @@ export class LedgerRepository extends Context.Service<
     sweep(request: SweepRequest): Effect.Effect<number>
     /** The same for plans that missed their heartbeats or are over. */
     sweepPlans(request: SweepRequest): Effect.Effect<number>
-    extend(request: object): Effect.Effect<typeof ExtendOutcome.Type>
-    deny(request: object): Effect.Effect<typeof DenyOutcome.Type>
-    refund(request: object): Effect.Effect<typeof RefundOutcome.Type>
+    extend(request: object): Effect.Effect<ExtendOutcome>
+    deny(request: object): Effect.Effect<DenyOutcome>
+    refund(request: object): Effect.Effect<RefundOutcome>
     readonly drift: Effect.Effect<ReadonlyArray<Drift>>
   }
 >()("app/ledger/LedgerRepository") {

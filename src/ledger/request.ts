@@ -88,6 +88,31 @@ export type CloseResult =
     }
   | { readonly verdict: "conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" }
 
+/** An open reservation to live longer. */
+export interface ExtendItem extends Pick<CloseItem, "principal" | "id" | "tenantId" | "origin" | "unrestricted"> {
+  readonly ttlSeconds: number
+}
+
+/** A held reservation that is refused. */
+export interface DenyItem extends Asker {
+  readonly audit: AuditOrigin
+  readonly id: ReservationId
+  readonly tenantId: TenantId | null
+  readonly reason: string
+}
+
+/** What comes back of a charge. */
+export interface RefundItem extends Asker {
+  readonly audit: AuditOrigin
+  readonly id: ChargeId
+  readonly chargeId: ChargeId
+  readonly tenantId: TenantId | null
+  readonly amount: bigint
+  readonly reason: string
+  /** Whether it may be of a charge of one's own. */
+  readonly isSystem: boolean
+}
+
 /** An entry of the audit log as the statements take it. */
 export const entryOf = (place: number, action: AuditAction, id: string, audit: AuditOrigin, after: object) => ({
   place,

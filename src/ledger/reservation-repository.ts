@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../agents/domain.ts"
 import { TenantId } from "../kernel/identifier.ts"
+import { InstantFromDate } from "../kernel/instant.ts"
 import { CapId } from "./cap-domain.ts"
 import { Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
 import { StoredReservation } from "./repository.ts"
@@ -17,6 +18,8 @@ const Filter = Schema.Struct({
 export type ReservationFilter = typeof Filter.Type
 
 const Row = Schema.Struct({ reservation: StoredReservation })
+const PeriodEnd = Schema.Struct({ id: ReservationId, capId: CapId, ends: Schema.NullOr(InstantFromDate) })
+export type PeriodEnd = typeof PeriodEnd.Type
 
 // As the ledger's own statements write it, but with the names that the schema has.
 const columns = `
@@ -39,6 +42,8 @@ export class ReservationsRepository extends Context.Service<
       after: ReservationId | undefined,
       limit: number
     ): Effect.Effect<ReadonlyArray<StoredReservation>>
+    /** When the periods end that reservations count in, by their caps; null: never. */
+    ends(ids: ReadonlyArray<ReservationId>): Effect.Effect<ReadonlyArray<PeriodEnd>>
   }
 >()("app/ledger/ReservationsRepository") {
   static readonly layer = Layer.effect(
@@ -59,19 +64,38 @@ export class ReservationsRepository extends Context.Service<
           WHERE ${sql.and([
             sql`true`,
             ...(filter.tenantId === undefined ? [] : [sql`tenant_id = ${filter.tenantId}`]),
-            ...(filter.state === undefined ? [] : [sql`state = ${filter.state}`]),
+            // Written out, since the indexes of the rarer states are found by it.
+            ...(filter.state === undefined ? [] : [sql`state = ${sql.literal(`'${filter.state}'`)}`]),
             ...(filter.origin === undefined ? [] : [sql`origin = ${filter.origin}`]),
             ...(filter.agentId === undefined ? [] : [sql`agent_id = ${filter.agentId}`]),
             ...(filter.planId === undefined ? [] : [sql`plan_id = ${filter.planId}`]),
             ...(filter.capId === undefined
               ? []
-              : [sql`counter_ids && ARRAY(SELECT id FROM budget_counters WHERE cap_id = ${filter.capId})`]),
+              : [
+                  sql`
+                    counter_ids && ARRAY(
+                      SELECT k.id FROM budget_caps c JOIN budget_counters k ON k.tenant_id = c.tenant_id AND k.cap_id = c.id
+                      WHERE c.id = ${filter.capId})`
+                ]),
             ...(after === undefined ? [] : [sql`id < ${after}`])
           ])}
           ORDER BY id DESC LIMIT ${limit}`
       })
 
+      const selectEnds = SqlSchema.findAll({
+        Request: Schema.Array(ReservationId),
+        Result: PeriodEnd,
+        execute: (ids) => sql`
+          SELECT r.id, k.cap_id, CASE WHEN isfinite(k.period_end) THEN k.period_end END AS ends
+          FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
+          JOIN budget_counters k ON k.id = e.counter
+          WHERE r.id IN ${sql.in(ids)}`
+      })
+
       return ReservationsRepository.of({
+        ends: Effect.fn("ReservationsRepository.ends")((ids) =>
+          ids.length === 0 ? Effect.succeed([]) : Effect.orDie(selectEnds(ids))
+        ),
         find: Effect.fn("ReservationsRepository.find")((id) =>
           Effect.map(
             Effect.orDie(selectOne(id)),

@@ -1,12 +1,17 @@
 import { Context, Effect, Layer, Option } from "effect"
+import { AgentId } from "../agents/domain.ts"
+import { Agents } from "../agents/service.ts"
 import { scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
-import { type Slice, slice } from "../kernel/page.ts"
+import { type TenantId } from "../kernel/identifier.ts"
+import { emptySlice, type Slice, slice } from "../kernel/page.ts"
 import { Database } from "../platform/database.ts"
-import { type Reservation, type ReservationId } from "./domain.ts"
+import { withinTenant } from "./askers.ts"
+import { CallPlans } from "./call-plans.ts"
+import { type PlanId, type Reservation, type ReservationId } from "./domain.ts"
 import { ReservationNotFound } from "./problem-domain.ts"
 import { type StoredReservation } from "./repository.ts"
-import { type ReservationFilter, ReservationsRepository } from "./reservation-repository.ts"
+import { type PeriodEnd, type ReservationFilter, ReservationsRepository } from "./reservation-repository.ts"
 import { reservationView } from "./views.ts"
 
 /** Reservations as callers may see them: a tenant's its own, an agent those for itself. */
@@ -16,6 +21,8 @@ export class Reservations extends Context.Service<
     get(id: ReservationId): Effect.Effect<Reservation, ReservationNotFound>
     /** As it is stored, for whoever decides about it. */
     find(id: ReservationId): Effect.Effect<StoredReservation, ReservationNotFound>
+    /** When the periods end that reservations which the caller sees count in. */
+    ends(ids: ReadonlyArray<ReservationId>): Effect.Effect<ReadonlyArray<PeriodEnd>>
     list(
       filter: ReservationFilter,
       after: ReservationId | undefined,
@@ -26,7 +33,9 @@ export class Reservations extends Context.Service<
   static readonly layerNoDeps = Layer.effect(
     Reservations,
     Effect.gen(function* () {
+      const agents = yield* Agents
       const database = yield* Database
+      const plans = yield* CallPlans
       const repository = yield* ReservationsRepository
 
       const find = Effect.fn("Reservations.find")(function* (id: ReservationId) {
@@ -37,6 +46,25 @@ export class Reservations extends Context.Service<
         )
       })
 
+      /** A filter with the tenant that it is about, since everything is found by its tenant first; nothing where nobody's. */
+      const placed = (
+        principal: Principal,
+        filter: ReservationFilter
+      ): Effect.Effect<ReservationFilter | undefined> => {
+        const { agentId, planId, tenantId } = filter
+        if (principal.tenantId !== undefined || tenantId !== undefined || (agentId ?? planId) === undefined) {
+          return Effect.succeed(withinTenant(principal, filter))
+        }
+        const home: Effect.Effect<TenantId, unknown> =
+          agentId === undefined
+            ? Effect.map(plans.get(planId as PlanId), (plan) => plan.tenantId)
+            : Effect.provideService(agents.tenantOf(agentId), CurrentPrincipal, principal)
+        return home.pipe(
+          Effect.map((found): ReservationFilter | undefined => ({ ...filter, tenantId: found })),
+          Effect.orElseSucceed((): ReservationFilter | undefined => undefined)
+        )
+      }
+
       const list = Effect.fn("Reservations.list")(function* (
         filter: ReservationFilter,
         after: ReservationId | undefined,
@@ -44,19 +72,27 @@ export class Reservations extends Context.Service<
       ) {
         const principal = yield* CurrentPrincipal
         const own = ownAgent(principal)
-        if (own !== undefined && filter.agentId !== undefined && filter.agentId !== own) {
-          return { items: [], nextCursor: null }
-        }
-        const narrowed = own === undefined ? filter : { ...filter, agentId: own as NonNullable<Reservation["agentId"]> }
+        if (own !== undefined && filter.agentId !== undefined && filter.agentId !== own) return emptySlice
+        const narrowed = yield* placed(
+          principal,
+          own === undefined ? filter : { ...filter, agentId: AgentId.make(own) }
+        )
+        if (narrowed === undefined) return emptySlice
         const rows = yield* database.transaction(scopeOf(principal), repository.list(narrowed, after, limit + 1))
         return slice(rows.map(reservationView), limit, (reservation) => reservation.id)
       })
 
-      return Reservations.of({ find, get: (id) => Effect.map(find(id), reservationView), list })
+      // Counters of caps over all tenants are among them.
+      const ends = (ids: ReadonlyArray<ReservationId>) => database.transaction("all", repository.ends(ids))
+
+      return Reservations.of({ find, ends, get: (id) => Effect.map(find(id), reservationView), list })
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(ReservationsRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(ReservationsRepository.layer),
+    Layer.provide(CallPlans.layer)
+  )
 }
 
 /** The agent that a caller is; for it there is no other. */

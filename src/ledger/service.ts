@@ -5,9 +5,28 @@ import { Settings } from "../platform/settings.ts"
 import { CallsRepository } from "./call-repository.ts"
 import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
-import { type ReservationId } from "./domain.ts"
-import { decodeClosed, type Drift, LedgerRepository } from "./repository.ts"
-import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult, slotKeys, slotOf } from "./request.ts"
+import { type ReservationId, spendActions } from "./domain.ts"
+import { quantityOf } from "./quantity-domain.ts"
+import {
+  decodeClosed,
+  type DenyOutcome,
+  type Drift,
+  type ExtendOutcome,
+  LedgerRepository,
+  type RefundOutcome
+} from "./repository.ts"
+import {
+  type CloseItem,
+  type CloseResult,
+  type DenyItem,
+  entryOf,
+  type ExtendItem,
+  type RefundItem,
+  type ReserveItem,
+  type ReserveResult,
+  slotKeys,
+  slotOf
+} from "./request.ts"
 import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
 
 const mostTogether = 200
@@ -29,6 +48,12 @@ export class Ledger extends Context.Service<
     /** The same for one, together with whatever else arrives. */
     reserve(item: ReserveItem): Effect.Effect<ReserveResult>
     close(item: CloseItem): Effect.Effect<CloseResult>
+    /** Lets an open reservation live longer, from now on. */
+    extend(item: ExtendItem): Effect.Effect<ExtendOutcome>
+    /** Refuses what is held. */
+    deny(item: DenyItem): Effect.Effect<DenyOutcome>
+    /** Gives back a part of a charge, where it was charged. */
+    refund(item: RefundItem): Effect.Effect<RefundOutcome>
     /** Ends what is due, of one tenant or all; answers how many. */
     sweep(tenantId: TenantId | null): Effect.Effect<number>
     /** The same, waiting for those who are at work on it: after that nothing is refused for what is due. */
@@ -57,11 +82,25 @@ export class Ledger extends Context.Service<
           while ((yield* repository.sweep({ now, tenant, most: mostSwept, waiting: true })) === mostSwept);
         })
 
-      /** Decides items that all have caps, or need none. */
-      const decide = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
+      /** The caps in force for items that must have one, and whether an item has any. */
+      const covering = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
+        const known = yield* booksOf(books.get, items)
+        const lacks = (book: typeof known) => (item: ReserveItem) =>
+          item.kind === "reserve" && item.plan === undefined && governingIn(book, item).length === 0
+        if (!budgets.requireCap || !items.some(lacks(known))) return { known, isUncovered: () => false }
+        // What is refused never reaches the statement, which alone knows whether the copy is old.
+        yield* books.refresh([...known.keys()])
+        const fresh = yield* booksOf(books.get, items)
+        return { known: fresh, isUncovered: lacks(fresh) }
+      })
+
+      const reserveBatch = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
         const decided = new Map<ReserveItem, ReserveResult>()
-        for (let open = items; open.length > 0; open = open.filter((item) => !decided.has(item))) {
-          const known = yield* booksOf(books.get, open)
+        for (let all = items; all.length > 0; all = all.filter((item) => !decided.has(item))) {
+          const { isUncovered, known } = yield* covering(all)
+          for (const item of all) if (isUncovered(item)) decided.set(item, { verdict: "uncovered" })
+          const open = all.filter((item) => !decided.has(item))
+          if (open.length === 0) break
           const batch = new ReserveBatch(open, known, yield* DateTime.now, budgets.holdSeconds)
           const outcome = yield* repository.reserve(batch.statement)
           if ("stale" in outcome) {
@@ -80,17 +119,6 @@ export class Ledger extends Context.Service<
           yield* Effect.forEach(tenants, sweepWaiting, { discard: true })
         }
         return items.map((item): ReserveResult => decided.get(item) ?? { verdict: "gone" })
-      })
-
-      const reserveBatch = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
-        if (!budgets.requireCap) return yield* decide(items)
-        const known = yield* booksOf(books.get, items)
-        const covered = items.filter(
-          (item) => item.kind !== "reserve" || item.plan !== undefined || governingIn(known, item).length > 0
-        )
-        const results = yield* decide(covered)
-        const byItem = new Map(covered.map((item, index) => [item, results[index]]))
-        return items.map((item): ReserveResult => byItem.get(item) ?? { verdict: "uncovered" })
       })
 
       const closeBatch = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
@@ -151,6 +179,38 @@ export class Ledger extends Context.Service<
         reserve: (item) =>
           (reserving[laneOf(item.tenantId)] ?? ((one) => Effect.map(reserveBatch([one]), first)))(item),
         close: closing,
+        extend: Effect.fn("Ledger.extend")(function* ({ tenantId, ttlSeconds, ...item }) {
+          const now = DateTime.formatIso(yield* DateTime.now)
+          return yield* repository.extend({ ...item, now, tenant: tenantId, ttl: ttlSeconds })
+        }),
+        deny: Effect.fn("Ledger.deny")(function* ({ audit, id, principal, reason, tenantId }) {
+          const now = DateTime.formatIso(yield* DateTime.now)
+          const entries = [entryOf(1, spendActions.SpendDenied, id, audit, { reason })]
+          return yield* repository.deny({ now, id, tenant: tenantId, principal, reason, entries })
+        }),
+        refund: Effect.fn("Ledger.refund")(function* ({
+          amount,
+          audit,
+          chargeId,
+          id,
+          isSystem,
+          principal,
+          reason,
+          tenantId
+        }) {
+          const after = { amountUsd: quantityOf("usd", amount), reason }
+          return yield* repository.refund({
+            now: DateTime.formatIso(yield* DateTime.now),
+            id,
+            charge: chargeId,
+            tenant: tenantId,
+            amount: Number(amount),
+            reason,
+            principal,
+            system: isSystem,
+            entries: [entryOf(1, spendActions.SpendRefunded, chargeId, audit, after)]
+          })
+        }),
         sweep: Effect.fn("Ledger.sweep")(function* (tenant) {
           const request = { now: yield* DateTime.now, tenant, most: mostSwept, waiting: false }
           return (yield* repository.sweepPlans(request)) + (yield* repository.sweep(request))

@@ -33,7 +33,7 @@ import {
   ReservationNotOpen,
   ReservationSettled
 } from "./problem-domain.ts"
-import { LedgerRepository, type StoredReservation } from "./repository.ts"
+import { type StoredReservation } from "./repository.ts"
 import { type CloseResult } from "./request.ts"
 import { Ledger } from "./service.ts"
 import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
@@ -74,7 +74,7 @@ export class Spend extends Context.Service<
     extend(id: ReservationId, ttlSeconds: number): Effect.Effect<Reservation, CloseRefused>
   }
 >()("app/ledger/Spend") {
-  static readonly layerNoDeps = Layer.effect(
+  static readonly layer = Layer.effect(
     Spend,
     Effect.gen(function* () {
       const askers = yield* Askers
@@ -82,7 +82,6 @@ export class Spend extends Context.Service<
       const ledger = yield* Ledger
       const prices = yield* Prices
       const random = yield* SecureRandom.SecureRandom
-      const repository = yield* LedgerRepository
       const { budgets } = yield* Settings
 
       const reserve = Effect.fnUntraced(function* (request: ReserveRequest) {
@@ -191,14 +190,13 @@ export class Spend extends Context.Service<
 
       const extend = Effect.fn("Spend.extend")(function* (id: ReservationId, ttlSeconds: number) {
         const principal = yield* CurrentPrincipal
-        const { reservation, verdict } = yield* repository.extend({
-          now: DateTime.formatIso(yield* DateTime.now),
-          id,
-          tenant: principal.tenantId ?? null,
-          origin: "api",
+        const { reservation, verdict } = yield* ledger.extend({
           principal: principal.name,
+          id,
+          tenantId: principal.tenantId ?? null,
+          origin: "api",
           unrestricted: isUnrestricted(principal),
-          ttl: ttlSeconds
+          ttlSeconds
         })
         if (verdict === "unopened" && reservation !== undefined) {
           return yield* new ReservationNotOpen({ state: reservation.state })
@@ -214,8 +212,6 @@ export class Spend extends Context.Service<
       return Spend.of({ reserve: spanned("Spend.reserve", reserve), reconcile, release, extend })
     })
   )
-
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(LedgerRepository.layer))
 }
 
 /** What a member of a request comes to by its price: no more than a request may name itself. */

@@ -50,25 +50,33 @@ export class StandingsRepository extends Context.Service<
         }),
         Result: CounterStanding,
         execute: ({ at, capId, tenantId }) => sql`
+          WITH held AS (
+            SELECT e.counter, sum(r.amount) AS usd, sum(r.tokens) AS tokens, count(*) AS requests
+            FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
+            WHERE ${sql.and([
+              sql`r.state = 'held'`,
+              sql`r.expires_at > ${at}::timestamptz`,
+              ...(tenantId === undefined ? [] : [sql`r.tenant_id = ${tenantId}`])
+            ])}
+            GROUP BY e.counter
+          )
           SELECT c.tenant_id, c.id AS cap_id, c.name, c.scope, c.unit, c.limit_amount, c.alert_thresholds, c.created_at,
             b.counter_key, c.window_seconds,
             budget_limit(c.tenant_id, c.id, coalesce(b.counter_key, ''), ${at}::timestamptz) - c.limit_amount AS grants,
             coalesce(CASE WHEN b.ring IS NULL THEN b.spent ELSE budget_ring_sum(budget_ring_at(b.ring, b.ring_head,
               budget_bucket(${at}::timestamptz, b.bucket_seconds))) END, 0) AS spent,
             coalesce(b.reserved, 0) AS reserved,
-            coalesce((
-              SELECT sum(CASE c.unit WHEN 'usd' THEN r.amount WHEN 'tokens' THEN r.tokens ELSE 1 END)
-              FROM budget_reservations r
-              WHERE r.state = 'held' AND r.expires_at > ${at}::timestamptz AND b.id = ANY (r.counter_ids)), 0)::bigint AS held,
+            coalesce(CASE c.unit WHEN 'usd' THEN h.usd WHEN 'tokens' THEN h.tokens ELSE h.requests END, 0)::bigint AS held,
             CASE WHEN isfinite(coalesce(b.period_start, p.starts)) THEN coalesce(b.period_start, p.starts) END
               AS period_start,
             CASE WHEN isfinite(coalesce(b.period_end, p.ends)) THEN coalesce(b.period_end, p.ends) END AS period_end
           FROM budget_caps c
           CROSS JOIN LATERAL budget_period(c.period, c.time_zone, c.anchor, ${at}::timestamptz) p
           LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id
-            AND b.period_end > ${at}::timestamptz AND NOT EXISTS (
-              SELECT FROM budget_counters later WHERE later.tenant_id = b.tenant_id AND later.cap_id = b.cap_id
-                AND later.counter_key = b.counter_key AND later.period_start > b.period_start)
+            AND b.period_end > ${at}::timestamptz AND b.period_start = (
+              SELECT max(later.period_start) FROM budget_counters later
+              WHERE later.tenant_id = b.tenant_id AND later.cap_id = b.cap_id AND later.counter_key = b.counter_key)
+          LEFT JOIN held h ON h.counter = b.id
           WHERE ${sql.and([
             sql`c.deleted_at IS NULL`,
             sql`(b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')`,

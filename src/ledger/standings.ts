@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { Database } from "../platform/database.ts"
+import { withinTenant } from "./askers.ts"
 import { countedScope } from "./cap-book.ts"
 import { type CapStanding } from "./cap-domain.ts"
 import { quantityOf, totalOf } from "./quantity-domain.ts"
@@ -24,8 +25,10 @@ export class CapStandings extends Context.Service<
       return CapStandings.of({
         list: Effect.fn("CapStandings.list")(function* (filter: StandingFilter) {
           const asOf = yield* DateTime.now
-          const scope = scopeOf(yield* CurrentPrincipal)
-          const counters = yield* database.transaction(scope, repository.list(filter, asOf))
+          const principal = yield* CurrentPrincipal
+          const own = withinTenant(principal, filter)
+          if (own === undefined) return { asOf, items: [] }
+          const counters = yield* database.transaction(scopeOf(principal), repository.list(own, asOf))
           return { asOf, items: counters.map((counter) => standingOf(counter, asOf)) }
         })
       })

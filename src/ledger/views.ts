@@ -29,6 +29,17 @@ export const capView = (principal: Principal, cap: Shown, headroom: bigint, rese
   resetsAt: momentOf(resetsAt)
 })
 
+/** The same of a cap that nothing was asked of yet. */
+export const namedCapView = (
+  principal: Principal,
+  cap: Pick<Shown, "tenantId" | "id" | "name">,
+  resetsAt: DateTime.Utc | null
+): GoverningCap => ({
+  capId: cap.id as CapId,
+  ...(sees(principal, cap) ? { name: cap.name } : {}),
+  resetsAt
+})
+
 export const capViews = (principal: Principal, standings: ReadonlyArray<Standing>): ReadonlyArray<GoverningCap> =>
   standings.flatMap(({ cap, headroom, isPlan, resetsAt }) =>
     isPlan ? [] : [capView(principal, cap, headroom, resetsAt)]

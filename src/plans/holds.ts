@@ -34,11 +34,18 @@ export class PlanHolds extends Context.Service<
         requiresCap: boolean,
         request: object
       ) {
+        let isFresh = false
         for (;;) {
           const now = DateTime.formatIso(yield* DateTime.now)
           const known = yield* booksOf(books.get, [{ tenantId }])
           const governing = governingIn(known, { tenantId, dimensions })
-          if (requiresCap && governing.length === 0) return { outcome: { verdict: "uncovered" as const }, held: [] }
+          if (requiresCap && governing.length === 0) {
+            if (isFresh) return { outcome: { verdict: "uncovered" as const }, held: [] }
+            // What is refused never reaches the statement, which alone knows whether the copy is old.
+            yield* books.refresh([...known.keys()])
+            isFresh = true
+            continue
+          }
           const held = governing.filter(({ cap }) => isHeld(cap))
           yield* ledger.reclaim(held.some(({ cap }) => cap.tenantId === allTenants) ? null : tenantId)
           const outcome = yield* repository.change({

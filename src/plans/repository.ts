@@ -58,6 +58,7 @@ export type PlanOutcome = typeof Outcome.Type
 
 const Key = Schema.Struct({ agentId: AgentId, id: PlanId, at: Schema.DateTimeUtcFromDate })
 const Page = Schema.Struct({
+  tenantId: TenantId,
   agentId: AgentId,
   status: Schema.UndefinedOr(PlanStatus),
   after: Schema.UndefinedOr(PlanId),
@@ -73,6 +74,7 @@ export class PlansRepository extends Context.Service<
     find(agentId: AgentId, id: PlanId, at: DateTime.Utc): Effect.Effect<Option.Option<StoredPlan>>
     /** The newest first. */
     list(
+      tenantId: TenantId,
       agentId: AgentId,
       status: PlanStatus | undefined,
       after: PlanId | undefined,
@@ -96,9 +98,10 @@ export class PlansRepository extends Context.Service<
       const selectPage = SqlSchema.findAll({
         Request: Page,
         Result: Row,
-        execute: ({ after, agentId, at, limit, status }) => sql`
+        execute: ({ after, agentId, at, limit, status, tenantId }) => sql`
           SELECT budget_plan_json(l, ${at}::timestamptz) AS plan FROM budget_plans l
           WHERE ${sql.and([
+            sql`l.tenant_id = ${tenantId}`,
             sql`l.agent_id = ${agentId}`,
             ...(status === undefined
               ? []
@@ -120,8 +123,8 @@ export class PlansRepository extends Context.Service<
             Option.map(({ plan }) => plan)
           )
         ),
-        list: Effect.fn("PlansRepository.list")((agentId, status, after, limit, at) =>
-          Effect.map(Effect.orDie(selectPage({ agentId, status, after, limit, at })), (rows) =>
+        list: Effect.fn("PlansRepository.list")((tenantId, agentId, status, after, limit, at) =>
+          Effect.map(Effect.orDie(selectPage({ tenantId, agentId, status, after, limit, at })), (rows) =>
             rows.map(({ plan }) => plan)
           )
         ),

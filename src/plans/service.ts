@@ -90,10 +90,12 @@ export class Plans extends Context.Service<
         after: PlanId | undefined,
         limit: number
       ) {
-        yield* agents.tenantOf(agentId)
-        const scope = scopeOf(yield* CurrentPrincipal)
+        const tenantId = yield* agents.tenantOf(agentId)
         const now = yield* DateTime.now
-        const rows = yield* database.transaction(scope, repository.list(agentId, status, after, limit + 1, now))
+        const rows = yield* database.transaction(
+          tenantId,
+          repository.list(tenantId, agentId, status, after, limit + 1, now)
+        )
         return slice(rows.map(planView), limit, (plan) => plan.id)
       })
 

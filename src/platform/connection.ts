@@ -56,20 +56,29 @@ export const migrateLayer = Layer.effectDiscard(
   })
 )
 
-const PoolLayer = Layer.unwrap(
-  Effect.gen(function* () {
-    const { database } = yield* Settings
-    const { options } = yield* DatabaseConnection
-    return poolLayer({
-      connection: options,
-      maxConnections: database.maxConnections,
-      statementTimeoutSeconds: database.statementTimeoutSeconds
+const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number } = {}) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const { database } = yield* Settings
+      const { options } = yield* DatabaseConnection
+      return poolLayer({
+        connection: options,
+        maxConnections: database.maxConnections,
+        statementTimeoutSeconds: database.statementTimeoutSeconds,
+        ...timeouts
+      })
     })
-  })
-).pipe(Layer.provide(migrateLayer))
+  )
+
+const PoolLayer = poolWith().pipe(Layer.provide(migrateLayer))
 
 /** The pool on a migrated database. */
 export const DatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layer))
 
 /** The same for a command beside the service. */
 export const JoiningDatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layerJoining))
+
+/** For a command that only looks: the database as it is now, by statements that may take their time. */
+export const LookingDatabaseLayer = poolWith({ statementTimeoutSeconds: 0 }).pipe(
+  Layer.provideMerge(DatabaseConnection.layerJoining)
+)

@@ -1,4 +1,4 @@
-import { problemDefinitions, problemType } from "../kernel/problem.ts"
+import { problemMeaning, problemType } from "../kernel/problem.ts"
 import { resolved } from "./openapi-examples.ts"
 import { type Json } from "./openapi-schemas.ts"
 
@@ -20,7 +20,7 @@ export const problemSchema = (schema: Json): Json => {
   const required = schema.required as ReadonlyArray<string>
   return {
     ...schema,
-    description: problemDefinitions().find((problem) => problem.slug === slug)?.meaning,
+    description: problemMeaning(slug, Number((status?.enum as ReadonlyArray<unknown> | undefined)?.[0])),
     properties: { type, title, status: { ...status, type: "integer" }, detail, ...extensions, traceId },
     required: [...new Set(["type", "title", "status", "detail", ...required, "traceId"])]
   }

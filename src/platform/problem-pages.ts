@@ -28,19 +28,20 @@ export const ProblemPagesLayer = Layer.mergeAll(
 const notFound = { ...new RouteNotFound({ detail: "No problem has this slug; GET /problems lists them." }) }
 const notFoundOptions = { status: 404, contentType: "application/problem+json" }
 
-const view = ({ meaning, slug, status, title }: ProblemDefinition) => ({
+const view = ({ meaning, slug, status, statuses, title }: ProblemDefinition) => ({
   slug,
   type: problemType(slug),
   status,
+  statuses,
   title,
   meaning
 })
 
 const escape = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;")
 
-const row = ({ meaning, slug, status, title, type }: ReturnType<typeof view>): string => `
+const row = ({ meaning, slug, statuses, title, type }: ReturnType<typeof view>): string => `
   <h2 id="${slug}"><a href="/problems/${slug}">${slug}</a></h2>
-  <p><strong>${status} ${escape(title)}</strong> · <code>${type}</code></p>
+  <p><strong>${statuses.join(", ")} ${escape(title)}</strong> · <code>${type}</code></p>
   <p>${escape(meaning)}</p>`
 
 const page = (title: string, body: string) =>

@@ -72,6 +72,20 @@ const integerOf = (dice: Dice, schema: Json): number => {
   return dice.pick([minimum, maximum, minimum + dice.below(Math.min(100, maximum - minimum + 1))])
 }
 
+/** A number within its bounds, mostly one of few decimals, as an amount has. */
+const numberOf = (dice: Dice, schema: Json): number => {
+  const minimum = Number(schema.minimum ?? 0)
+  const maximum = Number(schema.maximum ?? 1000)
+  const quarters = Math.ceil(minimum * 4) + dice.below(400)
+  const example: unknown = dice.pickOr((schema.examples as ReadonlyArray<unknown> | undefined) ?? [], undefined)
+  return dice.pick([
+    minimum,
+    maximum,
+    Math.min(maximum, quarters / 4),
+    typeof example === "number" ? example : Math.min(maximum, quarters / 4)
+  ])
+}
+
 /** A value that conforms to a schema of the document, as far as the schema tells. */
 export const valueOf = (dice: Dice, given: Json, known: KnownValues, name = "", depth = 0): unknown => {
   const schema = dereferenced(given)
@@ -89,7 +103,7 @@ export const valueOf = (dice: Dice, given: Json, known: KnownValues, name = "", 
     case "integer":
       return integerOf(dice, schema)
     case "number":
-      return integerOf(dice, schema) / 4
+      return numberOf(dice, schema)
     case "boolean":
       return dice.chance(0.5)
     case "null":
@@ -140,8 +154,12 @@ const objectOf = (dice: Dice, schema: Json, known: KnownValues, depth: number): 
   const properties = Object.entries((schema.properties as Record<string, Json> | undefined) ?? {})
   // A free object may hold anything; a few plain members stand for all.
   if (properties.length === 0 && schema.additionalProperties !== false && depth < 5) {
+    const member = typeof schema.additionalProperties === "object" ? (schema.additionalProperties as Json) : {}
     return Object.fromEntries(
-      Array.from({ length: dice.below(4) }, () => [wordOf(dice, letters, 4), valueOf(dice, {}, known, "", depth + 1)])
+      Array.from({ length: dice.below(4) }, () => [
+        wordOf(dice, letters, 4),
+        valueOf(dice, member, known, "", depth + 1)
+      ])
     )
   }
   const example = dice.pickOr((schema.examples as ReadonlyArray<Json> | undefined) ?? [], {})

@@ -8,6 +8,7 @@ import { type Dice, diceOf } from "./dice.ts"
 import { type Operation, operations } from "./document.ts"
 import { KnownValues } from "./known-values.ts"
 import { conforming, hostile } from "./requests.ts"
+import { stages } from "./stages.ts"
 import { sender, type SendError, shortened, shownRequest, type WireAnswer, type WireRequest } from "./wire.ts"
 
 const seed = process.env.CONTRACT_SEED ?? "1"
@@ -34,7 +35,7 @@ class Contract extends Context.Service<
       )
       return Contract.of({ callers: yield* makeCallers(service, known), known, send: sender(service.url, agent) })
     })
-  ).pipe(Layer.provide(serviceLayer()))
+  ).pipe(Layer.provideMerge(serviceLayer()))
 }
 
 interface Case {
@@ -95,18 +96,7 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "agentTokens.token",
     "agentTokens.exchange",
     // Nothing of calls is kept unless the settings say so.
-    "gatewayContents.get",
-    // The caps that the walk makes leave no room for what these would be about.
-    "spend.extend",
-    "spend.refund",
-    "approvals.approve",
-    "approvals.deny",
-    "plans.start",
-    "plans.get",
-    "plans.extend",
-    "plans.complete",
-    "plans.abort",
-    "plans.heartbeat"
+    "gatewayContents.get"
   ].includes(operationId)
 
 const isSilent = (operation: Operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)
@@ -140,8 +130,17 @@ const fill = Effect.fnUntraced(function* (name: string, collections: ReadonlyArr
   for (const operation of collections) yield* drive(operation, `filling ${name}`, atOnce, () => false)
 })
 
-/** The collections that an operation's path begins with. */
-const around = ({ path }: Operation) => fillers.filter((filler) => path.startsWith(filler.path))
+/** The collections that an operation's path begins with, the outer ones first. */
+const around = ({ path }: Operation) => [
+  ...fillers.filter((filler) => path.startsWith(filler.path)),
+  ...operations.filter(
+    (inner) => ["GET", "POST"].includes(inner.method) && inner.path.includes("{") && path.startsWith(`${inner.path}/`)
+  )
+]
+
+/** What an operation is about, where no chance brings it about. */
+const stageOf = ({ operationId }: Operation) =>
+  Effect.flatMap(TestService, (service) => stages[operationId.split(".")[0] ?? ""]?.(service) ?? Effect.void)
 
 layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
   "every operation keeps its contract",
@@ -154,9 +153,9 @@ layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
       it.effect(
         `${operation.operationId}: conforming and hostile requests`,
         () =>
-          Effect.andThen(
-            fill(`before ${operation.operationId}`, around(operation)),
-            drive(operation, "driving", requestsPerOperation, (at) => at % 4 !== 0)
+          stageOf(operation).pipe(
+            Effect.andThen(fill(`before ${operation.operationId}`, around(operation))),
+            Effect.andThen(drive(operation, "driving", requestsPerOperation, (at) => at % 4 !== 0))
           ),
         60_000
       )
@@ -167,6 +166,8 @@ layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
         for (const operation of operations.filter(isSilent)) {
           yield* fill(`first again before ${operation.operationId}`)
           yield* fill(`then again before ${operation.operationId}`)
+          yield* stageOf(operation)
+          yield* fill(`at last before ${operation.operationId}`, around(operation))
           yield* drive(operation, "driving again", requestsPerOperation, () => false)
         }
         const silent = operations.filter(isSilent)

@@ -193,14 +193,14 @@ export class LedgerModel {
     return "done"
   }
 
-  settle(id: string, actual: bigint): "done" | "same" | "conflict" | "missing" | "unopened" {
+  settle(id: string, actual: bigint, tokens?: bigint): "done" | "same" | "conflict" | "missing" | "unopened" {
     const one = this.reservations.get(id)
     if (one === undefined) return "missing"
     if (one.state === "settled") return one.actual === actual ? "same" : "conflict"
     if (one.state === "held" || one.state === "denied") return "unopened"
     one.state = "settled"
     one.actual = actual
-    this.entries.push({ reservation: one, amount: actual, tokens: one.tokens, requests: 1n, at: this.now })
+    this.entries.push({ reservation: one, amount: actual, tokens: tokens ?? one.tokens, requests: 1n, at: this.now })
     return "done"
   }
 

@@ -218,9 +218,13 @@ const zones = [
   "America/Sao_Paulo",
   "Asia/Kathmandu",
   "Pacific/Apia",
-  "Africa/Cairo"
+  "Africa/Cairo",
+  // Its clocks go on and back by half an hour.
+  "Australia/Lord_Howe"
 ]
 const lengths = [
+  ["minute", null],
+  ["hour", null],
   ["day", null],
   ["week", 3],
   ["month", 31],
@@ -252,6 +256,19 @@ layer(Database.layer, { excludeTestServices: true, timeout: "60 seconds" })("a p
               WHERE NOT (p.starts <= m AND m < p.ends AND n.starts = p.ends) LIMIT 3`
           )
           assert.deepStrictEqual(faults, [], period)
+          // Every seven minutes of the days around each change of the clocks in four years.
+          const atChanges = yield* asSuperuser(
+            database,
+            (sql) => sql<{ readonly moment: Date }>`
+              SELECT m AS moment FROM (
+                SELECT d FROM generate_series('2010-12-31'::timestamptz, '2014-12-31', '1 day') d
+                WHERE d AT TIME ZONE ${zone} - (d + interval '1 day') AT TIME ZONE ${zone} <> interval '-1 day') c
+              CROSS JOIN generate_series(c.d, c.d + interval '1 day', '7 minutes') m
+              CROSS JOIN LATERAL budget_period(${period}, ${zone}, ${anchor}::integer, m) p
+              CROSS JOIN LATERAL budget_period(${period}, ${zone}, ${anchor}::integer, p.ends) n
+              WHERE NOT (p.starts <= m AND m < p.ends AND n.starts = p.ends) LIMIT 3`
+          )
+          assert.deepStrictEqual(atChanges, [], `${period} at a change of the clocks`)
         }
       })
     )

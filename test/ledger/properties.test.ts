@@ -5,9 +5,8 @@ import * as crypto from "node:crypto"
 import { asSystem } from "../../src/audit/service.ts"
 import { type CapId } from "../../src/ledger/cap-domain.ts"
 import { BudgetCaps } from "../../src/ledger/caps.ts"
-import { type ChargeId, type ReservationId } from "../../src/ledger/domain.ts"
+import { ChargeId, type ReservationId } from "../../src/ledger/domain.ts"
 import { Grants } from "../../src/ledger/grants.ts"
-import { LedgerRepository } from "../../src/ledger/repository.ts"
 import { Ledger } from "../../src/ledger/service.ts"
 import { type Dice, diceOf } from "../contract/dice.ts"
 import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../support/ledger.ts"
@@ -40,7 +39,6 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
   const ledger = yield* Ledger
   const caps = yield* BudgetCaps
   const grants = yield* Grants
-  const repository = yield* LedgerRepository
   const tenantId = yield* makeTenant
   const model = new LedgerModel(start, 86_400)
   yield* TestClock.setTime(start)
@@ -121,8 +119,6 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
     }
   })
 
-  const asked = Effect.sync(() => ({ now: new Date(model.now).toISOString(), principal: "service-account", audit }))
-
   const stepsOf: ReadonlyArray<readonly [weight: number, step: Effect.Effect<void, never, never>]> = [
     [1, Effect.provideService(addCap, BudgetCaps, caps) as Effect.Effect<void>],
     [8, reserveSome],
@@ -132,15 +128,8 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
       Effect.gen(function* () {
         const id = someId()
         const ttl = dice.pick([5, 100])
-        const { verdict } = yield* repository.extend({
-          ...(yield* asked),
-          id,
-          tenant: null,
-          origin: "api",
-          unrestricted: true,
-          ttl,
-          entries: []
-        })
+        const item = { principal: "service-account", id, tenantId: null, origin: "api", unrestricted: true } as const
+        const { verdict } = yield* ledger.extend({ ...item, ttlSeconds: ttl })
         agree(`extend ${id.slice(-4)} ${ttl}`, verdict, model.extend(id, ttl))
       })
     ],
@@ -167,7 +156,13 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
       1,
       Effect.gen(function* () {
         const id = someId()
-        const { verdict } = yield* repository.deny({ ...(yield* asked), id, tenant: null, reason: "no", entries: [] })
+        const { verdict } = yield* ledger.deny({
+          principal: "service-account",
+          audit,
+          id,
+          tenantId: null,
+          reason: "no"
+        })
         agree(`deny ${id.slice(-4)}`, verdict, model.deny(id))
       })
     ],
@@ -176,15 +171,15 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
       Effect.gen(function* () {
         const [id = "", charge = crypto.randomUUID()] = dice.pickOr([...charges], ["", undefined] as never)
         const amount = (BigInt(1 + dice.below(6)) * nano) / 4n
-        const { verdict } = yield* repository.refund({
-          ...(yield* asked),
-          id: crypto.randomUUID() as ChargeId,
-          charge,
-          tenant: null,
-          amount: Number(amount),
+        const { verdict } = yield* ledger.refund({
+          principal: "service-account",
+          audit,
+          id: ChargeId.make(crypto.randomUUID()),
+          chargeId: ChargeId.make(charge),
+          tenantId: null,
+          amount,
           reason: "credited",
-          system: true,
-          entries: []
+          isSystem: true
         })
         agree(`refund ${id.slice(-4)} ${amount}`, verdict, model.refund(id, amount))
       })

@@ -6,7 +6,6 @@ import { type AgentId } from "../../src/agents/domain.ts"
 import { Database } from "../../src/platform/database.ts"
 import { type PlanId } from "../../src/ledger/domain.ts"
 import { BudgetCaps } from "../../src/ledger/caps.ts"
-import { LedgerRepository } from "../../src/ledger/repository.ts"
 import { entryOf } from "../../src/ledger/request.ts"
 import { Ledger } from "../../src/ledger/service.ts"
 import { planActions } from "../../src/plans/domain.ts"
@@ -34,7 +33,6 @@ export const runProgram = Effect.fnUntraced(function* (dice: Dice, isOfGateway: 
   const database = yield* Database
   const holds = yield* PlanHolds
   const ledger = yield* Ledger
-  const ledgerRepository = yield* LedgerRepository
   const repository = yield* PlansRepository
   yield* TestClock.setTime(begin)
   const tenantId = yield* makeTenant
@@ -202,7 +200,7 @@ export const runProgram = Effect.fnUntraced(function* (dice: Dice, isOfGateway: 
     yield* dice.pickOr(lots, start)
     if (index % 5 === 4) yield* check
   }
-  assert.deepStrictEqual(yield* ledgerRepository.drift, [], trail.join("\n"))
+  assert.deepStrictEqual(yield* ledger.drift, [], trail.join("\n"))
   const opened = [...model.plans.values()]
   return {
     drawn: [...model.calls.values()].filter(({ plan }) => plan !== undefined).length,

@@ -106,11 +106,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pro
       const slugs = body.map((one: { readonly slug: string }) => one.slug)
       assert.deepStrictEqual([...new Set(slugs)].toSorted(), slugs)
       for (const one of body) {
-        assert.hasAllKeys(one, ["slug", "type", "status", "title", "meaning"])
+        assert.hasAllKeys(one, ["slug", "type", "status", "statuses", "title", "meaning"])
+        assert.include(one.statuses, one.status)
         assert.isNotEmpty(one.meaning)
         assert.notStrictEqual(one.title, "Error", one.slug)
         assert.strictEqual(one.type, `urn:application-manager:problem:${one.slug}`)
       }
+      // On the extension of a plan it is 400, since the interface says so.
+      assert.deepStrictEqual((yield* service.call("GET", "/problems/budget-denied")).body.statuses, [402, 400])
     })
   )
 

@@ -9,7 +9,6 @@ import { type CapCreation, CapId, type CapStanding } from "../../src/ledger/cap-
 import { BudgetCaps } from "../../src/ledger/caps.ts"
 import { ChargeId, ReservationId } from "../../src/ledger/domain.ts"
 import { Grants } from "../../src/ledger/grants.ts"
-import { LedgerRepository } from "../../src/ledger/repository.ts"
 import { type CloseItem, type ReserveItem } from "../../src/ledger/request.ts"
 import { Ledger } from "../../src/ledger/service.ts"
 import { CapStandings } from "../../src/ledger/standings.ts"
@@ -20,7 +19,7 @@ import { quietAuthority } from "./quiet-authority.ts"
 
 /** The ledger on a database of its own: its pool on the real clock, its decisions on the clock of the test. */
 export const ledgerLayer = (environment: Record<string, string> = {}) =>
-  Layer.mergeAll(Grants.layer, Ledger.layer, CapStandings.layer, BudgetAlerts.layer, LedgerRepository.layer).pipe(
+  Layer.mergeAll(Grants.layer, Ledger.layer, CapStandings.layer, BudgetAlerts.layer).pipe(
     Layer.provideMerge(BudgetCaps.layer),
     Layer.provideMerge(Tenants.layer),
     Layer.provide(Audit.layer.pipe(Layer.provide(realClock))),
