@@ -213,7 +213,7 @@ interface SweepRequest {
   readonly waiting: boolean
 }
 
-/** What one statement does: the requests by their places, and what the audit log says of those that it records. */
+/** What one statement does: the requests by their places, and what is recorded of them: by the audit log, or of calls. */
 export interface Batch {
   readonly head: object
   readonly requests: ReadonlyArray<object>
@@ -280,7 +280,7 @@ export class LedgerRepository extends Context.Service<
 
       return LedgerRepository.of({
         reserve: callBatch("budgets_reserve_v2", ReserveOutcome),
-        close: callBatch("budgets_close_v2", CloseOutcome),
+        close: callBatch("budgets_close_v3", CloseOutcome),
         sweep: sweeping("budgets_sweep_v2"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),

@@ -94,11 +94,13 @@ export class Ledger extends Context.Service<
       })
 
       const closeBatch = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
+        // The gateway knows what it charged.
+        const isRead = items.some(({ origin }) => origin !== "gateway")
         const outcome = yield* repository.close({
           head: {
             now: DateTime.formatIso(yield* DateTime.now),
             keyed: items.some(({ repeatable }) => repeatable !== undefined),
-            calls: items.some(({ call }) => call !== undefined)
+            unread: !isRead
           },
           requests: items.map((item, index) => ({
             place: index + 1,
@@ -112,13 +114,13 @@ export class Ledger extends Context.Service<
             charge_id: item.kind === "settle" ? item.chargeId : null,
             usage: item.usage,
             metadata: item.metadata,
-            call: item.call,
             ...slotOf(item)
-          }))
+          })),
+          entries: items.flatMap(({ call, id }, index) =>
+            call === undefined ? [] : [{ ...call, place: index + 1, id }]
+          )
         })
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
-        // The gateway knows what it charged.
-        const isRead = items.some(({ origin }) => origin !== "gateway")
         const closed = new Map(
           (isRead ? outcome.closed : []).flatMap((row) => {
             const { charge, place, reservation } = decodeClosed(row)

@@ -18,7 +18,22 @@ export interface Whole {
 
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
-const decodeUsage = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ usage: CompletionUsage })))
+const decodeUsage = Schema.decodeUnknownOption(CompletionUsage)
+
+/** The usage that a completion tells, of which nothing else is read. */
+const usageIn = (text: string): TokenUsage | undefined => {
+  const value = parsed(text)
+  if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
+  return Option.getOrUndefined(Option.map(decodeUsage(value.usage), usageOfCompletion))
+}
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
 
 const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
 const utf8 = new TextEncoder()
@@ -41,9 +56,7 @@ export const wholeAnswer = (
     return Effect.succeed({ bytes: out, usage, textBytes: bytes.length })
   }
   if (to === from) {
-    const told = decodeUsage(text)
-    const usage = Option.isSome(told) ? usageOfCompletion(told.value.usage) : undefined
-    return Effect.succeed({ bytes, usage, textBytes: bytes.length })
+    return Effect.succeed({ bytes, usage: usageIn(text), textBytes: bytes.length })
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Effect.fail(unreadable)

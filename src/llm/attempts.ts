@@ -101,7 +101,8 @@ export class Attempts extends Context.Service<
                 return send(target, request)
               })
             )
-            return Effect.onExit(Effect.withParentSpan(within(target, request.deadline, guarded), span), (exit) =>
+            const attempt = within(target, request.deadline, guarded)
+            return Effect.onExit(Effect.withParentSpan(attempt, span, { captureStackTrace: false }), (exit) =>
               Effect.sync(() => {
                 if (Exit.isSuccess(exit)) return watch === undefined ? end(exit) : watch.answered(span)
                 const failure = Exit.findErrorOption(exit)

@@ -108,8 +108,9 @@ export const answerCall = Effect.fnUntraced(function* (
 /** What callers may see of a provider's headers: its limits, and its own id of the request. */
 export const passedBack = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
   const passed: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (/^(?:x-ratelimit-|anthropic-ratelimit-)/.test(name)) passed[name] = value
+  for (const name in headers) {
+    const value = headers[name]!
+    if (name.startsWith("x-ratelimit-") || name.startsWith("anthropic-ratelimit-")) passed[name] = value
     if (name === "x-request-id" || name === "request-id") passed["x-upstream-request-id"] = value
   }
   return passed

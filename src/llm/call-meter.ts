@@ -9,6 +9,7 @@ import { type Estimate } from "./estimates.ts"
 import { type Hold, type Settlement } from "./metering.ts"
 import { measured, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
+import { type Rates } from "./rate-domain.ts"
 import { type RequestTexts } from "./request-texts.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
 import { encodingOf } from "./token-counts.ts"
@@ -190,7 +191,7 @@ export class CallMeter {
       modelServed: target?.model,
       provider: target?.provider.id,
       ...usage,
-      rates: rates === null ? null : texts(ratesFor(rates, usage?.inputTokens ?? 0)),
+      rates: rates === null ? null : textsOf(ratesFor(rates, usage?.inputTokens ?? 0)),
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -238,4 +239,13 @@ export class CallMeter {
   }
 }
 
-const texts = (rates: object) => Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+/** Rates as rows keep them, of which a configuration has few. */
+const written = new WeakMap<Rates, Readonly<Record<string, string>>>()
+const textsOf = (rates: Rates) => {
+  let texts = written.get(rates)
+  if (texts === undefined) {
+    texts = Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+    written.set(rates, texts)
+  }
+  return texts
+}

@@ -1,10 +1,11 @@
-import { Context, Effect, Layer } from "effect"
+import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentId } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { ApiKeyCredentials } from "../api-keys/credentials.ts"
 import { apiKeyActions } from "../api-keys/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
+import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { AgentTokens } from "../auth/agent-tokens.ts"
 import { bearerToken } from "../auth/bearer-token.ts"
 import { anonymous, CurrentPrincipal, type Principal, serviceAccount } from "../auth/domain.ts"
@@ -65,6 +66,7 @@ export class Callers extends Context.Service<
       const agents = yield* Agents
       const audit = yield* Audit
       const callPlans = yield* CallPlans
+      const changes = yield* AuthorityChanges
       const keys = yield* ApiKeyCredentials
       const limits = yield* RateLimits
       const reservations = yield* Reservations
@@ -82,6 +84,13 @@ export class Callers extends Context.Service<
           ]
         })
       }
+
+      // As keys are: remembered for a second, and read again after any change of authority.
+      const bounds = yield* Cache.makeWith((id: AgentId) => Effect.option(asSystem(agents.bounded(id))), {
+        capacity: 10_000,
+        timeToLive: (exit) => (Exit.isSuccess(exit) && Option.isSome(exit.value) ? "1 second" : 0)
+      })
+      yield* changes.onChange(Cache.invalidateAll(bounds))
 
       const reject = Effect.fnUntraced(function* (message: string) {
         const request = yield* CurrentRequest
@@ -190,16 +199,9 @@ export class Callers extends Context.Service<
         if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
           return yield* noPlan
         }
-        const agent = yield* agents.bounded(AgentId.make(id)).pipe(
-          asSystem,
-          Effect.option,
-          Effect.map((found) =>
-            found._tag === "Some" && (principal.tenantId ?? found.value.tenantId) === found.value.tenantId
-              ? found.value
-              : undefined
-          )
-        )
-        if (agent === undefined) return yield* refused(404, "agent_not_found", "No agent has this id.")
+        const agent = Option.getOrUndefined(yield* Cache.get(bounds, AgentId.make(id)))
+        if (agent === undefined || (principal.tenantId ?? agent.tenantId) !== agent.tenantId)
+          return yield* refused(404, "agent_not_found", "No agent has this id.")
         if (plan !== undefined && taskType !== undefined && taskType !== plan.taskType) {
           const expected = plan.taskType === null ? "The plan has no task type." : `The plan's is ${plan.taskType}.`
           return yield* refused(400, "task_type_not_allowed", expected, {}, "taskType")

@@ -3,6 +3,7 @@ import { type AgentId } from "../agents/domain.ts"
 import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
 import { type PlanId } from "../ledger/domain.ts"
+import { spanned } from "../kernel/spanned.ts"
 import { type Standing } from "../ledger/request.ts"
 import { Headrooms } from "../ledger/headrooms.ts"
 import { CurrentRequest } from "../platform/request.ts"
@@ -242,7 +243,7 @@ export class Calls extends Context.Service<
         return yield* last === undefined ? noTarget : refusalOf(last)
       })
 
-      const call = Effect.fn("Calls.call")((incoming: Call) =>
+      const call = spanned("Calls.call", (incoming: Call) =>
         repeats.once(incoming, (repeat) => answer(incoming, repeat))
       )
 

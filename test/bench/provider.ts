@@ -36,16 +36,15 @@ const stream = (response: http.ServerResponse, tokens: number, everyMillis: numb
   response.once("close", () => clearInterval(timer))
 }
 
-/** A provider that does nothing but answer; a stream by the member `bench` of its request. */
+/** A provider that does nothing but answer; a stream's `user`, which every gateway hands on, says how much and how fast. */
 const server = http.createServer((request, response) => {
   const chunks: Array<Buffer> = []
   request.on("data", (chunk: Buffer) => chunks.push(chunk))
   request.on("end", () => {
     const body = Buffer.concat(chunks)
     if (body.includes('"stream":true')) {
-      const { tokens, everyMillis } = (
-        JSON.parse(body.toString()) as { readonly bench: { readonly tokens: number; readonly everyMillis: number } }
-      ).bench
+      const { user } = JSON.parse(body.toString()) as { readonly user: string }
+      const [tokens = 0, everyMillis = 0] = user.split(" ").map(Number)
       return stream(response, tokens, everyMillis)
     }
     response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(answer) })

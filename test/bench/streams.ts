@@ -57,7 +57,7 @@ export const readStreams = async (source: Source, { atOnce, everyMillis, rounds,
     model: "bench",
     messages: [{ role: "user", content: "What time is it in Oslo?" }],
     stream: true,
-    bench: { tokens, everyMillis }
+    user: `${tokens} ${everyMillis}`
   })
   const read: Array<Streamed> = []
   const reader = async (place: number) => {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Pull, Redacted } from "effect"
+import { Clock, Effect, Layer, Pull, Redacted } from "effect"
 import { ProviderClients } from "../../../src/llm/providers/clients.ts"
 import { anthropic } from "../../../src/llm/providers/anthropic.ts"
 import { makeHttpProvider, type Vendor } from "../../../src/llm/providers/http-provider.ts"
@@ -150,6 +150,39 @@ describe("a provider over HTTP", () => {
       const { provider: made } = yield* provider((_, response) => sse(response, ["data: 1\n\n"]), openAi, 0.05)
       const failure = yield* Effect.flip(Effect.flatMap(made.send(request), textOf))
       assert.strictEqual(failure.reason, "timeout")
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live("is given up when the call's time is over, before its answer and within it", () =>
+    Effect.gen(function* () {
+      const silent = yield* provider(() => {})
+      const endless = yield* provider((_, response) => sse(response, ["data: 1\n\n"]))
+      const soon = { ...request, deadline: (yield* Clock.currentTimeMillis) + 50 }
+      const failures = yield* Effect.all(
+        [
+          Effect.flip(Effect.scoped(silent.provider.send(soon))),
+          Effect.flip(Effect.scoped(Effect.flatMap(endless.provider.send(soon), textOf)))
+        ],
+        { concurrency: "unbounded" }
+      )
+      for (const { error, reason } of failures) assert.deepStrictEqual([reason, error.status], ["timeout", 504])
+      yield* untilAborted(silent.standIn)
+      yield* untilAborted(endless.standIn)
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live("that is faster than its caller waits for it, and loses nothing", () =>
+    Effect.gen(function* () {
+      const line = `data: ${"x".repeat(1000)}\n\n`
+      const lines = 2000
+      let waited = false
+      const { provider: made } = yield* provider((_, response) => {
+        sse(response, [])
+        for (let count = 0; count < lines; count++) waited = !response.write(line) || waited
+        response.end()
+      })
+      assert.lengthOf(yield* textOf(yield* made.send(request)), lines * line.length)
+      assert.isTrue(waited)
     }).pipe(Effect.scoped, Effect.provide(clients))
   )
 

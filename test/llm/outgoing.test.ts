@@ -1,0 +1,44 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { outgoing } from "../../src/llm/outgoing.ts"
+import { runningGateway } from "../../src/llm/running.ts"
+
+const [model] = runningGateway({}, null, [], []).models
+const target = model?.targets[0]
+
+const sent = Effect.fnUntraced(function* (text: string, limit: number | undefined) {
+  if (target === undefined) throw new Error("There is no loopback model")
+  const body = JSON.parse(text)
+  const bytes = new TextEncoder().encode(text)
+  const out = yield* outgoing({ dialect: "openai", operation: "chat", body, bytes }, target, limit, 10)
+  return typeof out === "string" ? out : Buffer.from(out).toString("utf8")
+})
+
+describe("a request in its provider's own dialect", () => {
+  it.effect("leaves byte for byte where nothing is to be changed", () =>
+    Effect.gen(function* () {
+      const text = ' { "model" : "loopback-1", "messages": [{"role":"user","content":"\\u00e9 é"}],"unknown":1.0 }\n'
+      assert.strictEqual(yield* sent(text, undefined), text)
+    })
+  )
+
+  it.effect("keeps its bytes beside members that are added", () =>
+    Effect.gen(function* () {
+      const text = ' { "model" : "loopback-1", "messages":[],"unknown":1.0, "stream":true}'
+      assert.strictEqual(
+        yield* sent(text, 7),
+        '{"max_completion_tokens":7,"stream_options":{"include_usage":true}, "model" : "loopback-1", "messages":[],"unknown":1.0, "stream":true}'
+      )
+    })
+  )
+
+  it.effect("has no member twice where one is changed", () =>
+    Effect.gen(function* () {
+      const text = '{"model":"loopback","max_completion_tokens":null,"stream":true,"stream_options":{"other":1}}'
+      assert.strictEqual(
+        yield* sent(text, 7),
+        '{"model":"loopback-1","max_completion_tokens":7,"stream":true,"stream_options":{"other":1,"include_usage":true}}'
+      )
+    })
+  )
+})
