@@ -232,7 +232,10 @@ export class Calls extends Context.Service<
               yield* meter.release
               return yield* outOfTime
             }
-            if (!mayFailOver(failure)) return yield* refusalOf(failure)
+            if (!mayFailOver(failure)) {
+              yield* meter.release
+              return yield* refusalOf(failure)
+            }
             const pause =
               mayRepeat(failure) && tries <= routing.retries
                 ? pauseBefore(tries, failure, yield* Random.next)

@@ -3,7 +3,8 @@ import { ReservationTooSmall } from "../ledger/problem-domain.ts"
 import { type Prepared } from "./callers.ts"
 import { type CallMeter } from "./call-meter.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
-import { type Hold, Metering, type NoRoom, type Room, type Spender } from "./metering.ts"
+import { type NoRoom, type Room } from "./denials.ts"
+import { type Hold, Metering, type Spender } from "./metering.ts"
 import { denied as countDenial } from "./metrics.ts"
 import { type CallRefused, refused, refusedFor } from "./refusal.ts"
 import { textsOf } from "./request-texts.ts"
@@ -68,7 +69,7 @@ export class Holding extends Context.Service<
           const held: Effect.Effect<Hold, NoRoom> =
             prepared === undefined
               ? metering.hold(spender, amountNanoUsd, tokens, metadata)
-              : metering.adopt(spender, prepared.id, amountNanoUsd, tokens)
+              : metering.adopt(spender, prepared, amountNanoUsd, tokens)
           const result = yield* Effect.result(held)
           if (result._tag === "Success") {
             meter.take(result.success, target, estimate)

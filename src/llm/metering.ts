@@ -1,21 +1,21 @@
 import { Cause, Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
+import { CurrentPrincipal } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
-import { type AdoptionRefused, Adoptions } from "../ledger/adoptions.ts"
+import { Adoptions } from "../ledger/adoptions.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
 import { asker, type Spending } from "../ledger/askers.ts"
 import { ChargeId, ReservationId } from "../ledger/domain.ts"
-import { BudgetDenied, PlanNotActive } from "../ledger/problem-domain.ts"
-import { type Asker, type CloseItem, type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
+import { type Asker, type CloseItem } from "../ledger/request.ts"
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
-import { denialOf } from "../ledger/views.ts"
 import { Settings } from "../platform/settings.ts"
+import { type Prepared } from "./callers.ts"
 import { LiveHolds } from "./live-holds.ts"
 import { budgetClosed, budgetHeld, budgetLeft } from "./budget-metrics.ts"
 import { type SettleMethod } from "./metrics.ts"
-import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
+import { leastRoom, type NoRoom, noRoom, unusable } from "./denials.ts"
+import { refused, retryAfter } from "./refusal.ts"
 
 /** Who spends, and for what. */
 export type Spender = Spending
@@ -48,18 +48,6 @@ export interface Governed {
   readonly byHard: boolean
 }
 
-/** What caps leave; null where none of the kind governs. */
-export interface Room {
-  readonly nanoUsd: bigint | null
-  readonly tokens: bigint | null
-}
-
-/** A hold that was refused, and for how much there would have been room, where less would do. */
-export interface NoRoom {
-  readonly refusal: CallRefused
-  readonly room: Room | undefined
-}
-
 /** Keeps free what a call may cost before it leaves, and charges what it did cost when it ends. */
 export class Metering extends Context.Service<
   Metering,
@@ -72,7 +60,7 @@ export class Metering extends Context.Service<
       metadata?: Readonly<Record<string, string>>
     ): Effect.Effect<Hold, NoRoom>
     /** Calls with what was reserved before, by the same caller. */
-    adopt(spender: Spender, id: ReservationId, amountNanoUsd: bigint, tokens: number): Effect.Effect<Hold, NoRoom>
+    adopt(spender: Spender, prepared: Prepared, amountNanoUsd: bigint, tokens: number): Effect.Effect<Hold, NoRoom>
   }
 >()("app/llm/Metering") {
   static readonly layer = Layer.effect(
@@ -166,9 +154,14 @@ export class Metering extends Context.Service<
         return yield* Effect.fail(noRoom(result, principal, id, amount, tokens, now))
       })
 
-      const adopt = Effect.fnUntraced(function* (spender: Spender, id: ReservationId, amount: bigint, tokens: number) {
+      const adopt = Effect.fnUntraced(function* (
+        spender: Spender,
+        { amountNanoUsd: reserved, id }: Prepared,
+        amount: bigint,
+        tokens: number
+      ) {
         const { principal } = yield* asker
-        const adopted = yield* adoptions.adopt({ ...spender, id, amount, tokens, ttlSeconds }).pipe(
+        const adopted = yield* adoptions.adopt({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem): NoRoom =>
             "refusal" in problem ? problem : { refusal: unusable(problem, id), room: undefined }
@@ -196,90 +189,3 @@ const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, NoRoom> =>
       room: undefined
     })
   )
-
-/** Why a reservation is none for this call, in the words of a refusal. */
-const unusable = (problem: AdoptionRefused, id: ReservationId): CallRefused =>
-  problem._tag === "ReservationNotOpen" && problem.state === "held" ? awaited(id) : refusedFor(problem, hopeless)
-
-const awaited = (id: ReservationId): CallRefused =>
-  refused(402, "approval_required", `Somebody has to approve the reservation ${id}.`, {
-    ...hopeless,
-    "x-reservation-id": id
-  })
-
-const leastRoom = (standings: ReadonlyArray<Standing>, unit: "usd" | "tokens"): bigint | null =>
-  standings
-    .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft")
-    .reduce<bigint | null>((least, { headroom }) => (least === null || headroom < least ? headroom : least), null)
-
-/** SDKs try again by themselves, unless they are told that it is of no use. */
-const hopeless = { "x-should-retry": "false" }
-
-/** Caps with periods up to this are rate limits. */
-const longestRateSeconds = 3600
-
-const isRate = ({ cap }: Standing): boolean =>
-  cap.unit !== "usd" &&
-  (cap.period === "minute" ||
-    cap.period === "hour" ||
-    (cap.period === "rolling" && (cap.windowSeconds ?? longestRateSeconds + 1) <= longestRateSeconds))
-
-const noRoom = (
-  result: Exclude<ReserveResult, { readonly verdict: "open" }>,
-  principal: Principal,
-  id: ReservationId,
-  amount: bigint,
-  tokens: number,
-  now: number
-): NoRoom => {
-  switch (result.verdict) {
-    case "denied":
-    case "no-room":
-      return {
-        refusal: denied(result.shortage, result.standings, principal, { amount, tokens }, now),
-        room:
-          result.shortage.standing.cap.unit === "requests"
-            ? undefined
-            : { nanoUsd: leastRoom(result.standings, "usd"), tokens: leastRoom(result.standings, "tokens") }
-      }
-    case "held":
-      return {
-        refusal: awaited(id),
-        room: undefined
-      }
-    case "uncovered":
-      return {
-        refusal: refused(402, "insufficient_quota", "No budget cap governs this, and one is asked for.", hopeless),
-        room: undefined
-      }
-    case "plan-missing":
-      return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), room: undefined }
-    case "plan-inactive":
-      return {
-        refusal: refusedFor(new PlanNotActive({ planStatus: result.planStatus }), hopeless),
-        room: undefined
-      }
-    default:
-      return { refusal: refused(503, "overloaded", "The ledger gave no answer.", retryAfter(1)), room: undefined }
-  }
-}
-
-const denied = (
-  shortage: Shortage,
-  standings: ReadonlyArray<Standing>,
-  principal: Principal,
-  { amount, tokens }: { readonly amount: bigint; readonly tokens: number },
-  now: number
-): CallRefused => {
-  const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
-  const problem = new BudgetDenied(denialOf(principal, shortage, standings, asked))
-  const { detail, reason } = problem
-  const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) =>
-    new CallRefused({ error: { status, code, message: detail }, headers, problem })
-  const { resetsAt } = shortage.standing
-  const secondsLeft = resetsAt === null ? 60 : (resetsAt - now) / 1000
-  if (reason === "in-flight") return refuse(429, "rate_limit_exceeded", retryAfter(1))
-  if (isRate(shortage.standing)) return refuse(429, "rate_limit_exceeded", retryAfter(secondsLeft))
-  const left = shortage.limit - shortage.spent
-  return left > 0n ? refuse(402, "request_exceeds_budget", hopeless) : refuse(402, "insufficient_quota", hopeless)
-}
