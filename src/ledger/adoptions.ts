@@ -22,6 +22,8 @@ import { denialOf } from "./views.ts"
 /** A prepared or approved reservation that a call of the gateway takes over. */
 export interface Adoption extends Spending {
   readonly id: ReservationId
+  /** What the reservation has, all of which is taken over. */
+  readonly reserved: bigint
   /** What the call may cost and use at most. */
   readonly amount: bigint
   readonly tokens: number
@@ -119,7 +121,7 @@ export class Adoptions extends Context.Service<
             spent: outcome.spent ?? 0n,
             reserved: outcome.reserved ?? 0n
           }
-          const asked = { usd: adoption.amount, tokens: BigInt(adoption.tokens), requests: 1n }
+          const asked = { usd: adoption.reserved, tokens: BigInt(adoption.tokens), requests: 1n }
           return yield* new BudgetDenied(denialOf(principal, shortage, [shortage.standing], asked))
         }
         return yield* refusalOf(principal, outcome, adoption)

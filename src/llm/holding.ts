@@ -68,7 +68,7 @@ export class Holding extends Context.Service<
           const held: Effect.Effect<Hold, NoRoom> =
             prepared === undefined
               ? metering.hold(spender, amountNanoUsd, tokens, metadata)
-              : metering.adopt(spender, prepared.id, amountNanoUsd, tokens)
+              : metering.adopt(spender, prepared, amountNanoUsd, tokens)
           const result = yield* Effect.result(held)
           if (result._tag === "Success") {
             meter.take(result.success, target, estimate)

@@ -12,6 +12,7 @@ import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
 import { denialOf } from "../ledger/views.ts"
 import { Settings } from "../platform/settings.ts"
+import { type Prepared } from "./callers.ts"
 import { LiveHolds } from "./live-holds.ts"
 import { budgetClosed, budgetHeld, budgetLeft } from "./budget-metrics.ts"
 import { type SettleMethod } from "./metrics.ts"
@@ -72,7 +73,7 @@ export class Metering extends Context.Service<
       metadata?: Readonly<Record<string, string>>
     ): Effect.Effect<Hold, NoRoom>
     /** Calls with what was reserved before, by the same caller. */
-    adopt(spender: Spender, id: ReservationId, amountNanoUsd: bigint, tokens: number): Effect.Effect<Hold, NoRoom>
+    adopt(spender: Spender, prepared: Prepared, amountNanoUsd: bigint, tokens: number): Effect.Effect<Hold, NoRoom>
   }
 >()("app/llm/Metering") {
   static readonly layer = Layer.effect(
@@ -166,9 +167,14 @@ export class Metering extends Context.Service<
         return yield* Effect.fail(noRoom(result, principal, id, amount, tokens, now))
       })
 
-      const adopt = Effect.fnUntraced(function* (spender: Spender, id: ReservationId, amount: bigint, tokens: number) {
+      const adopt = Effect.fnUntraced(function* (
+        spender: Spender,
+        { amountNanoUsd: reserved, id }: Prepared,
+        amount: bigint,
+        tokens: number
+      ) {
         const { principal } = yield* asker
-        const adopted = yield* adoptions.adopt({ ...spender, id, amount, tokens, ttlSeconds }).pipe(
+        const adopted = yield* adoptions.adopt({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem): NoRoom =>
             "refusal" in problem ? problem : { refusal: unusable(problem, id), room: undefined }
@@ -198,8 +204,20 @@ const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, NoRoom> =>
   )
 
 /** Why a reservation is none for this call, in the words of a refusal. */
-const unusable = (problem: AdoptionRefused, id: ReservationId): CallRefused =>
-  problem._tag === "ReservationNotOpen" && problem.state === "held" ? awaited(id) : refusedFor(problem, hopeless)
+const unusable = (problem: AdoptionRefused, id: ReservationId): CallRefused => {
+  if (problem._tag === "ReservationNotOpen" && problem.state === "held") return awaited(id)
+  if (problem._tag !== "BudgetDenied") return refusedFor(problem, hopeless)
+  const { detail: message, reason } = problem
+  if (reason === "in-flight") {
+    return new CallRefused({
+      error: { status: 429, code: "rate_limit_exceeded", message },
+      headers: retryAfter(1),
+      problem
+    })
+  }
+  const code = reason === "exceeds-limit" ? "request_exceeds_budget" : "insufficient_quota"
+  return new CallRefused({ error: { status: 402, code, message }, headers: hopeless, problem })
+}
 
 const awaited = (id: ReservationId): CallRefused =>
   refused(402, "approval_required", `Somebody has to approve the reservation ${id}.`, {

@@ -1,7 +1,7 @@
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Cache, DateTime, Effect, Layer, Option } from "effect"
+import { Cache, DateTime, Effect, Layer, Option, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { HttpRouter, HttpServer, type HttpServerRequest } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
@@ -17,7 +17,6 @@ import { BudgetDenied } from "../../src/ledger/problem-domain.ts"
 import { type CapId } from "../../src/ledger/cap-domain.ts"
 import { Created, created } from "../../src/kernel/location.ts"
 import { poolLayer } from "../../src/platform/database.ts"
-import { connection, join } from "../../src/platform/embedded-postgres.ts"
 import { forUpdateTables } from "./for-update-tables.ts"
 
 /**
@@ -216,11 +215,11 @@ const Handlers = HttpApiBuilder.group(
   })
 )
 
-const Database = Layer.unwrap(
-  Effect.map(join({ directory: process.env.BENCH_DATABASE ?? "" }), (server) =>
-    poolLayer({ connection: connection(server), maxConnections: 10, statementTimeoutSeconds: 30 })
-  )
-)
+const Database = poolLayer({
+  connection: { url: Redacted.make(process.env.BENCH_DATABASE_URL ?? "") },
+  maxConnections: 10,
+  statementTimeoutSeconds: 30
+})
 
 const Announced = Layer.effectDiscard(
   Effect.flatMap(HttpServer.HttpServer, ({ address }) =>

@@ -1,5 +1,5 @@
 import { PgClient } from "@effect/sql-pg"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import * as path from "node:path"
 import { connection, join } from "../../src/platform/embedded-postgres.ts"
@@ -14,6 +14,15 @@ const onDatabase = <A>(
     Effect.flatMap(statements),
     Effect.scoped,
     Effect.provide(Reactivity.layer),
+    Effect.orDie,
+    Effect.runPromise
+  )
+
+/** Where the database of a running service is, and its superuser's password. */
+export const placeOf = (directory: string) =>
+  join({ directory: path.join(directory, ".data") }).pipe(
+    Effect.map(({ host, password, port }) => ({ host, port, password: Redacted.value(password) })),
+    Effect.scoped,
     Effect.orDie,
     Effect.runPromise
   )

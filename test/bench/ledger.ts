@@ -3,8 +3,17 @@ import * as crypto from "node:crypto"
 import * as fs from "node:fs/promises"
 import { load, type Load, type Measured } from "./clients.ts"
 import { benchAgent } from "./for-update-tables.ts"
-import { addOld, sweepRate } from "./ledger-data.ts"
-import { median, print, type Row, serviceKey, startForUpdate, startService, temporaryDirectory } from "./rates.ts"
+import { addOld, placeOf, sweepRate } from "./ledger-data.ts"
+import {
+  median,
+  print,
+  type Row,
+  serviceKey,
+  startDistance,
+  startForUpdate,
+  startService,
+  temporaryDirectory
+} from "./rates.ts"
 
 const rounds = Number(process.env.BENCH_ROUNDS ?? "3")
 const seconds = Number(process.env.BENCH_SECONDS ?? "3")
@@ -110,15 +119,46 @@ const row = (what: string, { naive, ours }: Compared, noWork: Measured, wantedTi
   }
 }
 
+const measure = (target: Target, atOnce = clients, during = seconds) =>
+  load({ ...target, clients: atOnce, seconds: during })
+
+/** The host may be the directory of a Unix socket. */
+const urlOf = (host: string, port: number, password: string) =>
+  `postgres://postgres:${encodeURIComponent(password)}@localhost/postgres?host=${encodeURIComponent(host)}&port=${port}`
+
+/** The same on a database that is a millisecond away, as one is that has a machine of its own. */
+const farAway = async (directory: string, environment: Record<string, string>): Promise<Compared> => {
+  const { host, password, port } = await placeOf(directory)
+  const distance = await startDistance(host, port)
+  const own = await temporaryDirectory()
+  const databaseUrl = urlOf("127.0.0.1", Number(distance.url), password)
+  const service = await startService(own, { ...environment, Database__Url: databaseUrl })
+  const naive = await startForUpdate(databaseUrl)
+  try {
+    const ours = reserveOf(service.url, await prepare(service.url, [{ name: "far" }]))
+    const locked = reserveOf(naive.url, "one")
+    await measure(ours, clients, 2)
+    await measure(locked, clients, 2)
+    return { ours: await measure(ours), naive: await measure(locked) }
+  } finally {
+    await naive.stop()
+    await service.stop()
+    await distance.stop()
+    await fs.rm(own, { recursive: true, force: true })
+  }
+}
+
 const run = async (): Promise<void> => {
   const directory = await temporaryDirectory()
-  const service = await startService(directory, { Api__RateLimit__PerMinute: "100000000" })
+  const environment = {
+    Api__RateLimit__PerMinute: "100000000",
+    Security__EncryptionKey: crypto.randomBytes(32).toString("base64")
+  }
+  const service = await startService(directory, environment)
   try {
-    const naive = await startForUpdate(directory)
+    const { host, password, port } = await placeOf(directory)
+    const naive = await startForUpdate(urlOf(host, port, password))
     const targets = await targetsOf(service.url, naive.url)
-    const measure = (target: Target, atOnce = clients, during = seconds) =>
-      load({ ...target, clients: atOnce, seconds: during })
-
     const pairs = { one: targets.one, four: targets.four, keyed: targets.keyed, many: targets.many }
     const all = [targets.noWork, ...Object.values(pairs).flatMap(({ naive: locked, ours }) => [ours, locked])]
     for (const target of all) await measure(target, clients, 2)
@@ -144,6 +184,7 @@ const run = async (): Promise<void> => {
 
     await addOld(directory, "hot", oldReservations)
     const aged = { ours: await measure(targets.one.ours), naive: await measure(targets.one.naive) }
+    const far = await farAway(directory, environment)
     const swept = await sweepRate(directory, "hot", dueReservations)
 
     print(
@@ -154,6 +195,7 @@ const run = async (): Promise<void> => {
         row("four hot caps for each", compared("four"), noWork, 10),
         row("one hot cap, an Idempotency-Key for each", compared("keyed"), noWork),
         row(`one of ${count(caps)} caps`, compared("many"), noWork, 2),
+        row("one hot cap, the database 1 ms away", far, noWork, 10),
         row(`one hot cap, ${count(oldReservations)} old reservations`, aged, noWork),
         {
           what: "a lone request",

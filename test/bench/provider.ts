@@ -36,7 +36,7 @@ const stream = (response: http.ServerResponse, tokens: number, everyMillis: numb
   response.once("close", () => clearInterval(timer))
 }
 
-/** A provider that does nothing but answer; a stream's `user`, which every gateway hands on, says how much and how fast. */
+/** A provider that does nothing but answer; a stream's `user` says how much and how fast. */
 const server = http.createServer((request, response) => {
   const chunks: Array<Buffer> = []
   request.on("data", (chunk: Buffer) => chunks.push(chunk))

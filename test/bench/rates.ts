@@ -64,14 +64,23 @@ export const startService = (directory: string, environment: Record<string, stri
     /serves on (http:\S+)/
   )
 
-/** The reserve endpoint with locks on the rows of caps, on the database of a running service. */
-export const startForUpdate = (directory: string): Promise<Server> =>
+/** The reserve endpoint with locks on the rows of caps. */
+export const startForUpdate = (databaseUrl: string): Promise<Server> =>
   started(
     spawn(process.execPath, [path.join(import.meta.dirname, "for-update.ts")], {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, BENCH_DATABASE: path.join(directory, ".data") }
+      env: { ...process.env, BENCH_DATABASE_URL: databaseUrl }
     }),
     /listening on (http:\S+)/
+  )
+
+/** A way to a database that takes longer; `url` is its port. */
+export const startDistance = (host: string, port: number): Promise<Server> =>
+  started(
+    spawn(process.execPath, [path.join(import.meta.dirname, "distance.ts"), host, `${port}`], {
+      stdio: ["ignore", "pipe", "pipe"]
+    }),
+    /listening on (\d+)/
   )
 
 /** A bare Fastify server with one route that answers as /health does. */

@@ -68,7 +68,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
 
   it.effect("counts on the caps that govern the call, whatever it was reserved for", () =>
     Effect.gen(function* () {
-      const { capIds, native, reserve, service, standing, tenantId } = yield* setting([
+      const { call, capIds, key, native, reserve, service, standing, tenantId } = yield* setting([
         {},
         { scope: { model: "each" } },
         { scope: { model: "other" } },
@@ -81,6 +81,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
       for (const cap of [0, 1, 3]) assert.deepInclude(yield* standing(capIds[cap]), { spent: costUsd, reserved: 0 })
       assert.deepInclude(yield* standing(capIds[2]), { spent: 0, reserved: 0 })
       assert.deepInclude(yield* standing(capIds[4]), { spent: 120, reserved: 0 })
+      // Where only what is in flight is in the way, it is of use to come again.
+      const inFlight = yield* reserve({ provider: "oa", amountUsd: 0.015 })
+      const early = yield* reserve({ model: "other", amountUsd: 0.01 })
+      const later = yield* ask(service, key, { max_tokens: 30 }, { "x-reservation-id": early })
+      assert.deepStrictEqual([later.status, later.headers.get("retry-after")], [429, "1"])
+      for (const id of [inFlight, early]) {
+        assert.strictEqual((yield* call("DELETE", `/api/spend/reservations/${id}`)).status, 204)
+      }
       // A cap that the reservation does not hold lets no more in than it has room for.
       const larger = yield* reserve({ model: "other", amountUsd: 0.03 })
       const denied = yield* native(larger)
@@ -89,8 +97,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
       assert.deepInclude(yield* standing(capIds[0]), { spent: costUsd, reserved: 0.03 })
       // What was reserved ahead is of no use against a cap in tokens that is full.
       const cap = { name: "few", unit: "tokens", limit: 100, period: "total" }
-      const { key } = yield* makeKey(service, ["*:*"], { tenantId })
-      assert.strictEqual((yield* service.call("POST", "/api/budgets/caps", { key, body: cap })).status, 201)
+      const made = yield* service.call("POST", "/api/budgets/caps", { body: { ...cap, tenantId } })
+      assert.strictEqual(made.status, 201)
       const full = yield* native(yield* reserve({ amountUsd: 0.01, tokens: 10 }))
       assertProblem(full, 402, "budget-denied")
       yield* assertNoDrift(service.database)
