@@ -76,7 +76,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         OpenApi.annotations({
           summary: "Reserve headroom",
           description:
-            "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. Under a plan it draws on what the plan holds. What is not settled returns when it expires."
+            "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. Under a plan it draws on what the plan holds. What is not settled returns when it expires. For an agent that is suspended or retired nothing is reserved."
         })
       ),
     HttpApiEndpoint.post("reconcile", "/reconcile", {
@@ -161,7 +161,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         OpenApi.annotations({
           summary: "Refund a charge",
           description:
-            "Gives back a part of a charge, on the periods that it was charged on. Never by the principal that made the charge, but for system principals."
+            "Gives back a part of a charge, on the periods that it was charged on. Never by the principal that made the charge, but for system principals, and never by an agent."
         })
       )
   )

@@ -1,5 +1,8 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentNotFound } from "../agents/domain.ts"
+import { ApiKeyNotFound } from "../api-keys/domain.ts"
+import { ApplicationNotFound } from "../applications/domain.ts"
 import { Access, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -71,7 +74,15 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
     HttpApiEndpoint.post("create", "/caps", {
       payload: CapCreation,
       success: CreatedCap,
-      error: [TenantNotFound, TooManyCaps, ValidationFailed, Forbidden]
+      error: [
+        TenantNotFound,
+        AgentNotFound,
+        ApiKeyNotFound,
+        ApplicationNotFound,
+        TooManyCaps,
+        ValidationFailed,
+        Forbidden
+      ]
     })
       .annotateMerge(write)
       .annotateMerge(

@@ -1,5 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
+import { AgentNotFound } from "../agents/domain.ts"
+import { ApiKeyNotFound } from "../api-keys/domain.ts"
+import { ApplicationNotFound } from "../applications/domain.ts"
 import { Change } from "../audit/domain.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { InstantFromDate } from "../kernel/instant.ts"
@@ -54,6 +57,11 @@ export class CapsRepository extends Context.Service<
     update(cap: StoredCap): Effect.Effect<StoredCap, never, Change>
     /** Leaves a tombstone: what was counted stays. */
     delete(cap: StoredCap, at: DateTime.Utc): Effect.Effect<void, never, Change>
+    /** Fails where a scope names an agent, a key or an application that the tenant does not have. */
+    requireNamed(
+      tenantId: TenantId,
+      scope: StoredCap["scope"]
+    ): Effect.Effect<void, AgentNotFound | ApiKeyNotFound | ApplicationNotFound>
     /** Whether the database knows a time zone. */
     knowsZone(zone: string): Effect.Effect<boolean>
   }
@@ -135,6 +143,26 @@ export class CapsRepository extends Context.Service<
         execute: (tenantId) => sql`
           SELECT count(*)::integer AS count FROM budget_caps WHERE tenant_id = ${tenantId} AND deleted_at IS NULL`
       })
+      const selectNamed = SqlSchema.findOne({
+        Request: Schema.Struct({
+          tenantId: TenantId,
+          agentId: Schema.NullOr(Schema.String),
+          apiKeyId: Schema.NullOr(Schema.String),
+          applicationId: Schema.NullOr(Schema.Int)
+        }),
+        Result: Schema.Struct({ hasAgent: Schema.Boolean, hasApiKey: Schema.Boolean, hasApplication: Schema.Boolean }),
+        execute: ({ agentId, apiKeyId, applicationId, tenantId }) => sql`
+          WITH owner AS (SELECT nullif(${tenantId}::uuid, '00000000-0000-0000-0000-000000000000') AS id)
+          SELECT
+            ${agentId}::uuid IS NULL OR EXISTS (
+              SELECT FROM agents a WHERE a.id = ${agentId}::uuid AND a.tenant_id = coalesce(o.id, a.tenant_id)) AS has_agent,
+            ${apiKeyId}::uuid IS NULL OR EXISTS (
+              SELECT FROM api_keys k WHERE k.id = ${apiKeyId}::uuid
+                AND (o.id IS NULL OR k.tenant_id IS NULL OR k.tenant_id = o.id)) AS has_api_key,
+            ${applicationId}::integer IS NULL OR EXISTS (
+              SELECT FROM applications p WHERE p.id = ${applicationId}::integer) AS has_application
+          FROM owner o`
+      })
       // Whoever decides by a copy of the caps finds another version here, and reads them again.
       const bump = (tenantId: TenantId) =>
         sql`
@@ -180,6 +208,22 @@ export class CapsRepository extends Context.Service<
             )
           )
         ),
+        requireNamed: Effect.fn("CapsRepository.requireNamed")(function* (
+          tenantId,
+          { agentId, apiKeyId, applicationId }
+        ) {
+          const named = yield* Effect.orDie(
+            selectNamed({
+              tenantId,
+              agentId: single(agentId),
+              apiKeyId: single(apiKeyId),
+              applicationId: single(applicationId)
+            })
+          )
+          if (!named.hasAgent) return yield* new AgentNotFound({})
+          if (!named.hasApiKey) return yield* new ApiKeyNotFound({})
+          if (!named.hasApplication) return yield* new ApplicationNotFound({})
+        }),
         knowsZone: Effect.fn("CapsRepository.knowsZone")((zone) =>
           Effect.orDie(Effect.map(selectZone(zone), Option.isSome))
         )
@@ -187,3 +231,7 @@ export class CapsRepository extends Context.Service<
     })
   )
 }
+
+/** What a scope names by its id; nothing where each is counted. */
+const single = <Value>(value: Value | "each" | undefined): Value | null =>
+  value === undefined || value === "each" ? null : (value as Value)

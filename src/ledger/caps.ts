@@ -1,4 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { type AgentNotFound } from "../agents/domain.ts"
+import { type ApiKeyNotFound } from "../api-keys/domain.ts"
+import { type ApplicationNotFound } from "../applications/domain.ts"
 import { type Change } from "../audit/domain.ts"
 import { Audit, scopeOf } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
@@ -27,13 +30,15 @@ import { type CapFilter, CapsRepository, type StoredCap } from "./cap-repository
 import { isLooser, requireUngoverned } from "./own-caps.ts"
 import { amountOf, quantityFault, quantityOf } from "./quantity-domain.ts"
 
+type UnknownNamed = TenantNotFound | AgentNotFound | ApiKeyNotFound | ApplicationNotFound
+
 /** What may be spent: made, changed and ended by those who may write budgets. */
 export class BudgetCaps extends Context.Service<
   BudgetCaps,
   {
     list(filter: CapFilter, after: CapId | undefined, limit: number): Effect.Effect<Slice<Cap, CapId>>
     get(id: CapId): Effect.Effect<Cap, CapNotFound>
-    create(input: CapCreation): Effect.Effect<Cap, TenantNotFound | TooManyCaps | ValidationFailed | Forbidden>
+    create(input: CapCreation): Effect.Effect<Cap, UnknownNamed | TooManyCaps | ValidationFailed | Forbidden>
     update(
       id: CapId,
       input: CapUpdate,
@@ -89,6 +94,7 @@ export class BudgetCaps extends Context.Service<
 
       const create = Effect.fn("BudgetCaps.create")(function* (input: CapCreation) {
         const tenantId = yield* tenantOfNew(input.tenantId)
+        if (input.scope !== undefined) yield* repository.requireNamed(tenantId, input.scope)
         const timeZone = input.timeZone ?? "UTC"
         if (timeZone !== "UTC" && !(yield* repository.knowsZone(timeZone))) {
           return yield* fault("timeZone", "Expected a time zone of the IANA database, such as Europe/Berlin")

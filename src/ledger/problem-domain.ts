@@ -115,7 +115,8 @@ export class StillNoHeadroom extends Problem<StillNoHeadroom>()(
   {
     slug: "still-no-headroom",
     status: 409,
-    meaning: "A cap still has no room for the reservation; `override` raises caps of mode approval, and no hard one."
+    meaning:
+      "A cap still has no room for the reservation; `override` raises caps of mode approval, and no hard one, nor for a tenant's caller one over all tenants."
   },
   { capId: Schema.NullOr(CapId) }
 ) {}

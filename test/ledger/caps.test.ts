@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make } from "../support/agents.ts"
+import { make, registration } from "../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
 import { assertNoDrift } from "../support/plans.ts"
 import { assertProblem, faultPaths } from "../support/problem.ts"
@@ -122,6 +122,37 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
       assert.isNull(
         (yield* service.call("POST", path, { body: { ...body, tenantId: null, mode: "soft" } })).body.tenantId
       )
+    })
+  )
+
+  it.effect("404: a scope of an agent, a key or an application that the tenant does not have", () =>
+    Effect.gen(function* () {
+      const { call, service, tenantId } = yield* setting
+      const stranger = yield* setting
+      const agentOf = (key: string) =>
+        Effect.map(make(service, "/api/agents", registration(), key), ({ id }) => id as string)
+      const keyOf = (tenant: string) => Effect.map(makeKey(service, ["spend:*"], { tenantId: tenant }), ({ id }) => id)
+      const own = { agentId: yield* agentOf(stranger.key), apiKeyId: yield* keyOf(stranger.tenantId) }
+      for (const [scope, slug] of [
+        [{ agentId: unknownId }, "agent-not-found"],
+        [{ agentId: own.agentId }, "agent-not-found"],
+        [{ apiKeyId: unknownId }, "api-key-not-found"],
+        [{ apiKeyId: own.apiKeyId }, "api-key-not-found"],
+        [{ applicationId: 2_000_000_000 }, "application-not-found"]
+      ] as const) {
+        assertProblem(yield* call("POST", path, { ...least, scope }), 404, slug)
+      }
+      const global = { ...least, tenantId: null, mode: "soft", scope: { agentId: own.agentId } }
+      assert.strictEqual((yield* service.call("POST", path, { body: global })).status, 201)
+      assertProblem(
+        yield* service.call("POST", path, { body: { ...global, scope: { agentId: unknownId } } }),
+        404,
+        "agent-not-found"
+      )
+      const made = yield* stranger.call("POST", path, { ...least, scope: { ...own, applicationId: "each" } })
+      assert.strictEqual(made.status, 201, made.text)
+      const misplaced = { ...least, tenantId, scope: own }
+      assertProblem(yield* service.call("POST", path, { body: misplaced }), 404, "agent-not-found")
     })
   )
 
