@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotFound } from "../agents/domain.ts"
+import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, requires } from "../auth/api.ts"
 import { Idempotency } from "../idempotency/api.ts"
 import { Created } from "../kernel/location.ts"
@@ -31,7 +31,7 @@ export class DelegationsApi extends HttpApiGroup.make("delegations")
       params: { id: AgentId },
       payload: DelegationCreation,
       success: Created(DelegationView),
-      error: [AgentNotFound, DelegationInvalid]
+      error: [AgentNotFound, AgentNotActive, DelegationInvalid]
     })
       .annotateMerge(write)
       .annotateMerge(

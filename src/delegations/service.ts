@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { Model } from "effect/schema"
-import { AgentId, type AgentNotFound } from "../agents/domain.ts"
+import { AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit, scopeOf } from "../audit/service.ts"
 import { requireAuthority } from "../auth/authority.ts"
@@ -33,7 +33,7 @@ export class Delegations extends Context.Service<
     create(
       agentId: AgentId,
       input: DelegationCreation
-    ): Effect.Effect<DelegationView, AgentNotFound | DelegationInvalid | Forbidden>
+    ): Effect.Effect<DelegationView, AgentNotActive | AgentNotFound | DelegationInvalid | Forbidden>
     /** Ends a grant and all that was minted under it; again does nothing. */
     revoke(agentId: AgentId, id: DelegationId): Effect.Effect<void, AgentNotFound | DelegationNotFound | Forbidden>
     /** Notes that a grant was used; written some seconds later. */
@@ -98,6 +98,7 @@ export class Delegations extends Context.Service<
 
       const create = Effect.fn("Delegations.create")(function* (agentId: AgentId, input: DelegationCreation) {
         const agent = yield* agents.lock(agentId)
+        if (agent.status === "retired") return yield* new AgentNotActive({ detail: "The agent is retired." })
         const scopes = distinct(input.scopes)
         const beyond = missing(agent.scopeCeiling, scopes)
         if (beyond.length > 0) return yield* invalid("scopes", `Beyond the agent's ceiling: ${beyond.join(", ")}.`)

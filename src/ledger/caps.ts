@@ -27,7 +27,7 @@ import {
   type TooManyCaps
 } from "./cap-domain.ts"
 import { type CapFilter, CapsRepository, type StoredCap } from "./cap-repository.ts"
-import { isLooser, requireUngoverned } from "./own-caps.ts"
+import { isLooser, requireLoosening, requireOwn } from "./own-caps.ts"
 import { amountOf, quantityFault, quantityOf } from "./quantity-domain.ts"
 
 type UnknownNamed = TenantNotFound | AgentNotFound | ApiKeyNotFound | ApplicationNotFound
@@ -93,6 +93,7 @@ export class BudgetCaps extends Context.Service<
       })
 
       const create = Effect.fn("BudgetCaps.create")(function* (input: CapCreation) {
+        yield* requireOwn(input.scope ?? {})
         const tenantId = yield* tenantOfNew(input.tenantId)
         if (input.scope !== undefined) yield* repository.requireNamed(tenantId, input.scope)
         const timeZone = input.timeZone ?? "UTC"
@@ -132,6 +133,7 @@ export class BudgetCaps extends Context.Service<
         ifMatch: IfMatch | undefined
       ) {
         const before = yield* take(id)
+        yield* requireOwn(before.scope)
         if (!meets(ifMatch, before.version)) return yield* new VersionMismatch({ version: before.version })
         const differing = immutable.filter(
           (member) => input[member] !== undefined && !same(input[member], before[member])
@@ -147,7 +149,7 @@ export class BudgetCaps extends Context.Service<
           alertThresholds: input.alertThresholds ?? before.alertThresholds,
           status: input.status ?? before.status
         }
-        if (isLooser(before, wanted)) yield* requireUngoverned(before)
+        if (isLooser(before, wanted)) yield* requireLoosening
         if (same(capSnapshot(before), capSnapshot(wanted))) return { value: capView(before), entries: [] }
         const after = yield* repository.update({
           ...wanted,
@@ -163,7 +165,7 @@ export class BudgetCaps extends Context.Service<
 
       const remove = Effect.fn("BudgetCaps.delete")(function* (id: CapId) {
         const before = yield* take(id)
-        yield* requireUngoverned(before)
+        yield* requireLoosening
         yield* repository.delete(before, yield* DateTime.now)
         const entry = { action: capActions.BudgetCapDeleted, entityId: id, before: capSnapshot(before) }
         return { value: undefined, entries: [{ ...entry, tenantId: recordedIn(before) }] }

@@ -16,7 +16,7 @@ import {
 import { type StoredCap } from "./cap-repository.ts"
 import { BudgetCaps, recordedIn } from "./caps.ts"
 import { GrantsRepository, type StoredGrant } from "./grant-repository.ts"
-import { requireUngoverned } from "./own-caps.ts"
+import { requireLoosening, requireOwn } from "./own-caps.ts"
 import { amountOf, quantityFault, quantityOf } from "./quantity-domain.ts"
 
 /** Raises of caps for a while. */
@@ -27,7 +27,7 @@ export class Grants extends Context.Service<
     get(capId: CapId, id: GrantId): Effect.Effect<Grant, CapNotFound | GrantNotFound>
     create(capId: CapId, input: GrantCreation): Effect.Effect<Grant, CapNotFound | ValidationFailed | Forbidden>
     /** Ends a grant; again does nothing. */
-    end(capId: CapId, id: GrantId): Effect.Effect<void, CapNotFound | GrantNotFound>
+    end(capId: CapId, id: GrantId): Effect.Effect<void, CapNotFound | Forbidden | GrantNotFound>
   }
 >()("app/ledger/Grants") {
   static readonly layerNoDeps = Layer.effect(
@@ -59,7 +59,7 @@ export class Grants extends Context.Service<
 
       const create = Effect.fn("Grants.create")(function* (capId: CapId, input: GrantCreation) {
         const cap = yield* caps.take(capId)
-        yield* requireUngoverned(cap)
+        yield* requireLoosening
         const now = yield* DateTime.now
         const faults = faultsOf(cap, input, now)
         if (faults.length > 0) return yield* new ValidationFailed({ errors: faults })
@@ -77,6 +77,7 @@ export class Grants extends Context.Service<
 
       const end = Effect.fn("Grants.end")(function* (capId: CapId, id: GrantId) {
         const cap = yield* caps.take(capId)
+        yield* requireOwn(cap.scope)
         const found = yield* repository.end(cap, id, yield* DateTime.now)
         if (Option.isNone(found)) return yield* new GrantNotFound({})
         if (found.value.endedAt !== null) return { value: undefined, entries: [] }

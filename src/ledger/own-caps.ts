@@ -11,15 +11,17 @@ export const isLooser = (before: StoredCap, after: StoredCap): boolean =>
   modes.indexOf(after.mode) > modes.indexOf(before.mode) ||
   (before.status === "active" && after.status === "paused")
 
+const forbidden = (detail: string) => Effect.fail(new Forbidden({ missing: [], detail }))
+
+/** An agent acts for itself alone, whatever its scopes: it writes caps on itself, and binds nobody else with one. */
+export const requireOwn = ({ agentId }: StoredCap["scope"]): Effect.Effect<void, Forbidden> =>
+  Effect.flatMap(CurrentPrincipal, ({ kind, name }) =>
+    kind !== "agent" || name === `agent:${agentId}` ? Effect.void : forbidden("An agent writes caps on itself alone.")
+  )
+
 /**
- * Nobody gives what it lacks: a cap that an agent spends under binds nobody else as it binds that agent, so the agent itself
- * never loosens it, whatever its scopes. A cap governs every agent of its tenant unless it names another one.
+ * Nobody gives what it lacks: an agent loosens no cap, its own or another's, since two agents would loosen each other's.
  */
-export const requireUngoverned = (cap: StoredCap): Effect.Effect<void, Forbidden> =>
-  Effect.flatMap(CurrentPrincipal, ({ kind, name }) => {
-    const { agentId } = cap.scope
-    const isOfAnother = agentId !== undefined && agentId !== "each" && name !== `agent:${agentId}`
-    return kind !== "agent" || isOfAnother
-      ? Effect.void
-      : Effect.fail(new Forbidden({ missing: [], detail: "An agent loosens no cap that governs it." }))
-  })
+export const requireLoosening: Effect.Effect<void, Forbidden> = Effect.flatMap(CurrentPrincipal, ({ kind }) =>
+  kind === "agent" ? forbidden("An agent loosens no cap.") : Effect.void
+)

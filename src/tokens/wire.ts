@@ -1,4 +1,4 @@
-import { ByteSize, Effect, Layer, Redacted } from "effect"
+import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
@@ -113,11 +113,11 @@ export const OAuthWireLayer = Layer.unwrap(
       "/oauth2/revoke",
       Effect.fnUntraced(function* (form, request) {
         const presented = yield* required(form, "token")
-        // What is no live token needs no revocation (RFC 7009 §2.2).
-        const ended = Effect.matchEffect(tokens.inspect(presented), {
-          onFailure: () => Effect.void,
-          onSuccess: ({ state }) => credentials.revoke(state.id)
-        })
+        // What is no token of ours needs no revocation (RFC 7009 §2.2); one that is dead now may live again otherwise.
+        const ended = Effect.flatMap(
+          tokens.credentialOf(presented),
+          Option.match({ onNone: () => Effect.void, onSome: credentials.revoke })
+        )
         yield* callers.as(request, form, "/oauth2/revoke", ["agents:write"], ended)
         return answer({})
       })

@@ -152,6 +152,7 @@ const run = async (): Promise<void> => {
   const directory = await temporaryDirectory()
   const environment = {
     Api__RateLimit__PerMinute: "100000000",
+    Budgets__MaxCaps: "10000",
     Security__EncryptionKey: crypto.randomBytes(32).toString("base64")
   }
   const service = await startService(directory, environment)

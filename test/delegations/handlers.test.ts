@@ -49,6 +49,15 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("del
     })
   )
 
+  it.effect("409: for an agent that is retired", () =>
+    Effect.gen(function* () {
+      const { agent, service, subject } = yield* pair
+      assert.strictEqual((yield* service.call("DELETE", `/api/agents/${agent.id}`)).status, 204)
+      const body = { subjectType: "agent", subject: subject.id, scopes: ["llm:complete"] }
+      assertProblem(yield* service.call("POST", pathOf(agent.id), { body }), 409, "agent-not-active")
+    })
+  )
+
   const invalid: ReadonlyArray<
     readonly [string, (ids: { readonly agent: string; readonly subject: string }) => object]
   > = [

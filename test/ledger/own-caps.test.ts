@@ -31,12 +31,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     ["grants itself more", "POST", "/grants", { amount: 1, reason: "more", expiresAt: null }]
   ]
   for (const [what, method, suffix, body] of loosenings) {
-    it.effect(`403: ${what}, be the cap its own, everybody's or each one's; others may`, () =>
+    it.effect(`403: ${what}, be the cap its own, another's, everybody's or each one's; others may`, () =>
       Effect.gen(function* () {
         const { agent, asAgent, capOn, service, tenantId } = yield* set
         const { key } = yield* makeKey(service, ["budgets:write"], { tenantId })
         const call = body === undefined ? {} : { body }
-        for (const scope of [{}, { agentId: agent.id }, { agentId: "each" }, { model: "a-model" }]) {
+        const other = yield* makeAgent(service, { tenantId })
+        const scopes = [{}, { agentId: agent.id }, { agentId: other.id }, { agentId: "each" }, { model: "a-model" }]
+        for (const scope of scopes) {
           const cap = yield* capOn(scope)
           assertProblem(yield* asAgent(method, `${cap.id}${suffix}`, call), 403, "forbidden")
           assert.deepStrictEqual((yield* service.call("GET", `${path}/${cap.id}`)).body, cap)
@@ -59,14 +61,21 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
     })
   )
 
-  it.effect("changes a cap of another agent, which does not bind it", () =>
+  it.effect("makes caps on itself, and 403: binds anybody else with one, new or there", () =>
     Effect.gen(function* () {
-      const { asAgent, capOn, service, tenantId } = yield* set
+      const { accessToken, agent, asAgent, capOn, service, tenantId } = yield* set
       const other = yield* makeAgent(service, { tenantId })
-      const cap = yield* capOn({ agentId: other.id })
-      const raised = yield* asAgent("PUT", cap.id, { body: { name: "a cap", limit: 11 } })
-      assert.strictEqual(raised.status, 200, raised.text)
-      assert.strictEqual((yield* asAgent("DELETE", cap.id)).status, 204)
+      const create = (scope: object) =>
+        service.call("POST", path, bearer(accessToken, { body: { ...whole, limit: 0, scope } }))
+      const own = yield* create({ agentId: agent.id })
+      assert.strictEqual(own.status, 201, own.text)
+      for (const scope of [{}, { agentId: other.id }, { agentId: "each" }, { model: "a-model" }]) {
+        assertProblem(yield* create(scope), 403, "forbidden")
+        const cap = yield* capOn(scope)
+        assertProblem(yield* asAgent("PUT", cap.id, { body: { name: "a cap", limit: 0 } }), 403, "forbidden")
+        const granted = yield* make(service, `${path}/${cap.id}/grants`, { amount: 1, reason: "more", expiresAt: null })
+        assertProblem(yield* asAgent("DELETE", `${cap.id}/grants/${granted.id}`), 403, "forbidden")
+      }
     })
   )
 

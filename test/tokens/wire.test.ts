@@ -125,6 +125,20 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     })
   )
 
+  it.effect("RFC7009 §2.1 a token that is revoked while its agent is suspended stays so when it is active again", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service)
+      const { accessToken: token } = yield* tokenOf(service, agent)
+      const become = (status: string) => service.call("PATCH", `/api/agents/${agent.id}`, { body: { status } })
+      yield* become("suspended")
+      const answer = yield* form(service, "/oauth2/revoke", { token }, { "x-api-key": service.serviceKey })
+      assert.strictEqual(answer.status, 200, answer.text)
+      yield* become("active")
+      assert.isFalse(yield* isActive(service, token))
+    })
+  )
+
   const refusals: ReadonlyArray<readonly [must: string, Record<string, string> | string, number, string]> = [
     ["RFC6749 §5.2 no grant_type", {}, 400, "invalid_request"],
     ["RFC6749 §5.2 another grant_type", { grant_type: "password" }, 400, "unsupported_grant_type"],
