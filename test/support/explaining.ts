@@ -1,0 +1,81 @@
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Layer, type Scope, Stream, String as Text } from "effect"
+import { Reactivity } from "effect/reactivity"
+import { SqlClient, Statement } from "effect/sql"
+import { type TestDatabase } from "./database.ts"
+
+/** How PostgreSQL did a statement: how many pages it looked at, and which tables it read from one end to the other. */
+export interface Explained {
+  readonly statement: string
+  readonly pages: number
+  readonly scanned: ReadonlyArray<string>
+}
+
+interface Node {
+  readonly "Node Type": string
+  readonly "Relation Name"?: string
+  readonly "Shared Hit Blocks": number
+  readonly "Shared Read Blocks": number
+  readonly Plans?: ReadonlyArray<Node>
+}
+
+const scannedBy = (node: Node): ReadonlyArray<string> => [
+  ...(node["Node Type"] === "Seq Scan" ? [node["Relation Name"] ?? ""] : []),
+  ...(node.Plans ?? []).flatMap(scannedBy)
+]
+
+/** A client for repositories that explains what it does, as the superuser of a test's database. */
+export const makeExplaining = (
+  database: TestDatabase
+): Effect.Effect<
+  { readonly layer: Layer.Layer<SqlClient.SqlClient>; readonly explained: Array<Explained> },
+  never,
+  Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const explained: Array<Explained> = []
+    const sql = yield* PgClient.makeClient(database)
+    const execute = (text: string, params: ReadonlyArray<unknown>) =>
+      Effect.gen(function* () {
+        const explain = Effect.gen(function* () {
+          // What is explained is done, and so undone before it is done once more.
+          yield* sql.unsafe("BEGIN")
+          const [row] = yield* sql.unsafe<{ readonly "QUERY PLAN": ReadonlyArray<{ readonly Plan: Node }> }>(
+            `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`,
+            params
+          )
+          yield* sql.unsafe("ROLLBACK")
+          return row
+        })
+        // The first time of a session reads what the functions are made of.
+        yield* explain
+        const row = yield* explain
+        const plan = row?.["QUERY PLAN"][0]?.Plan
+        if (plan !== undefined) {
+          const pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+          explained.push({ statement: text.replaceAll(/\s+/g, " ").trim(), pages, scanned: scannedBy(plan) })
+        }
+        return yield* sql.unsafe(text, params)
+      })
+    const transformed: SqlClient.SqlClient.MakeOptions["transformRows"] = Statement.defaultTransforms(
+      Text.snakeToCamel,
+      false
+    ).array
+    const client = yield* SqlClient.make({
+      acquirer: Effect.succeed({
+        execute: (text, params, transform) =>
+          Effect.map(execute(text, params), (rows) => (transform === undefined ? rows : transform(rows))),
+        executeRaw: execute,
+        executeUnprepared: (text, params, transform) =>
+          Effect.map(execute(text, params), (rows) => (transform === undefined ? rows : transform(rows))),
+        executeValues: () => Effect.die(new Error("Nobody asks for values")),
+        executeValuesUnprepared: () => Effect.die(new Error("Nobody asks for values")),
+        executeStream: () => Stream.die(new Error("Nobody asks for a stream"))
+      }),
+      compiler: PgClient.makeCompiler(Text.camelToSnake, false),
+      driver: "postgres",
+      spanAttributes: [],
+      transformRows: transformed
+    })
+    return { layer: Layer.succeed(SqlClient.SqlClient, client), explained }
+  }).pipe(Effect.provide(Reactivity.layer), Effect.orDie)
