@@ -1,3 +1,4 @@
+import { AfterCharges } from "./charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
@@ -166,6 +167,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
       )
   )
   .middleware(Idempotency)
+  .middleware(AfterCharges)
   .middleware(Access)
   .prefix("/api/spend")
   .annotate(LimitedByCaps, true)
