@@ -1,13 +1,14 @@
 import { Context, Effect, Layer, type Redacted } from "effect"
+import { SecureRandom } from "effect/crypto"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { anthropic } from "./providers/anthropic.ts"
 import { ProviderClients } from "./providers/clients.ts"
 import { makeHttpProvider } from "./providers/http-provider.ts"
-import { loopback } from "./providers/loopback.ts"
+import { makeLoopback } from "./providers/loopback.ts"
 import { openAi } from "./providers/openai.ts"
 import { type Provider } from "./providers/provider.ts"
-import { type RunningProvider } from "./running.ts"
+import { loopbackProvider, type RunningProvider } from "./running.ts"
 
 const vendors = { openai: openAi, anthropic }
 const timeoutSecondsDefault = 120
@@ -34,6 +35,8 @@ const vendorHosts: Readonly<Record<string, string>> = {
 export class Connections extends Context.Service<
   Connections,
   {
+    /** The provider that needs no account. */
+    readonly loopback: RunningProvider
     /** The providers of a configuration, and what is missing for some of them. */
     open(
       document: GatewayDocument
@@ -47,6 +50,7 @@ export class Connections extends Context.Service<
     Effect.gen(function* () {
       const clients = yield* ProviderClients
       const keys = yield* ProviderKeys
+      const loopback = makeLoopback(yield* SecureRandom.SecureRandom)
 
       const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
         const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured
@@ -67,6 +71,7 @@ export class Connections extends Context.Service<
       })
 
       return Connections.of({
+        loopback: loopbackProvider(loopback),
         open: Effect.fn("Connections.open")(function* ({ providers = [] }) {
           const opened = yield* Effect.forEach(providers, openOne)
           return {
