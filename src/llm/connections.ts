@@ -31,6 +31,13 @@ const vendorHosts: Readonly<Record<string, string>> = {
   "api.deepseek.com": "deepseek"
 }
 
+const defaultPorts: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }
+
+const serverAt = ({ hostname, port, protocol }: URL) => ({
+  address: hostname.replace(/^\[|\]$/g, ""),
+  port: port === "" ? (defaultPorts[protocol] ?? 443) : Number(port)
+})
+
 /** Opens what a configuration names. */
 export class Connections extends Context.Service<
   Connections,
@@ -54,7 +61,8 @@ export class Connections extends Context.Service<
 
       const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
         const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured
-        const running = { id, maxConcurrency, vendor: vendorHosts[URL.parse(configured.baseUrl)?.hostname ?? ""] ?? id }
+        const url = URL.parse(configured.baseUrl)
+        const running = { id, maxConcurrency, vendor: vendorHosts[url?.hostname ?? ""] ?? id }
         if (dialect === "loopback") {
           return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
         }
@@ -67,7 +75,10 @@ export class Connections extends Context.Service<
           timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
         })
         const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
-        return { running: { ...running, dialect, provider }, warnings }
+        return {
+          running: { ...running, dialect, provider, server: url === null ? undefined : serverAt(url) },
+          warnings
+        }
       })
 
       return Connections.of({

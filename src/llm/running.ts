@@ -13,6 +13,8 @@ export interface RunningProvider {
   /** Whose models it has, where that is known: then the catalogue's facts hold for them. */
   readonly vendor: string | undefined
   readonly maxConcurrency: number
+  /** Where it is; nothing within this process. */
+  readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider
 }
 
