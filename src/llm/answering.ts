@@ -8,7 +8,7 @@ import { type AnswerFacts, factsIn } from "./answer-facts.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
 import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
-import { Relay, type RelayOptions } from "./relay.ts"
+import { mostKeptBytes, Relay, type RelayOptions } from "./relay.ts"
 
 /** A whole answer in the dialect of its caller, and what the provider said that it used. */
 export interface Whole {
@@ -76,7 +76,8 @@ const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 const progressOf = ({ textBytes, texts, usage }: Relay): Progress => ({
   usage,
   textBytes,
-  texts: texts.length === 0 ? [] : [texts.join("")]
+  // A part of the words would count for less than all of them.
+  texts: texts.length === 0 || textBytes > mostKeptBytes ? [] : [texts.join("")]
 })
 
 /** The words of a completion, for whoever counts them. */

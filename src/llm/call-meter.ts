@@ -11,7 +11,6 @@ import { type Hold, type Settlement } from "./metering.ts"
 import { measured, released, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type Rates } from "./rate-domain.ts"
-import { type RequestTexts } from "./request-texts.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
 import { encodingOf } from "./token-counts.ts"
 
@@ -29,7 +28,8 @@ export interface MeteredCall {
   readonly metadata: Readonly<Record<string, string>> | undefined
   /** Counts texts by the tokenizer of a target, where it has one. */
   readonly count: (target: RunningTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
-  readonly texts: () => RequestTexts
+  /** What the model reads: messages, and what it is told of tools. */
+  readonly texts: () => ReadonlyArray<string>
   readonly traceId: string | undefined
 }
 
@@ -129,8 +129,9 @@ export class CallMeter {
   }
 
   /**
-   * The usage that is charged where the provider reported none, or only a part: counted by the model's tokenizer, else by
-   * the bytes, and never more than was kept free.
+   * The usage that is charged where the provider reported none, or only a part: texts counted by the model's tokenizer,
+   * else by their bytes, images and documents as they were kept free, since nobody can count them; and never more than was
+   * kept free for all.
    */
   estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, estimated, target } = this
@@ -140,9 +141,11 @@ export class CallMeter {
     const count = (given: ReadonlyArray<string>) =>
       target === undefined || given.length === 0 ? Effect.succeedNone : call.count(target, given)
     return Effect.gen(function* () {
-      const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts().texts)
+      const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts())
       const output = yield* count(texts)
-      const asked = Option.getOrElse(input, () => Math.ceil(bound.inputTokens / bytesPerToken))
+      const { mediaTokens } = bound
+      const byBytes = () => Math.ceil((bound.inputTokens - mediaTokens) / bytesPerToken)
+      const asked = mediaTokens + Option.getOrElse(input, byBytes)
       const said = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
         ...(usage ?? noUsage),

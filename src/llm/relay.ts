@@ -26,7 +26,7 @@ const parsed = (data: string): unknown => {
 }
 
 /** Nobody counts more than so much. */
-const mostKeptBytes = 262_144
+export const mostKeptBytes = 262_144
 
 export interface RelayOptions {
   /** Whether the words are to be kept for whoever counts them. */

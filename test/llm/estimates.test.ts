@@ -6,7 +6,14 @@ import { runningLoopback } from "../support/loopback.ts"
 
 const [model] = runningGateway({}, null, runningLoopback, [], []).models
 if (model === undefined) throw new Error("no loopback model")
-const bound = { inputTokens: 1000, extraOutputTokens: 0, choices: 1, askedOutputTokens: undefined, unbounded: [] }
+const bound = {
+  inputTokens: 1000,
+  mediaTokens: 0,
+  extraOutputTokens: 0,
+  choices: 1,
+  askedOutputTokens: undefined,
+  unbounded: []
+}
 const terms: Terms = {
   model: { ...model, maxOutputTokens: 500 },
   targets: model.targets,

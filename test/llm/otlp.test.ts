@@ -13,6 +13,11 @@ const messages = [{ role: "user", content: question }]
 const client = 3
 const failed = 2
 
+const server = ({ url }: ProviderStandIn) => {
+  const { hostname, port } = new URL(url)
+  return { "server.address": hostname, "server.port": Number(port) }
+}
+
 /** A service whose telemetry goes to a collector, used until it has sent everything. */
 const exported = Effect.fnUntraced(function* (
   standIns: Readonly<Record<"openai" | "anthropic" | "down" | "broken", ProviderStandIn>>
@@ -75,10 +80,6 @@ it.live("calls are exported under the names of OpenTelemetry's conventions for g
       response.end()
     })
     const receiver = yield* exported({ openai, anthropic, down, broken })
-    const server = ({ url }: ProviderStandIn) => {
-      const { hostname, port } = new URL(url)
-      return { "server.address": hostname, "server.port": Number(port) }
-    }
     const spans = receiver.spans().filter(({ attributes }) => "gen_ai.operation.name" in attributes)
     assert.isTrue(spans.every(({ kind, parentSpanId }) => kind === client && parentSpanId !== undefined))
     const named = (name: string) => spans.filter((span) => span.name === name)
