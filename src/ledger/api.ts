@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
+import { ApplicationNotFound } from "../applications/domain.ts"
 import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -62,6 +63,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         BudgetDenied,
         AgentNotFound,
         AgentNotActive,
+        ApplicationNotFound,
         PlanNotFound,
         PlanNotActive,
         PriceUnknown,
