@@ -40,7 +40,7 @@ export interface Operation {
   readonly "x-or-capabilities"?: ReadonlyArray<string>
   readonly "x-system-only"?: boolean
   readonly "x-accounts-only"?: boolean
-  /** It speaks as vendors' SDKs or clients of OAuth do, errors included. */
+  /** It speaks as vendors' SDKs, clients of OAuth, browsers or Prometheus do, beside the groups of the API. */
   readonly "x-foreign-format"?: boolean
 }
 
@@ -70,6 +70,9 @@ const foreignOf = (tag: string): ReadonlyArray<Operation> =>
 
 /** Those that speak as vendors' SDKs do. */
 export const compatibleOperations = foreignOf("Compatibility")
+
+/** What people and Prometheus read. */
+export const pages = foreignOf("Pages")
 
 /** Those that speak as clients of OAuth do. */
 export const oauthOperations = foreignOf("OAuth")
