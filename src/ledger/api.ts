@@ -2,6 +2,7 @@ import { AfterCharges } from "./charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
+import { ApplicationNotFound } from "../applications/domain.ts"
 import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -63,6 +64,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         BudgetDenied,
         AgentNotFound,
         AgentNotActive,
+        ApplicationNotFound,
         PlanNotFound,
         PlanNotActive,
         PriceUnknown,
