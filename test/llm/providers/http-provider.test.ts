@@ -17,7 +17,7 @@ const provider = Effect.fnUntraced(function* (answer: Answerer, vendor: Vendor =
   const made = makeHttpProvider(client, vendor, {
     id: "p",
     baseUrl: `${standIn.url}/v1/`,
-    apiKey: Redacted.make("sk-test"),
+    apiKey: Redacted.make("sk-test-1"),
     headers: { "x-own": "1" },
     timeoutSeconds
   })
@@ -53,10 +53,19 @@ describe("a provider over HTTP", () => {
       const [received] = standIn.requests
       assert.strictEqual(received?.path, "/v1/chat/completions")
       assert.deepStrictEqual(received?.body, { model: "m" })
-      assert.strictEqual(received?.headers.authorization, "Bearer sk-test")
+      assert.strictEqual(received?.headers.authorization, "Bearer sk-test-1")
       assert.strictEqual(received?.headers["openai-organization"], "o")
       assert.strictEqual(received?.headers["x-own"], "1")
       for (const name of ["traceparent", "b3", "x-b3-traceid"]) assert.isUndefined(received?.headers[name])
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live("does not tell what it was sent: a key that an error repeats is left out", () =>
+    Effect.gen(function* () {
+      const { provider: made } = yield* provider(({ headers }, response) =>
+        json(response, 400, { error: { message: `Bad header: ${headers.authorization}, ${headers["x-own"]}` } })
+      )
+      assert.strictEqual((yield* refusal(made)).error.message, "Bad header: Bearer ***, 1")
     }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
