@@ -89,16 +89,6 @@ export const ChatRequest = Schema.Struct({
 })
 export type ChatRequest = typeof ChatRequest.Type
 
-export const CompletionUsage = Schema.Struct({
-  prompt_tokens: optional(Schema.Finite),
-  completion_tokens: optional(Schema.Finite),
-  prompt_tokens_details: optional(
-    Schema.Struct({ cached_tokens: optional(Schema.Finite), cache_write_tokens: optional(Schema.Finite) })
-  ),
-  completion_tokens_details: optional(Schema.Struct({ reasoning_tokens: optional(Schema.Finite) }))
-})
-export type CompletionUsage = typeof CompletionUsage.Type
-
 export const ChatCompletion = Schema.Struct({
   id: optional(Schema.String),
   model: optional(Schema.String),
@@ -114,7 +104,8 @@ export const ChatCompletion = Schema.Struct({
       finish_reason: optional(Schema.String)
     })
   ),
-  usage: optional(CompletionUsage)
+  // Read apart: how providers count differs more than anything else they say, and no answer is lost for it.
+  usage: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatCompletion = typeof ChatCompletion.Type
 
@@ -147,6 +138,6 @@ export const ChatChunk = Schema.Struct({
       })
     )
   ),
-  usage: optional(CompletionUsage)
+  usage: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatChunk = typeof ChatChunk.Type

@@ -2,8 +2,8 @@ import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type TokenUsage } from "../compat/domain.ts"
-import { ChatCompletion, CompletionUsage } from "../compat/openai-domain.ts"
-import { usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import { ChatCompletion } from "../compat/openai-domain.ts"
+import { believable, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
 import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
@@ -18,13 +18,12 @@ export interface Whole {
 
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
-const decodeUsage = Schema.decodeUnknownOption(CompletionUsage)
 
 /** The usage that a completion tells, of which nothing else is read. */
 const usageIn = (text: string): TokenUsage | undefined => {
   const value = parsed(text)
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
-  return Option.getOrUndefined(Option.map(decodeUsage(value.usage), usageOfCompletion))
+  return believable(usageOfCompletion(value.usage))
 }
 
 const parsed = (text: string): unknown => {
@@ -51,7 +50,7 @@ export const wholeAnswer = (
         ? Effect.succeed({ bytes, usage: undefined, textBytes: bytes.length })
         : Effect.fail(unreadable)
     }
-    const usage = message.value.usage ? usageOfMessage(message.value.usage) : undefined
+    const usage = believable(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
     return Effect.succeed({ bytes: out, usage, textBytes: bytes.length })
   }
@@ -60,7 +59,7 @@ export const wholeAnswer = (
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Effect.fail(unreadable)
-  const usage = completion.value.usage ? usageOfCompletion(completion.value.usage) : undefined
+  const usage = believable(usageOfCompletion(completion.value.usage))
   return Effect.succeed({ bytes: json(completionToMessage(completion.value, head)), usage, textBytes: bytes.length })
 }
 

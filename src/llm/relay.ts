@@ -7,7 +7,7 @@ import { type DialectError, errorEvent, readError } from "../compat/errors.ts"
 import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
 import { EventsToChunks } from "../compat/events-to-chunks.ts"
 import { ChatChunk } from "../compat/openai-domain.ts"
-import { laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
@@ -74,7 +74,7 @@ export class Relay {
 
   /** What the provider reported so far. */
   get usage(): TokenUsage | undefined {
-    return this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage)
+    return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
   }
 
   push(bytes: Uint8Array): Uint8Array {

@@ -1,7 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { completionToMessage, messageToCompletion } from "../../src/compat/answers.ts"
 import { errorBody, errorEvent, readError, statusIn } from "../../src/compat/errors.ts"
-import { usageOfCompletion, usageOfMessage, toCompletionUsage, toMessageUsage } from "../../src/compat/usage.ts"
+import {
+  believable,
+  usageOfCompletion,
+  usageOfMessage,
+  toCompletionUsage,
+  toMessageUsage
+} from "../../src/compat/usage.ts"
 
 const head = { model: "asked", id: "made" }
 
@@ -40,6 +46,31 @@ describe("usage", () => {
     const anthropic = usageOfMessage({ output_tokens: 50, output_tokens_details: { thinking_tokens: 40 } })
     assert.strictEqual(anthropic.outputTokens, 50)
     assert.strictEqual(anthropic.reasoningTokens, 40)
+  })
+
+  it("reasoning beside the completion is found in the total, as xAI and Google have it", () => {
+    const usage = usageOfCompletion({
+      prompt_tokens: 10,
+      completion_tokens: 5,
+      total_tokens: 1015,
+      completion_tokens_details: { reasoning_tokens: 1000 }
+    })
+    assert.deepInclude(usage, { inputTokens: 10, outputTokens: 1005, reasoningTokens: 1000 })
+    const google = usageOfCompletion({ prompt_tokens: 20, completion_tokens: 424, total_tokens: 1016 })
+    assert.deepInclude(google, { outputTokens: 996, reasoningTokens: 572 })
+    const usual = usageOfCompletion({ prompt_tokens: 20, completion_tokens: 4, total_tokens: 24 })
+    assert.deepInclude(usual, { outputTokens: 4, reasoningTokens: 0 })
+  })
+
+  it("is read from texts too, and not believed where it is nothing, or more than there can be", () => {
+    const written = usageOfCompletion({ prompt_tokens: "10", completion_tokens: "5" })
+    assert.deepInclude(written, { inputTokens: 10, outputTokens: 5 })
+    assert.strictEqual(believable(written), written)
+    for (const usage of ["x", [], null, { prompt_tokens: 0, completion_tokens: 0 }, { prompt_tokens: -5 }]) {
+      assert.isUndefined(believable(usageOfCompletion(usage)), JSON.stringify(usage))
+    }
+    assert.isUndefined(believable(usageOfCompletion({ prompt_tokens: 1e30, completion_tokens: 1 })))
+    assert.isUndefined(believable(usageOfMessage({ input_tokens: 1, output_tokens: 9e18 })))
   })
 
   it("parts that a provider gives larger than their whole are cut to it", () => {

@@ -79,7 +79,7 @@ describe("a provider over HTTP", () => {
         ["/v1/v1/messages/count_tokens", "/v1/v1/models?limit=1000"]
       )
       for (const { headers } of standIn.requests) {
-        assert.strictEqual(headers["x-api-key"], "sk-test")
+        assert.strictEqual(headers["x-api-key"], "sk-test-1")
         assert.strictEqual(headers["anthropic-version"], "2023-06-01")
       }
     }).pipe(Effect.scoped, Effect.provide(clients))
