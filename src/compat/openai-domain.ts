@@ -89,6 +89,20 @@ export const ChatRequest = Schema.Struct({
 })
 export type ChatRequest = typeof ChatRequest.Type
 
+/** What a model says; some providers give it in parts, of which those of text are read. */
+const Words = Schema.Union([Schema.String, Schema.Array(ChatPart)])
+
+export const textOfWords = (words: typeof Words.Type | null | undefined): string =>
+  typeof words === "string"
+    ? words
+    : (words ?? []).map(({ text, type }) => (type === "text" ? (text ?? "") : "")).join("")
+
+/** A call of a tool; some providers give it no id. */
+const AnsweredCall = Schema.Struct({
+  id: optional(Schema.String),
+  function: Schema.Struct({ name: Schema.String, arguments: optional(Schema.String) })
+})
+
 export const ChatCompletion = Schema.Struct({
   id: optional(Schema.String),
   model: optional(Schema.String),
@@ -96,10 +110,10 @@ export const ChatCompletion = Schema.Struct({
   choices: Schema.Array(
     Schema.Struct({
       message: Schema.Struct({
-        content: optional(Schema.String),
+        content: optional(Words),
         refusal: optional(Schema.String),
         reasoning_content: optional(Schema.String),
-        tool_calls: optional(Schema.Array(ToolCall))
+        tool_calls: optional(Schema.Array(AnsweredCall))
       }),
       finish_reason: optional(Schema.String)
     })
@@ -118,7 +132,7 @@ export const ChatChunk = Schema.Struct({
         index: optional(Schema.Int),
         delta: optional(
           Schema.Struct({
-            content: optional(Schema.String),
+            content: optional(Words),
             refusal: optional(Schema.String),
             reasoning_content: optional(Schema.String),
             tool_calls: optional(

@@ -2,7 +2,7 @@ import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type TokenUsage } from "../compat/domain.ts"
-import { ChatCompletion } from "../compat/openai-domain.ts"
+import { ChatCompletion, textOfWords } from "../compat/openai-domain.ts"
 import { believable, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
 import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
@@ -78,10 +78,10 @@ export const wordsIn = (bytes: Uint8Array): ReadonlyArray<string> =>
     onSome: ({ choices }) =>
       choices.flatMap(({ message: { content, reasoning_content: reasoning, refusal, tool_calls: calls } }) =>
         [
-          content,
+          textOfWords(content),
           reasoning,
           refusal,
-          ...(calls ?? []).map(({ function: called }) => called.name + called.arguments)
+          ...(calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
         ].filter((words) => typeof words === "string")
       )
   })

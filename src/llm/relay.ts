@@ -6,7 +6,7 @@ import { type Dialect, type TokenUsage } from "../compat/domain.ts"
 import { type DialectError, errorEvent, readError } from "../compat/errors.ts"
 import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
 import { EventsToChunks } from "../compat/events-to-chunks.ts"
-import { ChatChunk } from "../compat/openai-domain.ts"
+import { ChatChunk, textOfWords } from "../compat/openai-domain.ts"
 import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
@@ -133,7 +133,7 @@ export class Relay {
     if (chunk.usage) this.completionUsage = usageOfCompletion(chunk.usage)
     for (const { delta, finish_reason: reason } of chunk.choices ?? []) {
       if (reason) this.finished = true
-      this.say(delta?.content, delta?.reasoning_content, delta?.refusal)
+      this.say(textOfWords(delta?.content), delta?.reasoning_content, delta?.refusal)
       for (const call of delta?.tool_calls ?? []) {
         this.say(call.function?.name, call.function?.arguments)
       }

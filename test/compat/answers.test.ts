@@ -1,5 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Option, Schema } from "effect"
 import { completionToMessage, messageToCompletion } from "../../src/compat/answers.ts"
+import { ChatCompletion } from "../../src/compat/openai-domain.ts"
+import { saidIn } from "../../src/llm/native.ts"
 import { errorBody, errorEvent, readError, statusIn } from "../../src/compat/errors.ts"
 import {
   believable,
@@ -145,6 +148,33 @@ describe("answers", () => {
         ["Looking.", {}, { x: "é" }, { arguments: "{" }]
       )
     }
+  })
+
+  it("a completion in parts, with a call that has no id, becomes a message too", () => {
+    const completion = Schema.decodeUnknownSync(ChatCompletion)({
+      choices: [
+        {
+          message: {
+            content: [
+              { type: "thinking", thinking: [{ type: "text", text: "hm" }] },
+              { type: "text", text: "It is noon." }
+            ],
+            tool_calls: [{ function: { name: "now" } }]
+          },
+          finish_reason: "stop"
+        }
+      ],
+      usage: "none"
+    })
+    assert.deepStrictEqual(loose(completionToMessage(completion, head)).content, [
+      { type: "text", text: "It is noon.", citations: null },
+      { type: "tool_use", id: "made_0", name: "now", input: {} }
+    ])
+    const said = saidIn(new TextEncoder().encode(JSON.stringify(completion)))
+    assert.deepStrictEqual(
+      Option.map(said, ({ text, toolCalls }) => ({ text, toolCalls })),
+      Option.some({ text: "It is noon.", toolCalls: [{ id: "call_0", name: "now", arguments: "{}" }] })
+    )
   })
 
   it("a refusal is said, and given as the reason", () => {
