@@ -25,9 +25,15 @@ const options = { errors: "all" } as const
 const decodeChat = Schema.decodeUnknownEffect(ChatRequest, options)
 const decodeMessages = Schema.decodeUnknownEffect(MessagesRequest, options)
 
-/** A refusal that names the first member at fault, and says all. */
+/** Nobody reads more. */
+const mostShown = 50
+
+/** A refusal that names the first member at fault, and says all that anybody reads. */
 export const refuseFaults = (faults: ReadonlyArray<Fault>): CallRefused => {
-  const shown = faults.map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+  const shown = faults
+    .slice(0, mostShown)
+    .map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+  if (faults.length > mostShown) shown.push(`and ${faults.length - mostShown} more`)
   return refused(400, "invalid_request", shown.join("; "), {}, faults[0]?.path.join("."))
 }
 
@@ -95,8 +101,12 @@ export const outgoing = (
   )
 }
 
-const isLimit = (value: unknown): boolean =>
-  value === undefined || value === null || (Number.isSafeInteger(value) && Number(value) > 0)
+const isLimit = (value: unknown, most: number): boolean =>
+  value === undefined || value === null || (Number.isInteger(value) && Number(value) > 0 && Number(value) <= most)
+
+/** More than any model writes, and little enough for the ledger to hold what it costs. */
+const mostOutputTokens = 2_147_483_647
+const mostChoices = 1024
 
 /** The first fault of a request that even its own dialect does not take, as far as it must be read to be metered. */
 export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Effect<void, CallRefused> => {
@@ -115,9 +125,10 @@ export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Ef
       const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
       if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
     }
-    for (const name of ["max_tokens", "max_completion_tokens", "n"]) {
-      expect(name, isLimit(body[name]), "a whole number above zero")
+    for (const name of ["max_tokens", "max_completion_tokens"]) {
+      expect(name, isLimit(body[name], mostOutputTokens), `a whole number from 1 to ${mostOutputTokens}`)
     }
+    expect("n", isLimit(body.n, mostChoices), `a whole number from 1 to ${mostChoices}`)
     expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
     if (dialect === "anthropic" && operation === "chat") {
       expect("max_tokens", typeof body.max_tokens === "number", "the output limit")

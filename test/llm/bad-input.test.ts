@@ -71,6 +71,25 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("limits beyond what any model writes are 400, and too many faults are counted", () =>
+    Effect.gen(function* () {
+      const { openai } = yield* configureVendors(yield* TestService, [model("gpt", ["oa"])])
+      for (const [members, named] of [
+        [{ max_tokens: Number.MAX_SAFE_INTEGER }, "max_tokens"],
+        [{ max_completion_tokens: 2 ** 31 }, "max_completion_tokens"],
+        [{ n: 1025 }, "n"]
+      ] as const) {
+        const answer = inDialect(chat.path, yield* ask(chat.path, { ...chat.body, ...members }))
+        assert.deepStrictEqual([answer.status, answer.shape[2]], [400, named])
+      }
+      const dear = yield* ask(chat.path, { ...chat.body, max_tokens: 2 ** 31 - 1, n: 1024 })
+      assert.deepStrictEqual([dear.status, dear.body.error.code], [402, "request_exceeds_budget"])
+      const many = inDialect(chat.path, yield* ask(chat.path, { ...chat.body, messages: Array(1000).fill("Hi") }))
+      assert.match(many.message, /; and 950 more$/)
+      assert.isEmpty(openai.requests)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("members that another dialect has no words for are 400 and named", () =>
     Effect.gen(function* () {
       const { anthropic } = yield* configureVendors(yield* TestService, [model("gpt", ["an"])])
