@@ -100,6 +100,20 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("paths that the gateway does not have are 404 in the words of the dialect", () =>
+    Effect.gen(function* () {
+      const openai = yield* ask("/v1/responses", {})
+      assert.deepStrictEqual([openai.status, openai.body.error.code], [404, "unknown_url"])
+      for (const [path, headers] of [
+        ["/v1/messages/batches", {}],
+        ["/v1/files", { "anthropic-version": "2023-06-01" }]
+      ] as const) {
+        const anthropic = yield* ask(path, {}, { headers })
+        assert.deepStrictEqual([anthropic.status, anthropic.body.error.type], [404, "not_found_error"])
+      }
+    })
+  )
+
   it.effect("bodies that are no JSON object are 400", () =>
     Effect.gen(function* () {
       const headers = { "content-type": "application/json" }
