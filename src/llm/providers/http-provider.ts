@@ -10,6 +10,7 @@ import {
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
+import { saidError } from "./said-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 
 /** What a client of a vendor's service is made of. */
@@ -64,11 +65,10 @@ export const makeHttpProvider = (
   const withoutSecrets = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
 
   const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
-    Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) =>
-      answer.status >= 200 && answer.status < 300
-        ? Effect.succeed(answer)
-        : Effect.fail(refusalOf(answer, withoutSecrets))
-    )
+    Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
+      const refused = answer.status >= 200 && answer.status < 300 ? saidError(answer) : answer
+      return refused === undefined ? Effect.succeed(answer) : Effect.fail(refusalOf(refused, withoutSecrets))
+    })
 
   const send: Provider["send"] = ({ body, deadline, headers: passed, operation }) => {
     const path = vendor.paths[operation]

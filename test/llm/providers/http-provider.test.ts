@@ -69,6 +69,26 @@ describe("a provider over HTTP", () => {
     }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
+  it.live("that tells an error in the place of an answer has failed, whatever its status", () =>
+    Effect.gen(function* () {
+      const overloaded = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }
+      const event = `: one moment\n\nevent: error\ndata: ${JSON.stringify(overloaded)}\n\n`
+      const limited = { error: { message: "Slow down", code: 429 } }
+      for (const [answer, status, message] of [
+        [(_, response) => (sse(response, [event]), response.end()), 529, "Overloaded"],
+        [(_, response) => (sse(response, [limited]), response.end()), 429, "Slow down"],
+        [(_, response) => json(response, 200, { error: { message: "boom", type: "odd" } }), 502, "boom"]
+      ] as ReadonlyArray<readonly [Answerer, number, string]>) {
+        const { provider: made } = yield* provider(answer)
+        const { error, sent } = yield* refusal(made)
+        assert.deepStrictEqual([error.status, error.message, sent], [status, message, false])
+      }
+      const quoting = { choices: [{ index: 0, delta: { content: '{"error":{}}' } }], error: null }
+      const { provider: good } = yield* provider((_, response) => (sse(response, [quoting]), response.end()))
+      assert.strictEqual(yield* textOf(yield* good.send(request)), `data: ${JSON.stringify(quoting)}\n\n`)
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
   it.live("of Anthropic's has its own key header, version and paths", () =>
     Effect.gen(function* () {
       const { provider: made, standIn } = yield* provider((_, response) => json(response, 200, { data: [] }), anthropic)
