@@ -108,6 +108,9 @@ export const streamedAnswer = (
     return last
   })
 
+  // The end itself is waited for, so that the connection can be used again, but no longer than this.
+  const soonOver: Bytes = Effect.timeoutOrElse(rest, { duration: "1 second", orElse: () => Cause.done() })
+
   const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
     if (ended) return Cause.done()
     if (waiting.length > 0) {
@@ -115,7 +118,7 @@ export const streamedAnswer = (
       waiting = []
       return out.length > 0 ? Effect.succeed([out] as const) : next
     }
-    return Effect.matchEffect(rest, {
+    return Effect.matchEffect(relay.done ? soonOver : rest, {
       onSuccess: (read) => {
         if (relay.failure !== undefined) return finish(undefined)
         waiting = read

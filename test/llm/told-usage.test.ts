@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { ask, charges, configure, model, provider, spender } from "../support/gateway.ts"
 import { json, sse, startProvider } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
+import { eventually } from "../support/waiting.ts"
 
 const choice = { index: 0, finish_reason: "stop" }
 
@@ -30,7 +31,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a u
         for (const stream of [false, true]) {
           assert.strictEqual((yield* ask(service, key, { max_tokens: 30, stream })).status, 200)
         }
-        const made = yield* charges(service, tenantId)
+        const made = yield* eventually(
+          charges(service, tenantId),
+          (all) => all.length === 2 && all.every(({ state }) => state !== "open")
+        )
         assert.deepStrictEqual(
           made.map(({ method, state }) => [state, method]),
           [
