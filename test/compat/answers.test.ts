@@ -213,6 +213,11 @@ describe("errors", () => {
     assert.deepStrictEqual(readError(400, openai), { status: 400, message: "Bad.", code: "bad_n", param: "n" })
     const anthropic = { type: "error", error: { type: "overloaded_error", message: "Busy." } }
     assert.strictEqual(readError(529, anthropic).code, "overloaded_error")
+    const mistral = { object: "error", message: "Extra inputs.", type: "invalid_request_error", code: "1" }
+    assert.deepInclude(readError(422, mistral), { message: "Extra inputs.", code: "1" })
+    assert.strictEqual(readError(404, { detail: "Not Found" }).message, "Not Found")
+    const detail = [{ loc: ["body", "n"], msg: "extra fields not permitted" }]
+    assert.include(readError(422, { detail }).message, "extra fields not permitted")
     for (const body of ["<html>", null, [], { error: {} }]) {
       assert.match(readError(502, body).message, /status 502/)
     }
