@@ -6,6 +6,7 @@ import { messagesToChat } from "../compat/messages-to-chat.ts"
 import { ChatRequest } from "../compat/openai-domain.ts"
 import { type Fault } from "../kernel/problem.ts"
 import { faultsOf } from "../platform/validation.ts"
+import { limitMember } from "./output-limits.ts"
 import { type Operation } from "./providers/provider.ts"
 import { CallRefused, refused } from "./refusal.ts"
 import { type RunningTarget } from "./running.ts"
@@ -46,22 +47,35 @@ const carried = (result: Result.Result<Json, ReadonlyArray<Fault>>) =>
 /** The request for another dialect's provider. */
 const translated = Effect.fnUntraced(function* (
   { body, dialect }: Incoming,
-  { model }: RunningTarget,
+  target: RunningTarget,
   outputTokens: number
 ) {
-  return dialect === "openai"
-    ? yield* carried(
-        chatToMessages(yield* Effect.mapError(decodeChat(body), invalid), { model, maxOutputTokens: outputTokens })
-      )
-    : yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
+  const { model } = target
+  if (dialect === "openai") {
+    return yield* carried(
+      chatToMessages(yield* Effect.mapError(decodeChat(body), invalid), { model, maxOutputTokens: outputTokens })
+    )
+  }
+  const chat = yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
+  return { ...chat, ...renamedLimit(chat, target) }
 })
 
-/** What a request in its own dialect has changed on its way: the model, a limit where none was given, and that usage is told. */
-const changes = ({ body, dialect, operation }: Incoming, model: string, limit: number | undefined): Json => {
+/** A limit under the name that the target reads, where it goes by the newer one, which is not read everywhere. */
+const renamedLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json, target: RunningTarget): Json =>
+  newer === undefined || newer === null || limitMember(target) === "max_completion_tokens"
+    ? {}
+    : { max_completion_tokens: undefined, max_tokens: older ?? newer }
+
+/**
+ * What a request in its own dialect has changed on its way: the model, a limit where none was given, or under a name that is
+ * not read there, and that usage is told.
+ */
+const changes = ({ body, dialect, operation }: Incoming, target: RunningTarget, limit: number | undefined): Json => {
   const changed: Record<string, unknown> = {}
-  if (body.model !== model) changed.model = model
+  if (body.model !== target.model) changed.model = target.model
   if (operation !== "chat") return changed
-  if (limit !== undefined) changed[dialect === "openai" ? "max_completion_tokens" : "max_tokens"] = limit
+  if (limit !== undefined) changed[dialect === "openai" ? limitMember(target) : "max_tokens"] = limit
+  if (dialect === "openai") Object.assign(changed, renamedLimit(body, target))
   if (dialect === "openai" && body.stream === true) {
     const given = typeof body.stream_options === "object" ? body.stream_options : {}
     changed.stream_options = { ...given, include_usage: true }
@@ -93,7 +107,7 @@ export const outgoing = (
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
-  const changed = changes(incoming, target.model, limit)
+  const changed = changes(incoming, target, limit)
   const names = Object.keys(changed)
   if (names.length === 0) return Effect.succeed(bytes)
   return Effect.succeed(
