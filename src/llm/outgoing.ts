@@ -6,7 +6,7 @@ import { messagesToChat } from "../compat/messages-to-chat.ts"
 import { ChatRequest } from "../compat/openai-domain.ts"
 import { type Fault } from "../kernel/problem.ts"
 import { faultsOf } from "../platform/validation.ts"
-import { limitMember } from "./output-limits.ts"
+import { knowsOlderLimitAlone, limitMember } from "./output-limits.ts"
 import { type Operation } from "./providers/provider.ts"
 import { CallRefused, refused } from "./refusal.ts"
 import { type RunningTarget } from "./running.ts"
@@ -57,14 +57,12 @@ const translated = Effect.fnUntraced(function* (
     )
   }
   const chat = yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
-  return { ...chat, ...renamedLimit(chat, target) }
+  return limitMember(target) === "max_tokens" ? { ...chat, ...olderLimit(chat) } : chat
 })
 
-/** A limit under the name that the target reads, where it goes by the newer one, which is not read everywhere. */
-const renamedLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json, target: RunningTarget): Json =>
-  newer === undefined || newer === null || limitMember(target) === "max_completion_tokens"
-    ? {}
-    : { max_completion_tokens: undefined, max_tokens: older ?? newer }
+/** A limit by the older of the two members, where it goes by the newer one. */
+const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): Json =>
+  newer === undefined || newer === null ? {} : { max_completion_tokens: undefined, max_tokens: older ?? newer }
 
 /**
  * What a request in its own dialect has changed on its way: the model, a limit where none was given, or under a name that is
@@ -75,7 +73,7 @@ const changes = ({ body, dialect, operation }: Incoming, target: RunningTarget, 
   if (body.model !== target.model) changed.model = target.model
   if (operation !== "chat") return changed
   if (limit !== undefined) changed[dialect === "openai" ? limitMember(target) : "max_tokens"] = limit
-  if (dialect === "openai") Object.assign(changed, renamedLimit(body, target))
+  if (dialect === "openai" && knowsOlderLimitAlone(target)) Object.assign(changed, olderLimit(body))
   if (dialect === "openai" && body.stream === true) {
     const given = typeof body.stream_options === "object" ? body.stream_options : {}
     changed.stream_options = { ...given, include_usage: true }
@@ -122,11 +120,28 @@ const isLimit = (value: unknown, most: number): boolean =>
 const mostOutputTokens = 2_147_483_647
 const mostChoices = 1024
 
+/** Members that are metered, which some servers read in capitals as well. */
+const metered = new Set(
+  ["messages", "model", "input", "max_tokens", "max_completion_tokens", "n", "prediction", "stream", "tools"].concat([
+    "service_tier",
+    "modalities",
+    "audio",
+    "web_search_options",
+    "search_parameters",
+    "models",
+    "plugins"
+  ])
+)
+
 /** The first fault of a request that even its own dialect does not take, as far as it must be read to be metered. */
 export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Effect<void, CallRefused> => {
   const faults: Array<Fault> = []
   const expect = (member: string, isGood: boolean, expected: string) => {
     if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
+  }
+  for (const name in body) {
+    const small = name.toLowerCase()
+    expect(name, small === name || !metered.has(small), `${small}, in small letters`)
   }
   if (operation === "embed") {
     const { input } = body

@@ -14,6 +14,7 @@ import { type CallAnswer } from "./call-answers.ts"
 import { type Call, Calls } from "./calls.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type CallRefused, refused, retryAfter } from "./refusal.ts"
+import { repeatedMember } from "./repeated-members.ts"
 import { MessageCounts } from "./message-counts.ts"
 
 /** An address of the compatibility endpoints. */
@@ -43,7 +44,12 @@ const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpSer
   if (declaresMoreThan(request.headers, most)) return yield* tooLarge
   const bytes = new Uint8Array(yield* Effect.mapError(request.arrayBuffer, () => tooLarge))
   const body = yield* Effect.try({ try: (): unknown => JSON.parse(decoder.decode(bytes)), catch: () => notJson })
-  return isJson(body) ? { body, bytes } : yield* notJson
+  if (!isJson(body)) return yield* notJson
+  const repeated = repeatedMember(bytes)
+  if (repeated !== undefined) {
+    return yield* refused(400, "invalid_json", `${repeated}: The member is there twice`, {}, repeated)
+  }
+  return { body, bytes }
 })
 
 /** Whether a caller wishes the response cache to answer, in a header, since bodies are the vendors'. */

@@ -90,6 +90,29 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
     }).pipe(Effect.scoped)
   )
 
+  it.effect(
+    "members that are there twice, or in capitals, are 400: not every provider would read what is metered",
+    () =>
+      Effect.gen(function* () {
+        const { openai } = yield* configureVendors(yield* TestService, [model("gpt", ["oa"])])
+        const headers = { "content-type": "application/json" }
+        const rest = '"messages":[{"role":"user","content":"Hi \\" \\\\"}]'
+        for (const [text, named] of [
+          [`{"model":"gpt","max_tokens":100000,${rest},"max_tokens":1}`, "max_tokens"],
+          [`{"model":"gpt",${rest}, "m\\u006fdel" : "dear"}`, "model"],
+          [`{"model":"gpt","messages":[{"role":"user","content":"Hi","content":"Ho"}]}`, "content"],
+          [`{"model":"gpt",${rest},"max_tokens":1,"Max_Tokens":100000}`, "Max_Tokens"]
+        ] as const) {
+          const answer = inDialect(chat.path, yield* ask(chat.path, text, { headers }))
+          assert.deepStrictEqual([answer.status, answer.shape[2]], [400, named], text)
+        }
+        assert.isEmpty(openai.requests)
+        const good = `{"model":"gpt",${rest},"metadata":{"model":"a","messages":"b"},"tools":[]}`
+        const { status } = yield* ask(chat.path, good, { headers })
+        assert.strictEqual(status, 200)
+      }).pipe(Effect.scoped)
+  )
+
   it.effect("members that another dialect has no words for are 400 and named", () =>
     Effect.gen(function* () {
       const { anthropic } = yield* configureVendors(yield* TestService, [model("gpt", ["an"])])

@@ -47,17 +47,18 @@ describe("a request in its provider's own dialect", () => {
     Effect.gen(function* () {
       const none = '{"messages":[]}'
       const newer = '{"max_completion_tokens":5,"messages":[]}'
-      for (const [vendor, name, member] of [
-        ["openai", "m", "max_completion_tokens"],
-        ["azure-eu", "m", "max_completion_tokens"],
-        ["mistral-ai", "m", "max_tokens"],
-        ["my-ollama", "llama", "max_tokens"],
-        ["my-proxy", "openai/o3-mini", "max_completion_tokens"]
+      for (const [vendor, name, member, kept] of [
+        ["openai", "m", "max_completion_tokens", "max_completion_tokens"],
+        ["azure-eu", "m", "max_completion_tokens", "max_completion_tokens"],
+        ["mistral-ai", "m", "max_tokens", "max_tokens"],
+        ["ollama", "llama", "max_tokens", "max_tokens"],
+        ["mine", "llama", "max_tokens", "max_completion_tokens"],
+        ["my-proxy", "openai/o3-mini", "max_completion_tokens", "max_completion_tokens"]
       ] as const) {
         const added = JSON.parse(String(yield* sent(none, 7, vendor, name)))
         assert.deepStrictEqual(added, { model: name, [member]: 7, messages: [] })
         const asked = JSON.parse(String(yield* sent(newer, undefined, vendor, name)))
-        assert.deepStrictEqual(asked, { model: name, [member]: 5, messages: [] })
+        assert.deepStrictEqual(asked, { model: name, [kept]: 5, messages: [] })
       }
     })
   )
