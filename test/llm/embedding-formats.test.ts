@@ -28,7 +28,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("emb
       )
       for (const { data } of [implied, asked]) {
         assert.deepStrictEqual(
-          data.map(({ embedding }) => [...embedding]),
+          data.map(({ embedding }) => Array.from(embedding)),
           [
             [0, 0.5, -0.25],
             [1, 0.5, -0.25]
