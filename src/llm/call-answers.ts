@@ -87,7 +87,9 @@ export const answerCall = Effect.fnUntraced(function* (
     }
   }
   const whole = yield* Effect.result(wholeAnswer(answer.body, options))
-  const read = whole._tag === "Success" ? whole.success : { usage: undefined, textBytes: answer.body.length }
+  const unread = { usage: undefined, facts: undefined, textBytes: answer.body.length }
+  const read = whole._tag === "Success" ? whole.success : unread
+  meter.facts = read.facts
   const usage =
     read.usage ?? (yield* meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(answer.body) : [] }))
   const remaining = meter.remaining(meter.cost(usage))

@@ -28,7 +28,7 @@ import { fellBack } from "./routing-metrics.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
-import { textsOf } from "./request-texts.ts"
+import { textsOf, toolTextsOf } from "./request-texts.ts"
 import { TokenCounts } from "./token-counts.ts"
 
 /** A call as its caller makes it. */
@@ -208,7 +208,7 @@ export class Calls extends Context.Service<
             bound,
             metadata: incoming.metadata,
             count: (target, texts) => counts.countFor(spender.tenantId, target, texts),
-            texts: () => textsOf(body),
+            texts: () => [...textsOf(body).texts, ...toolTextsOf(body)],
             traceId: request?.traceId
           },
           clock

@@ -93,7 +93,7 @@ export class Metering extends Context.Service<
             live.remove(id)
             budgetClosed(held, what.amount)
             return Effect.flatMap(Effect.orDie(random.uuidV7()), (chargeId) =>
-              ledger.close({
+              ledger.closeLater({
                 ...who,
                 ...what,
                 id,
@@ -103,12 +103,7 @@ export class Metering extends Context.Service<
                 chargeId: ChargeId.make(chargeId)
               })
             )
-          }).pipe(
-            // What stays open is settled by the sweeper at what was kept free: nothing that was spent is lost.
-            Effect.catchCause((cause) => Effect.logError("A call could not be settled", cause)),
-            Effect.asVoid,
-            Effect.uninterruptible
-          )
+          })
         return {
           settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
             close({ kind: "settle", amount: costNanoUsd, tokens, call: { ...details, method } }),
