@@ -37,6 +37,12 @@ const mostPages = 600
 /** A page takes so many bytes of a PDF at least. */
 const bytesPerPage = 64
 
+/** Results of tools hold no results; what is deeper is nothing that a vendor reads. */
+const deepest = 8
+
+/** What stands in a request of OpenAI's dialect in its own words, whoever speaks it. */
+const texts = new Set(["text", "refusal", "thinking", "reasoning"])
+
 const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 const positive = (value: unknown): number | undefined =>
@@ -51,16 +57,22 @@ class Walk {
   /** Of these, those of images and documents. */
   mediaTokens = 0
   readonly unbounded: Array<Fault> = []
+  private readonly dialect: Dialect
+
+  constructor(dialect: Dialect) {
+    this.dialect = dialect
+  }
 
   refuse(path: Fault["path"], message: string): void {
     this.unbounded.push({ path, message })
   }
 
-  content(content: unknown, at: Fault["path"]): void {
-    for (const [index, part] of list(content).entries()) if (isJson(part)) this.part(part, [...at, index])
+  content(content: unknown, at: Fault["path"], depth = 0): void {
+    if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
+    for (const [index, part] of list(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
   }
 
-  private part(part: Json, at: Fault["path"]): void {
+  private part(part: Json, at: Fault["path"], depth: number): void {
     switch (part.type) {
       case "image_url": {
         const url = isJson(part.image_url) ? part.image_url.url : undefined
@@ -80,17 +92,23 @@ class Walk {
       case "document": {
         const { source } = part
         if (isJson(source) && source.type === "text") break
-        if (isJson(source) && source.type === "content") this.content(source.content, [...at, "source", "content"])
+        if (isJson(source) && source.type === "content")
+          this.content(source.content, [...at, "source", "content"], depth + 1)
         else this.document(base64Of(source), at)
         break
       }
       case "tool_result":
-        this.content(part.content, [...at, "content"])
+        this.content(part.content, [...at, "content"], depth + 1)
         break
       case "input_audio":
       case "container_upload":
         this.refuse(at, `A part of type ${part.type} has no bound`)
         break
+      default:
+        // A video or a sound by its address, in the words of whoever invented them.
+        if (this.dialect === "openai" && !texts.has(String(part.type))) {
+          this.refuse(at, `A part of type ${String(part.type)} has no bound`)
+        }
     }
   }
 
@@ -135,7 +153,11 @@ const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, f
     ["service_tier", ["auto", "default", "flex"]],
     ["web_search_options", []],
     ["audio", []],
-    ["moderation", []]
+    ["moderation", []],
+    // xAI's search is sold by the source; OpenRouter goes to models of the caller's choice, and sells its plugins.
+    ["search_parameters", []],
+    ["models", []],
+    ["plugins", []]
   ],
   anthropic: [
     ["speed", ["standard"]],
@@ -150,7 +172,7 @@ const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.by
 
 /** What a chat request can use at most. `bodyBytes` is the size of the JSON that it came as. */
 export const chatBound = (dialect: Dialect, body: Json, bodyBytes: number): RequestBound => {
-  const walk = new Walk()
+  const walk = new Walk(dialect)
   const messages = list(body.messages)
   for (const [index, message] of messages.entries()) {
     if (isJson(message)) walk.content(message.content, ["messages", index, "content"])

@@ -5,6 +5,7 @@ import { CurrentRequest } from "../platform/request.ts"
 import { streamedAnswer, wholeAnswer, wordsIn } from "./answering.ts"
 import { type Attempt } from "./attempts.ts"
 import { type CallMeter } from "./call-meter.ts"
+import { vectorsInBase64 } from "./embedding-formats.ts"
 import { type Incoming } from "./outgoing.ts"
 import { type ProviderAnswer } from "./providers/provider.ts"
 import { type RunningTarget } from "./running.ts"
@@ -102,7 +103,7 @@ export const answerCall = Effect.fnUntraced(function* (
       "x-cost-usd": usdText(cost),
       ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
     },
-    body: whole.success.bytes,
+    body: body.encoding_format === "base64" ? vectorsInBase64(whole.success.bytes) : whole.success.bytes,
     report: { ...report, usage, costNanoUsd: cost }
   }
 })

@@ -183,6 +183,10 @@ export class Callers extends Context.Service<
         principal: Principal,
         { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
       ) {
+        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) {
+          const message = `taskType: Expected 1 to ${longestTaskType} characters`
+          return yield* refused(400, "invalid_request", message, {}, "taskType")
+        }
         const reservation = reservationId === undefined ? undefined : yield* reservationNamed(principal, reservationId)
         const prepared = reservation && { id: reservation.id, amountNanoUsd: reservation.amount }
         // A call is for whom its reservation is, and draws on the same plan, unless it says otherwise.
@@ -270,6 +274,8 @@ export class Callers extends Context.Service<
 const nobody = { agentId: undefined, planId: undefined, prepared: undefined, perTurnNanoUsd: null }
 
 const noPlan = refused(404, "plan_not_found", "The agent has no plan with this id.")
+
+const longestTaskType = 200
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 

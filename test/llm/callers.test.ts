@@ -71,6 +71,10 @@ layer(serviceLayer(), options)("callers of the gateway", (it) => {
 
       const forbidden = yield* ask(service, { ...bearer(accessToken), "x-task-type": "steal" })
       assert.deepStrictEqual([forbidden.status, forbidden.body.error.code], [400, "task_type_not_allowed"])
+      for (const type of ["", "a".repeat(201)]) {
+        const odd = yield* ask(service, { ...bearer(service.serviceKey), "x-task-type": type })
+        assert.deepStrictEqual([odd.status, odd.body.error.param], [400, "taskType"])
+      }
       const foreign = yield* ask(service, { ...bearer(accessToken), "x-agent-id": other.id })
       assert.strictEqual(foreign.status, 403)
       const planned = yield* ask(service, { ...bearer(accessToken), "x-plan-id": agent.id })
