@@ -183,10 +183,6 @@ export class Callers extends Context.Service<
         principal: Principal,
         { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
       ) {
-        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) {
-          const message = `taskType: Expected 1 to ${longestTaskType} characters`
-          return yield* refused(400, "invalid_request", message, {}, "taskType")
-        }
         const reservation = reservationId === undefined ? undefined : yield* reservationNamed(principal, reservationId)
         const prepared = reservation && { id: reservation.id, amountNanoUsd: reservation.amount }
         // A call is for whom its reservation is, and draws on the same plan, unless it says otherwise.
@@ -233,6 +229,7 @@ export class Callers extends Context.Service<
 
       const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused> => {
         const { agentId, planId, reservationId, taskType } = declared
+        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) return noTaskType
         const isPlain = (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
         return isPlain ? Effect.succeed({ ...nobody, principal, taskType }) : declaredAgent(principal, declared)
       }
@@ -276,6 +273,13 @@ const nobody = { agentId: undefined, planId: undefined, prepared: undefined, per
 const noPlan = refused(404, "plan_not_found", "The agent has no plan with this id.")
 
 const longestTaskType = 200
+const noTaskType = refused(
+  400,
+  "invalid_request",
+  `taskType: Expected 1 to ${longestTaskType} characters`,
+  {},
+  "taskType"
+)
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
