@@ -97,6 +97,11 @@ export const textOfWords = (words: typeof Words.Type | null | undefined): string
     ? words
     : (words ?? []).map(({ text, type }) => (type === "text" ? (text ?? "") : "")).join("")
 
+/** What a model thought, under either of the names that it goes by. */
+export const thoughtOf = (
+  said: { readonly reasoning_content?: string | null; readonly reasoning?: unknown } | undefined | null
+) => said?.reasoning_content || (typeof said?.reasoning === "string" ? said.reasoning : "")
+
 /** A call of a tool; some providers give it no id. */
 const AnsweredCall = Schema.Struct({
   id: optional(Schema.String),
@@ -113,6 +118,7 @@ export const ChatCompletion = Schema.Struct({
         content: optional(Words),
         refusal: optional(Schema.String),
         reasoning_content: optional(Schema.String),
+        reasoning: Schema.optionalKey(Schema.Unknown),
         tool_calls: optional(Schema.Array(AnsweredCall))
       }),
       finish_reason: optional(Schema.String)
@@ -135,6 +141,8 @@ export const ChatChunk = Schema.Struct({
             content: optional(Words),
             refusal: optional(Schema.String),
             reasoning_content: optional(Schema.String),
+            // As OpenRouter, Groq and newer servers name it.
+            reasoning: Schema.optionalKey(Schema.Unknown),
             tool_calls: optional(
               Schema.Array(
                 Schema.Struct({

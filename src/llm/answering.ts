@@ -2,7 +2,7 @@ import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type TokenUsage } from "../compat/domain.ts"
-import { ChatCompletion, textOfWords } from "../compat/openai-domain.ts"
+import { ChatCompletion, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
 import { believable, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { type AnswerFacts, factsIn } from "./answer-facts.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
@@ -84,12 +84,12 @@ export const wordsIn = (bytes: Uint8Array): ReadonlyArray<string> =>
   Option.match(decodeCompletion(Buffer.from(bytes).toString("utf8")), {
     onNone: () => [],
     onSome: ({ choices }) =>
-      choices.flatMap(({ message: { content, reasoning_content: reasoning, refusal, tool_calls: calls } }) =>
+      choices.flatMap(({ message }) =>
         [
-          textOfWords(content),
-          reasoning,
-          refusal,
-          ...(calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
+          textOfWords(message.content),
+          thoughtOf(message),
+          message.refusal,
+          ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
         ].filter((words) => typeof words === "string")
       )
   })

@@ -31,6 +31,13 @@ const withTools = 1000
 const perVendorTool = 1000
 /** OpenAI's ten thousand patches, and Anthropic's largest image of 4,784 tokens. */
 const perImage = 12_000
+/** One model counts an image by 2,833 tokens and 5,667 for each of eight tiles, so that it costs as much as with others. */
+const dearImages = /gpt-4o-mini/
+const perDearImage = 48_169
+
+/** What an image is at most for any of these models, by their providers' names. */
+export const imageTokensOf = (models: ReadonlyArray<string>): number =>
+  models.some((model) => dearImages.test(model)) ? perDearImage : perImage
 /** A page of a document is read as an image and as text. */
 const perPage = 8_000
 const mostPages = 600
@@ -58,9 +65,11 @@ class Walk {
   mediaTokens = 0
   readonly unbounded: Array<Fault> = []
   private readonly dialect: Dialect
+  private readonly imageTokens: number
 
-  constructor(dialect: Dialect) {
+  constructor(dialect: Dialect, imageTokens: number) {
     this.dialect = dialect
+    this.imageTokens = imageTokens
   }
 
   refuse(path: Fault["path"], message: string): void {
@@ -77,7 +86,7 @@ class Walk {
       case "image_url": {
         const url = isJson(part.image_url) ? part.image_url.url : undefined
         if (typeof url === "string" && embedded.test(url)) this.payloadBytes += url.length
-        this.media(perImage)
+        this.media(this.imageTokens)
         break
       }
       case "file": {
@@ -87,7 +96,7 @@ class Walk {
       }
       case "image":
         this.payloadBytes += base64Of(part.source)?.length ?? 0
-        this.media(perImage)
+        this.media(this.imageTokens)
         break
       case "document": {
         const { source } = part
@@ -171,8 +180,13 @@ const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, f
 const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value) ?? ""))
 
 /** What a chat request can use at most. `bodyBytes` is the size of the JSON that it came as. */
-export const chatBound = (dialect: Dialect, body: Json, bodyBytes: number): RequestBound => {
-  const walk = new Walk(dialect)
+export const chatBound = (
+  dialect: Dialect,
+  body: Json,
+  bodyBytes: number,
+  imageTokens: number = perImage
+): RequestBound => {
+  const walk = new Walk(dialect, imageTokens)
   const messages = list(body.messages)
   for (const [index, message] of messages.entries()) {
     if (isJson(message)) walk.content(message.content, ["messages", index, "content"])

@@ -283,5 +283,5 @@ const noTaskType = refused(
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** Agents' tokens are signed, in three parts. */
-const isAgentToken = (credential: string): boolean => credential.split(".").length === 3
+/** Agents' tokens are signed, in three parts, of which the first is an object; a key of an operator's may have dots. */
+const isAgentToken = (credential: string): boolean => credential.startsWith("ey") && credential.split(".").length === 3

@@ -9,7 +9,7 @@ import { Headrooms } from "../ledger/headrooms.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
-import { chatBound, embeddingBound } from "./bounds.ts"
+import { chatBound, embeddingBound, imageTokensOf } from "./bounds.ts"
 import { answerCall, type CallAnswer } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
 import { describeRequest } from "./call-spans.ts"
@@ -162,7 +162,10 @@ export class Calls extends Context.Service<
         const spender = yield* spenderOf(incoming, model)
         const { body, bytes, operation } = incoming
         const hasOutput = operation === "chat"
-        const bound = hasOutput ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
+        const imageTokens = imageTokensOf(targets.map(({ model: name }) => name))
+        const bound = hasOutput
+          ? chatBound(incoming.dialect, body, bytes.length, imageTokens)
+          : embeddingBound(body, bytes.length)
         // Another model may read more than this one.
         const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
         return {

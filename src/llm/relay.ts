@@ -6,7 +6,7 @@ import { type Dialect, type TokenUsage } from "../compat/domain.ts"
 import { type DialectError, errorEvent, readError } from "../compat/errors.ts"
 import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
 import { EventsToChunks } from "../compat/events-to-chunks.ts"
-import { ChatChunk, textOfWords } from "../compat/openai-domain.ts"
+import { ChatChunk, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
 import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { StreamedFacts } from "./answer-facts.ts"
 
@@ -151,7 +151,7 @@ export class Relay {
     this.facts.of(chunk)
     for (const { delta, finish_reason: reason, index } of chunk.choices ?? []) {
       if (reason) this.finish(reason, index ?? 0)
-      this.say(textOfWords(delta?.content), delta?.reasoning_content, delta?.refusal)
+      this.say(textOfWords(delta?.content), thoughtOf(delta), delta?.refusal)
       for (const call of delta?.tool_calls ?? []) {
         this.say(call.function?.name, call.function?.arguments)
       }

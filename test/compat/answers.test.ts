@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Schema } from "effect"
 import { completionToMessage, messageToCompletion } from "../../src/compat/answers.ts"
-import { ChatCompletion } from "../../src/compat/openai-domain.ts"
+import { ChunksToEvents } from "../../src/compat/chunks-to-events.ts"
+import { ChatChunk, ChatCompletion } from "../../src/compat/openai-domain.ts"
 import { saidIn } from "../../src/llm/native.ts"
 import { errorBody, errorEvent, readError, statusIn } from "../../src/compat/errors.ts"
 import {
@@ -175,6 +176,24 @@ describe("answers", () => {
       Option.map(said, ({ text, toolCalls }) => ({ text, toolCalls })),
       Option.some({ text: "It is noon.", toolCalls: [{ id: "call_0", name: "now", arguments: "{}" }] })
     )
+  })
+
+  it("what a model thought is told under either of its names", () => {
+    for (const thought of [
+      { reasoning_content: "hm" },
+      { reasoning: "hm" },
+      { reasoning_content: null, reasoning: "hm" }
+    ]) {
+      const completion = Schema.decodeUnknownSync(ChatCompletion)({
+        choices: [{ message: { content: "Noon.", ...thought }, finish_reason: "stop" }]
+      })
+      assert.strictEqual(loose(completionToMessage(completion, head)).content[0].thinking, "hm")
+      const chunk = Schema.decodeUnknownSync(ChatChunk)({ choices: [{ delta: thought }] })
+      const events = new ChunksToEvents(head).push(chunk)
+      assert.deepInclude(events.at(-1), { delta: { type: "thinking_delta", thinking: "hm" } })
+    }
+    const odd = Schema.decodeUnknownSync(ChatCompletion)({ choices: [{ message: { content: "a", reasoning: {} } }] })
+    assert.lengthOf(loose(completionToMessage(odd, head)).content, 1)
   })
 
   it("a refusal is said, and given as the reason", () => {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { chatBound, embeddingBound } from "../../src/llm/bounds.ts"
+import { chatBound, embeddingBound, imageTokensOf } from "../../src/llm/bounds.ts"
 import { textsOf } from "../../src/llm/request-texts.ts"
 
 const bound = (dialect: "openai" | "anthropic", body: Record<string, unknown>) =>
@@ -34,6 +34,19 @@ describe("the bound of a request", () => {
       assert.isAtLeast(inputTokens, 12_000)
       assert.isAtMost(inputTokens, 13_000)
     }
+  })
+
+  it("counts an image by what the dearest of its models takes", () => {
+    assert.deepStrictEqual(
+      [
+        ["gpt-4o", "claude-opus-4-1"],
+        ["gpt-4o", "gpt-4o-mini-2024-07-18"]
+      ].map(imageTokensOf),
+      [12_000, 48_169]
+    )
+    const body = says([{ type: "image_url", image_url: { url: "https://example.com/cat.png" } }])
+    const dear = chatBound("openai", body, 100, 48_169)
+    assert.strictEqual(dear.inputTokens - chatBound("openai", body, 100).inputTokens, 48_169 - 12_000)
   })
 
   it("counts data that is neither image nor document by its bytes", () => {

@@ -163,4 +163,14 @@ describe("the policy of the gateway", () => {
       assert.match(String((failure as Error).message), /Llm:Gateway:Auth/)
     }).pipe(Effect.scoped)
   )
+
+  it.live("takes an operator's key of any form, dots included", () =>
+    Effect.gen(function* () {
+      const key = "the.operators.key-of-some-length-and-more"
+      const service = yield* startService(yield* makeDatabase, { Api__ApiKey: key })
+      assert.strictEqual((yield* ask(service, bearer(key))).status, 200)
+      assert.strictEqual(yield* native(service, bearer(key)), 200)
+      assert.strictEqual((yield* ask(service, bearer(`${key}.`))).status, 401)
+    }).pipe(Effect.scoped)
+  )
 })

@@ -89,6 +89,22 @@ describe("a provider over HTTP", () => {
     }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
+  it.live("is given up where its answer has no end", () =>
+    Effect.gen(function* () {
+      const { provider: made, standIn } = yield* provider((_, response) => {
+        response.writeHead(200, { "content-type": "application/json" })
+        const more = () => {
+          while (!response.destroyed && response.write(Buffer.alloc(1_048_576, " ")));
+          if (!response.destroyed) response.once("drain", more)
+        }
+        more()
+      })
+      const { error, sent } = yield* refusal(made)
+      assert.deepStrictEqual([error.message, sent], ["The provider's answer is too large.", true])
+      yield* untilAborted(standIn)
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
   it.live("of Anthropic's has its own key header, version and paths", () =>
     Effect.gen(function* () {
       const { provider: made, standIn } = yield* provider((_, response) => json(response, 200, { data: [] }), anthropic)
