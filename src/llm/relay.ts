@@ -4,7 +4,7 @@ import { type AnswerHead } from "../compat/answers.ts"
 import { ChunksToEvents } from "../compat/chunks-to-events.ts"
 import { type Dialect, type TokenUsage } from "../compat/domain.ts"
 import { type DialectError, errorEvent, readError } from "../compat/errors.ts"
-import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
+import { comment, EventReader, isComment, type ServerEvent } from "../compat/event-reader.ts"
 import { EventsToChunks } from "../compat/events-to-chunks.ts"
 import { ChatChunk, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
 import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
@@ -84,6 +84,7 @@ export class Relay {
     return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
   }
 
+  /** What a provider sends to keep its connection alive keeps the caller's alive as well. */
   push(bytes: Uint8Array): Uint8Array {
     const events = this.reader.push(bytes)
     const out = events.map((event) => this.take(event)).join("")
@@ -91,7 +92,9 @@ export class Relay {
       this.isUntold ||= this.failure === undefined
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
-    return this.translates || this.hidesUsage ? utf8.encode(out) : bytes
+    if (!this.translates && !this.hidesUsage) return bytes
+    const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
+    return utf8.encode(isSign ? comment : out)
   }
 
   /** What is left to be sent at the end: `usage` where the provider reported none, or what went wrong. */
