@@ -122,6 +122,11 @@ const refusalOf = (
     const refused = bad(502, "The provider refuses the gateway's key.", "provider-credentials")
     return failure("status", refused, false, { received })
   }
+  // A caller that is told 402 would look for a cap of its own.
+  if (received === 402) {
+    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", "provider-credentials")
+    return failure("status", unpaid, false, { received })
+  }
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
   return failure("status", readError(received, jsonOf(withoutSecrets(text))), false, {
     received,

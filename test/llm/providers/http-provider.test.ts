@@ -157,7 +157,7 @@ describe("a provider over HTTP", () => {
       )
       const html = yield* provider((_, response) => response.writeHead(500).end("<html>"))
       assert.match((yield* refusal(html.provider)).error.message, /status 500/)
-      for (const status of [401, 403]) {
+      for (const status of [401, 402, 403]) {
         const unauthorized = yield* provider((_, response) => json(response, status, error))
         const { error: told } = yield* refusal(unauthorized.provider)
         assert.deepStrictEqual([told.status, told.code], [502, "provider-credentials"])
