@@ -10,7 +10,7 @@ import {
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
-import { saidError } from "./said-error.ts"
+import { saidError, saidNothing } from "./said-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 
 /** What a client of a vendor's service is made of. */
@@ -66,7 +66,9 @@ export const makeHttpProvider = (
 
   const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
     Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
-      const refused = answer.status >= 200 && answer.status < 300 ? saidError(answer) : answer
+      const isSuccess = answer.status >= 200 && answer.status < 300
+      if (isSuccess && saidNothing(answer)) return Effect.fail(nothing)
+      const refused = isSuccess ? saidError(answer) : answer
       return refused === undefined ? Effect.succeed(answer) : Effect.fail(refusalOf(refused, withoutSecrets))
     })
 
@@ -108,6 +110,9 @@ export const makeHttpProvider = (
 
   return { id, dialect: vendor.dialect, send, listModels }
 }
+
+/** Nobody will know what it did cost, as where the connection broke off. */
+const nothing = failure("broken-off", bad(502, "The provider answered nothing.", "provider-unavailable"), true)
 
 /** What an answer that is no success says. */
 const refusalOf = (

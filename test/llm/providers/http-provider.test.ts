@@ -105,6 +105,20 @@ describe("a provider over HTTP", () => {
     }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
+  it.live("that ends its answer before the first byte has failed, and may have cost something", () =>
+    Effect.gen(function* () {
+      for (const answer of [
+        (_, response) => (sse(response, []), response.end()),
+        (_, response) => response.writeHead(200, { "content-type": "application/json" }).end(),
+        (_, response) => response.writeHead(204).end()
+      ] as ReadonlyArray<Answerer>) {
+        const { provider: made } = yield* provider(answer)
+        const { error, reason, sent } = yield* refusal(made)
+        assert.deepStrictEqual([reason, sent, error.status], ["broken-off", true, 502])
+      }
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
   it.live("of Anthropic's has its own key header, version and paths", () =>
     Effect.gen(function* () {
       const { provider: made, standIn } = yield* provider((_, response) => json(response, 200, { data: [] }), anthropic)
