@@ -9,7 +9,7 @@ import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult,
 /** What is settled and released: each tenant has a lane of its own. */
 export interface Closings extends Gathering<CloseItem, Exit.Exit<CloseResult>> {
   /** Closes what is to be closed in any case, and waits for nothing. */
-  later(item: CloseItem): Effect.Effect<void>
+  later(item: CloseItem): void
 }
 
 /** How long what is to be charged in any case is tried again while the database is away. */
@@ -46,12 +46,10 @@ export const makeClosings = Effect.fnUntraced(function* (
   return {
     ...closings,
     later: (item) =>
-      Effect.sync(() =>
-        closings.tell(item, (exit) => {
-          const broken = Exit.isFailure(exit) ? exit.cause : Exit.isFailure(exit.value) ? exit.value.cause : undefined
-          if (broken !== undefined) retrying(again(item, broken))
-        })
-      )
+      closings.tell(item, (exit) => {
+        const broken = Exit.isFailure(exit) ? exit.cause : Exit.isFailure(exit.value) ? exit.value.cause : undefined
+        if (broken !== undefined) retrying(again(item, broken))
+      })
   }
 })
 

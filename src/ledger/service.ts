@@ -65,7 +65,7 @@ export class Ledger extends Context.Service<
      * The same for what is to be charged in any case: its caller waits for nothing, and it is tried again while the database
      * is away. Reservations that come later find it done before they are refused.
      */
-    closeLater(item: CloseItem): Effect.Effect<void>
+    closeLater(item: CloseItem): void
     /** Waits until what was handed over before is written: of one tenant, or of all. */
     settled(tenantId: TenantId | null): Effect.Effect<void>
     /** Lets an open reservation live longer, from now on. */

@@ -114,11 +114,7 @@ export const streamedAnswer = (
     const last = relay.end(usage, failure?.error)
     const broken = relay.failure ?? failure?.error
     if (complete && failure === undefined && relay.failure === undefined) meter.completedWith = usage
-    yield* meter.settle(
-      usage,
-      complete ? "provider_usage" : "estimated",
-      broken?.status ?? (relay.finished ? 200 : 502)
-    )
+    meter.settle(usage, complete ? "provider_usage" : "estimated", broken?.status ?? (relay.finished ? 200 : 502))
     return last
   })
 

@@ -1,4 +1,4 @@
-import { Clock, Effect, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { wholeToStream } from "../compat/whole-to-stream.ts"
 import { usdText } from "../kernel/usd.ts"
@@ -44,7 +44,7 @@ export const answerCall = Effect.fnUntraced(function* (
   answer: ProviderAnswer,
   meter: CallMeter
 ) {
-  const now = yield* Clock.currentTimeMillis
+  const { now } = meter
   const id = meter.reservationId ?? ""
   const head = {
     model: String(body.model),
@@ -94,7 +94,7 @@ export const answerCall = Effect.fnUntraced(function* (
   const usage =
     read.usage ?? (yield* meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(answer.body) : [] }))
   const remaining = meter.remaining(meter.cost(usage))
-  const cost = yield* meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
+  const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
   if (whole._tag === "Failure") return yield* whole.failure
   const { bytes } = whole.success
   const streamed =

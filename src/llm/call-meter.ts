@@ -1,4 +1,4 @@
-import { Clock, Effect, Exit, Option, type Tracer } from "effect"
+import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { type AnswerFacts } from "./answer-facts.ts"
 import { type Attempt } from "./attempts.ts"
@@ -88,7 +88,7 @@ export class CallMeter {
   /** Another attempt begins. */
   at(target: RunningTarget): void {
     this.target = target
-    this.triedSince = this.clock.currentTimeMillisUnsafe()
+    this.triedSince = this.now
     this.tries++
   }
 
@@ -101,6 +101,10 @@ export class CallMeter {
   /** Ends this span when the call is settled, with what it used. */
   traceBy(span: Tracer.Span): void {
     this.span = span
+  }
+
+  get now(): number {
+    return this.clock.currentTimeMillisUnsafe()
   }
 
   get reservationId(): ReservationId | undefined {
@@ -156,35 +160,39 @@ export class CallMeter {
   }
 
   /** Charges what was used; answers what it cost. */
-  settle(usage: TokenUsage, method: SettleMethod, status: number): Effect.Effect<bigint> {
+  settle(usage: TokenUsage, method: SettleMethod, status: number): bigint {
     const cost = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
-    return Effect.as(this.close(usage, { costNanoUsd: cost, tokens, method }, status), cost)
+    this.close(usage, { costNanoUsd: cost, tokens, method }, status)
+    return cost
   }
 
   /** Charges everything that was kept free: the request was sent, and nobody will ever know what it did cost. */
-  forfeit(status: number): Effect.Effect<void> {
+  forfeit(status: number): void {
     const { amountNanoUsd = 0n, tokens = 0 } = this.hold ?? {}
-    return this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
+    this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
   }
 
-  readonly release: Effect.Effect<void> = Effect.suspend(() => {
+  /** Gives everything back. */
+  release(): void {
     const { hold } = this
     this.hold = undefined
     this.progress = undefined
     this.endSpan()
-    if (hold === undefined) return Effect.void
+    if (hold === undefined) return
     released()
-    return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
-    )
-  })
+    const { now } = this
+    hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
+  }
 
   /** The end of a call that did not come to its own: its caller left, or something broke. */
   readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
     const progress = this.progress?.()
-    if (progress === undefined) return this.release
-    return Effect.flatMap(this.estimate(progress), (usage) => Effect.asVoid(this.settle(usage, "aborted", 499)))
+    if (progress === undefined) {
+      this.release()
+      return Effect.void
+    }
+    return Effect.map(this.estimate(progress), (usage) => void this.settle(usage, "aborted", 499))
   })
 
   /** The time that providers took: all attempts, one that is still out, and of a stream what came after its first bytes. */
@@ -230,41 +238,37 @@ export class CallMeter {
     span.end(this.clock.currentTimeNanosUnsafe(), settled === undefined ? Exit.void : exitOf(settled))
   }
 
-  private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      const { hold, target } = this
-      this.hold = undefined
-      this.progress = undefined
-      const { costNanoUsd, method } = settlement
-      const { facts, firstChunkMs, timeToFirstTokenMs } = this
-      const reservationId = hold?.id ?? ""
-      const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
-      this.endSpan({
-        usage,
-        costNanoUsd,
-        method,
-        reservationId,
-        timeToFirstTokenMs,
-        firstChunkMs,
-        facts,
-        errorType
-      })
-      if (hold === undefined) return Effect.void
-      return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.map(hold.settle(settlement, this.details(usage, status, now)), () =>
-          measured({
-            operation: this.call.operation,
-            target,
-            usage,
-            method,
-            errorType,
-            timeToFirstTokenMs: firstChunkMs,
-            attemptMs: now - this.triedSince,
-            latencyMs: now - this.startedAt,
-            upstreamMs: this.upstreamMs(now)
-          })
-        )
-      )
+  private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): void {
+    const { hold, target } = this
+    this.hold = undefined
+    this.progress = undefined
+    const { costNanoUsd, method } = settlement
+    const { facts, firstChunkMs, timeToFirstTokenMs } = this
+    const reservationId = hold?.id ?? ""
+    const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
+    this.endSpan({
+      usage,
+      costNanoUsd,
+      method,
+      reservationId,
+      timeToFirstTokenMs,
+      firstChunkMs,
+      facts,
+      errorType
+    })
+    if (hold === undefined) return
+    const { now } = this
+    hold.settle(settlement, this.details(usage, status, now))
+    measured({
+      operation: this.call.operation,
+      target,
+      usage,
+      method,
+      errorType,
+      timeToFirstTokenMs: firstChunkMs,
+      attemptMs: now - this.triedSince,
+      latencyMs: now - this.startedAt,
+      upstreamMs: this.upstreamMs(now)
     })
   }
 }

@@ -152,7 +152,7 @@ export const modelLayer = Layer.effectContext(
     const ledger = Ledger.of({
       reserve,
       close,
-      closeLater: (item) => Effect.asVoid(close(item)),
+      closeLater: (item) => void Effect.runSync(close(item)),
       settled: () => Effect.void,
       reserveBatch: (items) => Effect.forEach(items, reserve),
       closeBatch: (items) => Effect.forEach(items, close),
