@@ -53,10 +53,12 @@ export class Attempts extends Context.Service<
             sightings.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
             return answer
           }),
-          ({ error, reason }) =>
+          ({ error, reason, received }) =>
             Effect.sync(() => {
               const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
-              sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: error.message })
+              // Every tenant sees it: in a provider's own words may be what another one said.
+              const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
+              sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: told })
             })
         )
       }
