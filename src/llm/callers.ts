@@ -229,7 +229,7 @@ export class Callers extends Context.Service<
 
       const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused> => {
         const { agentId, planId, reservationId, taskType } = declared
-        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) return noTaskType
+        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) return oddTaskType
         const isPlain = (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
         return isPlain ? Effect.succeed({ ...nobody, principal, taskType }) : declaredAgent(principal, declared)
       }
@@ -273,7 +273,7 @@ const nobody = { agentId: undefined, planId: undefined, prepared: undefined, per
 const noPlan = refused(404, "plan_not_found", "The agent has no plan with this id.")
 
 const longestTaskType = 200
-const noTaskType = refused(
+const oddTaskType = refused(
   400,
   "invalid_request",
   `taskType: Expected 1 to ${longestTaskType} characters`,
