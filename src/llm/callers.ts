@@ -229,8 +229,7 @@ export class Callers extends Context.Service<
 
       const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused> => {
         const { agentId, planId, reservationId, taskType } = declared
-        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType))
-          return Effect.fail(oddTaskType)
+        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) return oddTaskType
         const isPlain = (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
         return isPlain ? Effect.succeed({ ...nobody, principal, taskType }) : declaredAgent(principal, declared)
       }
