@@ -123,15 +123,29 @@ const broken = (defect: unknown) => {
 
 const unknownPath = refused(404, "unknown_url", "The gateway serves nothing at this path.")
 
+const allowedAt = (url: string): string | undefined => {
+  const [path = ""] = url.split("?")
+  if (gatewayRoutes.some((route) => route.path === path)) return "POST, OPTIONS"
+  return path === "/v1/models" || path.startsWith("/v1/models/") ? "GET, HEAD, OPTIONS" : undefined
+}
+
+/** What is left: methods that a path does not have, and paths that are not there. */
+const notServed = ({
+  method,
+  url
+}: HttpServerRequest.HttpServerRequest): Effect.Effect<HttpServerResponse.HttpServerResponse, CallRefused> => {
+  const allow = allowedAt(url)
+  if (allow === undefined) return unknownPath
+  return method === "OPTIONS"
+    ? Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
+    : refused(405, "method_not_allowed", `The gateway does not serve ${method} at this path.`, { allow })
+}
+
 /** Other paths of the vendors: their SDKs read no problem, and would say that the answer had no body. */
 const unknownPaths = HttpRouter.add(
   "*",
   "/v1/*",
-  serve(
-    "/v1/*",
-    ({ headers, url }) => (asksAnthropic(url, headers) ? "anthropic" : "openai"),
-    () => unknownPath
-  )
+  serve("/v1/*", ({ headers, url }) => (asksAnthropic(url, headers) ? "anthropic" : "openai"), notServed)
 )
 
 const asksAnthropic = (url: string, headers: Readonly<Record<string, string | undefined>>): boolean =>

@@ -12,21 +12,15 @@ const pages = [
   "/problems",
   "/problems/:slug",
   "/metrics",
-  "/claim",
-  "/v1/models"
+  "/claim"
 ]
 
-const posts = [
-  "/oauth2/token",
-  "/oauth2/introspect",
-  "/oauth2/revoke",
-  "/v1/chat/completions",
-  "/v1/embeddings",
-  "/v1/messages",
-  "/v1/messages/count_tokens"
-]
+const posts = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
 
-/** 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6). */
+/**
+ * 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6); the gateway says it of its own
+ * in the words of each SDK.
+ */
 export const AllowedMethodsLayer = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const served = new Map<string, Set<string>>(pages.map((path) => [path, new Set(["GET"])]))

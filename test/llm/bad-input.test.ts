@@ -161,6 +161,26 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
     })
   )
 
+  it.effect("methods that a path does not have are 405 in the words of the dialect, with Allow", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const [method, path, allow, shape] of [
+        ["GET", chat.path, "POST, OPTIONS", ["invalid_request_error", "method_not_allowed", null]],
+        ["DELETE", embeddings.path, "POST, OPTIONS", ["invalid_request_error", "method_not_allowed", null]],
+        ["GET", `${message.path}?beta=true`, "POST, OPTIONS", ["error", "invalid_request_error"]],
+        ["POST", "/v1/models", "GET, HEAD, OPTIONS", ["invalid_request_error", "method_not_allowed", null]],
+        ["DELETE", "/v1/models/gpt", "GET, HEAD, OPTIONS", ["invalid_request_error", "method_not_allowed", null]]
+      ] as const) {
+        const answer = yield* service.call(method, path)
+        const told = inDialect(path.split("?")[0] ?? "", answer)
+        assert.deepStrictEqual([told.status, told.shape], [405, shape], path)
+        assert.strictEqual(answer.headers.get("allow"), allow)
+      }
+      const asked = yield* service.call("OPTIONS", chat.path)
+      assert.deepStrictEqual([asked.status, asked.headers.get("allow")], [204, "POST, OPTIONS"])
+    })
+  )
+
   it.effect("bodies that are no JSON object are 400", () =>
     Effect.gen(function* () {
       const headers = { "content-type": "application/json" }
