@@ -1,4 +1,4 @@
-import { Context } from "effect"
+import { Context, flow } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import { AgentKeysApi } from "./agent-keys/api.ts"
 import { AgentsApi } from "./agents/api.ts"
@@ -29,6 +29,7 @@ import { TenantsApi } from "./tenants/api.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./tokens/api.ts"
 import { AgentCredentialsApi } from "./tokens/credential-api.ts"
 import { SubjectTokensApi } from "./tokens/subject-api.ts"
+import { withOAuth } from "./tokens/wire-api.ts"
 import { TrialUsersApi } from "./trial-users/api.ts"
 
 const strict = { errors: "all", onExcessProperty: "error" } as const
@@ -78,7 +79,7 @@ export class Api extends HttpApi.make("application-manager")
       Context.add(HttpApi.SuccessParseOptions, { disableChecks: true })
     )
   )
-  .annotate(OpenApi.Transform, withCompatibility)
+  .annotate(OpenApi.Transform, flow(withOAuth, withCompatibility))
   .annotateMerge(
     OpenApi.annotations({
       title: "Application Manager",

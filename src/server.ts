@@ -58,6 +58,7 @@ import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./llm/handlers.
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./llm/layers.ts"
 import { ModelsWireLayer } from "./llm/models-wire.ts"
 import { GatewayWireLayer } from "./llm/wire.ts"
+import { AfterChargesLayer } from "./ledger/after-charges.ts"
 import { BudgetAlertsHandlers } from "./ledger/alert-handlers.ts"
 import { ApprovalsHandlers } from "./ledger/approval-handlers.ts"
 import { BudgetCapsHandlers } from "./ledger/cap-handlers.ts"
@@ -154,7 +155,7 @@ const Handlers = Layer.mergeAll(
   DashboardHandlers
 )
 
-const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer, OAuthRequestsLayer)
+const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer, AfterChargesLayer, OAuthRequestsLayer)
 
 // Redis' client is loaded by those who use it only.
 const RateLimitStore = Layer.unwrap(

@@ -71,7 +71,10 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
     })
       .annotateMerge(write)
       .annotateMerge(
-        OpenApi.annotations({ summary: "Delete an agent template", description: "Only one that no agent has." })
+        OpenApi.annotations({
+          summary: "Delete an agent template",
+          description: "Only one whose agents are all retired; they have no template afterwards."
+        })
       )
   )
   .middleware(Idempotency)

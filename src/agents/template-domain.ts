@@ -74,5 +74,5 @@ export class AgentTemplateNameTaken extends Problem<AgentTemplateNameTaken>()("A
 export class AgentTemplateInUse extends Problem<AgentTemplateInUse>()("AgentTemplateInUse", {
   slug: "agent-template-in-use",
   status: 409,
-  meaning: "Agents were made from the template; it stays as long as they do."
+  meaning: "Agents that are not retired were made from the template; it stays as long as they do."
 }) {}

@@ -28,6 +28,7 @@ export class AgentTemplatesRepository extends Context.Service<
       template: typeof AgentTemplate.insert.Type
     ): Effect.Effect<AgentTemplate, AgentTemplateNameTaken | TenantNotFound, Change>
     update(template: typeof AgentTemplate.update.Type): Effect.Effect<AgentTemplate, AgentTemplateNameTaken, Change>
+    /** Agents that are retired have no template afterwards; nothing bounds what can do nothing. */
     delete(id: AgentTemplateId): Effect.Effect<void, AgentTemplateInUse, Change>
   }
 >()("app/agents/AgentTemplatesRepository") {
@@ -109,7 +110,8 @@ export class AgentTemplatesRepository extends Context.Service<
           ),
         delete: (id) =>
           Change.use(() =>
-            model.delete(id).pipe(
+            sql`UPDATE agents SET template_id = NULL WHERE template_id = ${id} AND status = 'retired'`.pipe(
+              Effect.andThen(model.delete(id)),
               Effect.catchReason("SqlError", "ConstraintError", () => Effect.fail(new AgentTemplateInUse({}))),
               Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
             )

@@ -1,4 +1,4 @@
-import { Array, Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Array, Cache, Context, DateTime, Effect, Exit, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { type Change } from "../audit/domain.ts"
 import { asSystem, Audit } from "../audit/service.ts"
@@ -37,6 +37,8 @@ export class Applications extends Context.Service<
       patch: ApplicationPatch
     ): Effect.Effect<Application, ApplicationNotFound | ApplicationSlugTaken | ApplicationBuiltIn>
     delete(id: ApplicationId): Effect.Effect<void, ApplicationNotFound | ApplicationInUse | ApplicationBuiltIn>
+    /** Whether there is such an application, as it was a second ago at most. */
+    known(id: ApplicationId): Effect.Effect<void, ApplicationNotFound>
     /** The application as it stays until the transaction of the change ends. */
     hold(id: ApplicationId): Effect.Effect<Application, ApplicationNotFound, Change>
   }
@@ -48,6 +50,11 @@ export class Applications extends Context.Service<
       const audit = yield* Audit
       const repository = yield* ApplicationsRepository
       const trash = yield* ConfigurationTrash
+
+      const known = yield* Cache.makeWith((id: ApplicationId) => Effect.asVoid(repository.get(id)), {
+        capacity: 10_000,
+        timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0)
+      })
 
       const list = Effect.fn("Applications.list")(function* (
         status: ApplicationStatus | undefined,
@@ -130,9 +137,10 @@ export class Applications extends Context.Service<
         list,
         create,
         update,
-        delete: remove,
+        delete: (id) => Effect.tap(remove(id), Cache.invalidate(known, id)),
         get: spanned("Applications.get", repository.get),
         getBySlug: spanned("Applications.getBySlug", repository.getBySlug),
+        known: (id) => Cache.get(known, id),
         hold: (id) => repository.lock(id, "SHARE")
       })
     })

@@ -138,27 +138,36 @@ export class AttestationKeys extends Context.Service<
         return key !== undefined && key.purpose === purpose && key.mayVerify(yield* DateTime.now) ? key : undefined
       })
 
+      /** Why what a key signed does not count. */
+      const whyNot = Effect.fnUntraced(function* (keyId: string) {
+        const status = (yield* ring.find(keyId))?.status
+        if (status === undefined) return noKeyOfOurs(keyId)
+        return status === "compromised"
+          ? `The key ${keyId} was compromised, and nothing that it ever signed counts any more`
+          : `The key ${keyId} signs something else, or its time is over`
+      })
+
       const trusted = new Map<string, jose.CryptoKey>()
       const trust = Effect.fnUntraced(function* (purpose: KeyPurpose, keyId: string) {
         const key = yield* counting(purpose, keyId)
-        if (key === undefined) return Option.none()
+        if (key === undefined) return Result.fail(yield* whyNot(keyId))
         const known = trusted.get(keyId)
-        if (known !== undefined) return Option.some(known)
+        if (known !== undefined) return Result.succeed(known)
         const opened = yield* Effect.option(open(key))
         const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(key.publicKey))
-        if (Option.isNone(opened) || thumbprint !== keyId) return Option.none()
+        if (Option.isNone(opened) || thumbprint !== keyId) return Result.fail(noKeyOfOurs(keyId))
         const publicKey = yield* Effect.promise(() => jose.importJWK(key.publicKey, algorithm))
-        if (publicKey instanceof Uint8Array) return Option.none()
+        if (publicKey instanceof Uint8Array) return Result.fail(noKeyOfOurs(keyId))
         trusted.set(keyId, publicKey)
-        return Option.some(publicKey)
+        return Result.succeed(publicKey)
       })
 
       const verify = Effect.fn("AttestationKeys.verify")(function* (purpose: KeyPurpose, type: string, jws: string) {
         const header = headerOf(jws)
         if (header?.typ !== type || header.kid === undefined) return Result.fail(`It is no ${type}`)
         const key = yield* trust(purpose, header.kid)
-        if (Option.isNone(key)) return Result.fail(`The key ${header.kid} is none of this service`)
-        return yield* Effect.tryPromise(() => jose.compactVerify(jws, key.value, { algorithms: [algorithm] })).pipe(
+        if (Result.isFailure(key)) return Result.fail(key.failure)
+        return yield* Effect.tryPromise(() => jose.compactVerify(jws, key.success, { algorithms: [algorithm] })).pipe(
           Effect.match({
             onSuccess: ({ payload }) => Result.succeed(JSON.parse(new TextDecoder().decode(payload)) as Schema.Json),
             onFailure: () => Result.fail(signatureDoesNotFit)
@@ -197,6 +206,8 @@ export class AttestationKeys extends Context.Service<
     Layer.provide(AttestationKeysRepository.layer)
   )
 }
+
+const noKeyOfOurs = (keyId: string): string => `The key ${keyId} is none of this service`
 
 const setOf = (keys: ReadonlyArray<AttestationKey>): PublicKeys => ({
   keys: keys.map(({ algorithm: alg, keyId, publicKey }) => ({ ...publicKey, kid: keyId, alg, use: "sig" }))

@@ -27,8 +27,8 @@ export const makeSignatures = Effect.gen(function* () {
     const statement = Option.flatMap(Result.getSuccess(signed), readStatement)
     const { hash, sequence } = checkpoint
     if (Option.exists(statement, (says) => says.hash === hash && says.sequence === sequence)) return undefined
-    const why = Result.isFailure(signed) ? signed.failure : "it signs another place"
-    return badSignature(sequence, `The checkpoint at ${sequence} is not signed by this service: ${why}`)
+    const why = Result.isFailure(signed) ? signed.failure : "It signs another place"
+    return badSignature(sequence, `The signature of the checkpoint at ${sequence} does not count: ${why}`)
   })
 
   /** Compares windows of links, which come in order, with the checkpoints from a sequence on. */
@@ -69,7 +69,8 @@ export const makeSignatures = Effect.gen(function* () {
       Effect.map(keys.verify("sign-statements", retirementType, jws), (signed) => {
         const statement = Option.flatMap(Result.getSuccess(signed), readRetirement)
         if (Option.isSome(statement) && statement.value.month === month) return statement.value.runs
-        faults.push(badSignature(lastSequence, `The retirement of ${month} is not signed by this service`))
+        const why = Result.isFailure(signed) ? signed.failure : "It signs something else"
+        faults.push(badSignature(lastSequence, `The signature of the retirement of ${month} does not count: ${why}`))
         return []
       })
     )

@@ -1,10 +1,10 @@
+import { type Json, withForeign } from "../kernel/foreign-format.ts"
 import {
   anthropicError,
   callHeaders,
   callStatuses,
   errorsIn,
   header,
-  type Json,
   messageList,
   messages,
   modelMember,
@@ -204,24 +204,9 @@ const paths: Json = {
   }
 }
 
-/** Adds the compatibility endpoints to the document: they are the vendors', and served beside the groups of this one. */
-export const withCompatibility = (document: Record<string, unknown>): Record<string, unknown> => {
-  const {
-    components,
-    paths: own,
-    tags
-  } = document as {
-    readonly components: { readonly schemas: Json }
-    readonly paths: Json
-    readonly tags: ReadonlyArray<Json>
-  }
-  return {
-    ...document,
-    tags: [...tags, tag],
-    paths: { ...own, ...paths },
-    components: {
-      ...components,
-      schemas: { ...components.schemas, OpenAiError: openAiError, AnthropicError: anthropicError }
-    }
-  }
-}
+/** The compatibility endpoints, which are the vendors'. */
+export const withCompatibility = withForeign({
+  tag,
+  paths,
+  schemas: { OpenAiError: openAiError, AnthropicError: anthropicError }
+})

@@ -1,5 +1,4 @@
-/** JSON of the OpenAPI document. */
-export type Json = Readonly<Record<string, unknown>>
+import { type Json } from "../kernel/foreign-format.ts"
 
 export const tag = {
   name: "Compatibility",

@@ -132,7 +132,7 @@ export class ConfigurationFiles extends Context.Service<
       ) {
         const stored = yield* contents.measured(content)
         if (stored.size <= mostBytesTogether) {
-          const saved = yield* quickly({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
+          const saved = yield* quickly.ask({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
           if (saved !== undefined) return { ...shown(saved), content }
         }
         return yield* contents.whenChecked((passed) => write(id, stored, null, ifMatch, passed))

@@ -99,8 +99,9 @@ export class Adoptions extends Context.Service<
         const principal = yield* CurrentPrincipal
         let { governing, outcome } = yield* decide(principal, adoption)
         if (outcome.verdict === "denied") {
-          // What has expired takes no room: it is swept before anybody is refused for it.
+          // What was charged or has expired takes no room: it is written and swept before anybody is refused for it.
           const ofAll = governing.some(({ cap }) => cap.tenantId === allTenants)
+          yield* ledger.settled(ofAll ? null : adoption.tenantId)
           yield* ledger.reclaim(ofAll ? null : adoption.tenantId)
           const again = yield* decide(principal, adoption)
           governing = again.governing

@@ -1,3 +1,4 @@
+import { AfterCharges } from "./charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../auth/api.ts"
@@ -29,6 +30,7 @@ export class BudgetAlertsApi extends HttpApiGroup.make("budgetAlerts")
         })
       )
   )
+  .middleware(AfterCharges)
   .middleware(Access)
   .prefix("/api/budgets/alerts")
   .annotateMerge(OpenApi.annotations({ title: "Budget alerts", description: "What caps have told of themselves." })) {}

@@ -1,6 +1,8 @@
+import { AfterCharges } from "./charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
+import { ApplicationNotFound } from "../applications/domain.ts"
 import { Access, LimitedByCaps, requires } from "../auth/api.ts"
 import { Forbidden } from "../auth/domain.ts"
 import { Idempotency } from "../idempotency/api.ts"
@@ -62,6 +64,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
         BudgetDenied,
         AgentNotFound,
         AgentNotActive,
+        ApplicationNotFound,
         PlanNotFound,
         PlanNotActive,
         PriceUnknown,
@@ -166,6 +169,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
       )
   )
   .middleware(Idempotency)
+  .middleware(AfterCharges)
   .middleware(Access)
   .prefix("/api/spend")
   .annotate(LimitedByCaps, true)

@@ -1,3 +1,4 @@
+import { AfterCharges } from "./charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive } from "../agents/domain.ts"
@@ -58,6 +59,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       )
   )
   .middleware(Idempotency)
+  .middleware(AfterCharges)
   .middleware(Access)
   .prefix("/api/budgets/approvals")
   .annotateMerge(

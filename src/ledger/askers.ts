@@ -1,6 +1,8 @@
 import { Context, Effect, Layer } from "effect"
 import { type AgentId, type AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
+import { type ApplicationId, type ApplicationNotFound } from "../applications/domain.ts"
+import { Applications } from "../applications/service.ts"
 import { type AuditOrigin } from "../audit/domain.ts"
 import { auditOrigin } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
@@ -36,13 +38,17 @@ export class Askers extends Context.Service<
     /** What a spend of the caller counts for; under a plan it is of the plan's agent and task type. */
     spender(
       declared: Declared
-    ): Effect.Effect<Spending, AgentNotActive | AgentNotFound | PlanNotFound | Forbidden | ValidationFailed>
+    ): Effect.Effect<
+      Spending,
+      AgentNotActive | AgentNotFound | ApplicationNotFound | PlanNotFound | Forbidden | ValidationFailed
+    >
   }
 >()("app/ledger/Askers") {
   static readonly layer = Layer.effect(
     Askers,
     Effect.gen(function* () {
       const agents = yield* Agents
+      const applications = yield* Applications
       const callPlans = yield* CallPlans
       const tenants = yield* Tenants
       let known: TenantId | undefined
@@ -63,6 +69,9 @@ export class Askers extends Context.Service<
             if (own[name] !== undefined && declared[name] !== undefined && declared[name] !== own[name]) {
               return yield* new Forbidden({ missing: [], detail: `The credential is of another ${name}.` })
             }
+          }
+          if (own.applicationId === undefined && declared.applicationId !== undefined) {
+            yield* applications.known(declared.applicationId as ApplicationId)
           }
           const dimensions = { ...declared, ...own }
           const agentId = declared.agentId ?? own.agentId

@@ -1,3 +1,4 @@
+import { AfterCharges } from "./charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../agents/domain.ts"
@@ -176,6 +177,7 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
       .annotateMerge(OpenApi.annotations({ summary: "End a grant", description: "Again is 204." }))
   )
   .middleware(Idempotency)
+  .middleware(AfterCharges)
   .middleware(Access)
   .prefix("/api/budgets")
   .annotateMerge(

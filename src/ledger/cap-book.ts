@@ -30,6 +30,11 @@ interface GoverningCap extends Governing {
 export class CapBook {
   readonly version: bigint
   readonly size: number
+  /** Whether any of them asks somebody before it refuses. */
+  readonly asksForApproval: boolean
+  /** The dimensions that any of them names. */
+  private readonly named: ReadonlyArray<Dimension>
+  private readonly known = new Map<string, ReadonlyArray<GoverningCap>>()
   private readonly shapes = new Map<
     string,
     { readonly bound: ReadonlyArray<Dimension>; readonly caps: Map<string, Array<StoredCap>> }
@@ -38,6 +43,8 @@ export class CapBook {
   constructor({ caps, version }: Book) {
     this.version = version
     this.size = caps.length
+    this.asksForApproval = caps.some(({ mode }) => mode === "approval")
+    this.named = dimensions.filter((name) => caps.some(({ scope }) => scope[name] !== undefined))
     for (const cap of caps) {
       const bound = dimensions.filter((name) => cap.scope[name] !== undefined && cap.scope[name] !== "each")
       const shape = bound.join()
@@ -50,6 +57,17 @@ export class CapBook {
 
   /** The caps that govern a reservation with these values. */
   governing(values: Dimensions): ReadonlyArray<GoverningCap> {
+    let key = ""
+    for (const name of this.named) key += values[name] === undefined ? "\0" : `=${values[name]}\0`
+    let governing = this.known.get(key)
+    if (governing === undefined) {
+      if (this.known.size >= mostKnown) this.known.clear()
+      this.known.set(key, (governing = this.find(values)))
+    }
+    return governing
+  }
+
+  private find(values: Dimensions): ReadonlyArray<GoverningCap> {
     const found: Array<GoverningCap> = []
     for (const { bound, caps } of this.shapes.values()) {
       for (const cap of caps.get(keyOf(bound, values)) ?? []) found.push({ cap, counterKey: counterKey(cap, values) })
@@ -58,6 +76,9 @@ export class CapBook {
     return found.length < 2 ? found : found.toSorted((a, b) => (a.cap.id < b.cap.id ? -1 : 1))
   }
 }
+
+/** What is called again and again has few values. */
+const mostKnown = 1000
 
 const keyOf = (
   bound: ReadonlyArray<Dimension>,

@@ -4,6 +4,7 @@ import { type Spending } from "./askers.ts"
 import { CapBooks } from "./cap-books.ts"
 import { type Standing } from "./request.ts"
 import { booksOf, governingIn } from "./reserve-batch.ts"
+import { Ledger } from "./service.ts"
 import { StandingsRepository } from "./standing-repository.ts"
 
 /** What the caps that govern a spend have left now; a reserve decides by what they have then. */
@@ -16,9 +17,11 @@ export class Headrooms extends Context.Service<
     Effect.gen(function* () {
       const books = yield* CapBooks
       const database = yield* Database
+      const ledger = yield* Ledger
       const repository = yield* StandingsRepository
       return Headrooms.of({
         of: Effect.fn("Headrooms.of")(function* (spending: Spending) {
+          yield* ledger.settled(spending.tenantId)
           const at = yield* DateTime.now
           const governing = governingIn(yield* booksOf(books.get, [spending]), spending)
           const counters = yield* Effect.forEach(governing, ({ cap, counterKey }) =>

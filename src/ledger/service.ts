@@ -7,6 +7,7 @@ import { CallsRepository } from "./call-repository.ts"
 import { type CapBook } from "./cap-book.ts"
 import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
+import { closingLanes, isShort, makeClosings } from "./closings.ts"
 import { type ReservationId, spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
 import {
@@ -60,6 +61,13 @@ export class Ledger extends Context.Service<
     /** The same for one, together with whatever else arrives. */
     reserve(item: ReserveItem): Effect.Effect<ReserveResult>
     close(item: CloseItem): Effect.Effect<CloseResult>
+    /**
+     * The same for what is to be charged in any case: its caller waits for nothing, and it is tried again while the database
+     * is away. Reservations that come later find it done before they are refused.
+     */
+    closeLater(item: CloseItem): void
+    /** Waits until what was handed over before is written: of one tenant, or of all. */
+    settled(tenantId: TenantId | null): Effect.Effect<void>
     /** Lets an open reservation live longer, from now on. */
     extend(item: ExtendItem): Effect.Effect<ExtendOutcome>
     /** Refuses what is held. */
@@ -125,34 +133,6 @@ export class Ledger extends Context.Service<
           })
         )
 
-      const reserveApart = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
-        const decided = new Map<ReserveItem, Exit.Exit<ReserveResult>>()
-        for (let all = items; all.length > 0; all = all.filter((item) => !decided.has(item))) {
-          const { isUncovered, known } = yield* covering(all)
-          for (const item of all) if (isUncovered(item)) decided.set(item, Exit.succeed({ verdict: "uncovered" }))
-          const open = all.filter((item) => !decided.has(item))
-          if (open.length === 0) break
-          const due: Array<ReserveItem> = []
-          let isStale = false
-          for (const [index, exit] of (yield* decide(known)(open)).entries()) {
-            const item = open[index]
-            if (item === undefined) continue
-            if (Exit.isFailure(exit)) decided.set(item, Exit.failCause(exit.cause))
-            else if (exit.value === undefined) due.push(item)
-            else if (exit.value === "stale") isStale = true
-            else decided.set(item, Exit.succeed(exit.value))
-          }
-          if (isStale) yield* books.refresh([...known.keys()])
-          // What has expired takes no room: it is swept, and those who were in its way are decided once more.
-          const ofAll = due.some((item) => governingIn(known, item).some(({ cap }) => cap.tenantId === allTenants))
-          const tenants = ofAll ? [null] : [...new Set(due.map(({ tenantId }) => tenantId))]
-          yield* Effect.forEach(tenants, sweepWaiting, { discard: true })
-        }
-        return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
-      })
-      const reserveBatch = (items: ReadonlyArray<ReserveItem>) =>
-        Effect.flatMap(reserveApart(items), (exits) => Effect.all(exits))
-
       const closeTogether = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
         const known = yield* booksOf(
           books.get,
@@ -205,6 +185,45 @@ export class Ledger extends Context.Service<
       const closeBatch = (items: ReadonlyArray<CloseItem>) =>
         Effect.flatMap(closeApart(items), (exits) => Effect.all(exits))
 
+      const closing = yield* makeClosings(closeApart, mostTogether)
+
+      const reserveApart = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
+        const decided = new Map<ReserveItem, Exit.Exit<ReserveResult>>()
+        const mayWait = new Set(items)
+        for (let all = items; all.length > 0; all = all.filter((item) => !decided.has(item))) {
+          const { isUncovered, known } = yield* covering(all)
+          for (const item of all) if (isUncovered(item)) decided.set(item, Exit.succeed({ verdict: "uncovered" }))
+          const open = all.filter((item) => !decided.has(item))
+          if (open.length === 0) break
+          const lanes = closingLanes(known, open).filter((lane) => closing.isBusy(lane))
+          // Who is held for an approval is written down, so that nobody may be whom an earlier charge would let through.
+          const mayBeHeld = [...known.values()].some(({ asksForApproval }) => asksForApproval)
+          if (mayBeHeld) yield* Effect.forEach(lanes, closing.passed, { discard: true })
+          const due: Array<ReserveItem> = []
+          const early: Array<ReserveItem> = []
+          let isStale = false
+          for (const [index, exit] of (yield* decide(known)(open)).entries()) {
+            const item = open[index]
+            if (item === undefined) continue
+            if (Exit.isFailure(exit)) decided.set(item, Exit.failCause(exit.cause))
+            else if (exit.value === undefined) due.push(item)
+            else if (exit.value === "stale") isStale = true
+            else if (lanes.length > 0 && isShort(exit.value) && mayWait.delete(item)) early.push(item)
+            else decided.set(item, Exit.succeed(exit.value))
+          }
+          if (isStale) yield* books.refresh([...known.keys()])
+          // What has expired takes no room: it is swept, and those who were in its way are decided once more.
+          const ofAll = due.some((item) => governingIn(known, item).some(({ cap }) => cap.tenantId === allTenants))
+          const tenants = ofAll ? [null] : [...new Set(due.map(({ tenantId }) => tenantId))]
+          yield* Effect.forEach(tenants, sweepWaiting, { discard: true })
+          // What an earlier charge gives back is there when it is written: nobody is refused for what is on its way.
+          yield* Effect.forEach(closingLanes(known, early), closing.passed, { discard: true })
+        }
+        return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
+      })
+      const reserveBatch = (items: ReadonlyArray<ReserveItem>) =>
+        Effect.flatMap(reserveApart(items), (exits) => Effect.all(exits))
+
       const reserving = yield* makeGathering({
         maximum: mostTogether,
         lane: ({ tenantId }: ReserveItem) => tenantId,
@@ -212,18 +231,13 @@ export class Ledger extends Context.Service<
         keys: (item) => (item.kind === "reserve" ? slotKeys(item) : [item.id, ...slotKeys(item)]),
         run: reserveApart
       })
-      const closing = yield* makeGathering({
-        maximum: mostTogether,
-        lane: ({ tenantId }: CloseItem) => tenantId ?? allTenants,
-        keys: (item) => [item.id, ...slotKeys(item)],
-        run: closeApart
-      })
-
       return Ledger.of({
         reserveBatch,
         closeBatch,
-        reserve: (item) => Effect.flatten(reserving(item)),
-        close: (item) => Effect.flatten(closing(item)),
+        reserve: (item) => Effect.flatten(reserving.ask(item)),
+        close: (item) => Effect.flatten(closing.ask(item)),
+        closeLater: closing.later,
+        settled: (tenantId) => closing.passed(tenantId ?? undefined),
         extend: Effect.fn("Ledger.extend")(function* ({ tenantId, ttlSeconds, ...item }) {
           const now = DateTime.formatIso(yield* DateTime.now)
           return yield* repository.extend({ ...item, now, tenant: tenantId, ttl: ttlSeconds })

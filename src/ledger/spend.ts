@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { type AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
+import { type ApplicationNotFound } from "../applications/domain.ts"
 import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
@@ -56,6 +57,7 @@ type ReserveRefused =
   | BudgetDenied
   | AgentNotActive
   | AgentNotFound
+  | ApplicationNotFound
   | PlanNotFound
   | PlanNotActive
   | PriceUnknown

@@ -4,15 +4,17 @@ import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type TokenUsage } from "../compat/domain.ts"
 import { ChatCompletion, CompletionUsage } from "../compat/openai-domain.ts"
 import { usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import { type AnswerFacts, factsIn } from "./answer-facts.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
 import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
-import { Relay, type RelayOptions } from "./relay.ts"
+import { mostKeptBytes, Relay, type RelayOptions } from "./relay.ts"
 
 /** A whole answer in the dialect of its caller, and what the provider said that it used. */
 export interface Whole {
   readonly bytes: Uint8Array
   readonly usage: TokenUsage | undefined
+  readonly facts: AnswerFacts | undefined
   readonly textBytes: number
 }
 
@@ -20,9 +22,8 @@ const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCo
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
 const decodeUsage = Schema.decodeUnknownOption(CompletionUsage)
 
-/** The usage that a completion tells, of which nothing else is read. */
-const usageIn = (text: string): TokenUsage | undefined => {
-  const value = parsed(text)
+/** The usage that a completion tells. */
+const usageIn = (value: unknown): TokenUsage | undefined => {
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
   return Option.getOrUndefined(Option.map(decodeUsage(value.usage), usageOfCompletion))
 }
@@ -48,20 +49,26 @@ export const wholeAnswer = (
     const message = decodeMessage(text)
     if (Option.isNone(message)) {
       return to === from
-        ? Effect.succeed({ bytes, usage: undefined, textBytes: bytes.length })
+        ? Effect.succeed({ bytes, usage: undefined, facts: undefined, textBytes: bytes.length })
         : Effect.fail(unreadable)
     }
     const usage = message.value.usage ? usageOfMessage(message.value.usage) : undefined
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
-    return Effect.succeed({ bytes: out, usage, textBytes: bytes.length })
+    return Effect.succeed({ bytes: out, usage, facts: factsIn(message.value), textBytes: bytes.length })
   }
   if (to === from) {
-    return Effect.succeed({ bytes, usage: usageIn(text), textBytes: bytes.length })
+    const value = parsed(text)
+    return Effect.succeed({ bytes, usage: usageIn(value), facts: factsIn(value), textBytes: bytes.length })
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Effect.fail(unreadable)
   const usage = completion.value.usage ? usageOfCompletion(completion.value.usage) : undefined
-  return Effect.succeed({ bytes: json(completionToMessage(completion.value, head)), usage, textBytes: bytes.length })
+  return Effect.succeed({
+    bytes: json(completionToMessage(completion.value, head)),
+    usage,
+    facts: factsIn(completion.value),
+    textBytes: bytes.length
+  })
 }
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
@@ -69,7 +76,8 @@ const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 const progressOf = ({ textBytes, texts, usage }: Relay): Progress => ({
   usage,
   textBytes,
-  texts: texts.length === 0 ? [] : [texts.join("")]
+  // A part of the words would count for less than all of them.
+  texts: texts.length === 0 || textBytes > mostKeptBytes ? [] : [texts.join("")]
 })
 
 /** The words of a completion, for whoever counts them. */
@@ -96,6 +104,7 @@ export const streamedAnswer = (
 ): Stream.Stream<Uint8Array> => {
   const relay = new Relay(options)
   meter.progress = () => progressOf(relay)
+  meter.facts = relay.facts
   let waiting: ReadonlyArray<Uint8Array> = first
   let ended = false
 
@@ -104,8 +113,9 @@ export const streamedAnswer = (
     const complete = relay.finished && relay.usage !== undefined
     const usage = complete ? relay.usage : yield* meter.estimate(progressOf(relay))
     const last = relay.end(usage, failure?.error)
+    const broken = relay.failure ?? failure?.error
     if (complete && failure === undefined && relay.failure === undefined) meter.completedWith = usage
-    yield* meter.settle(usage, complete ? "provider_usage" : "estimated", failure?.error.status ?? 200)
+    meter.settle(usage, complete ? "provider_usage" : "estimated", broken?.status ?? (relay.finished ? 200 : 502))
     return last
   })
 

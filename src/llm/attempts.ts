@@ -3,6 +3,7 @@ import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
 import { attemptSpan } from "./call-spans.ts"
 import { type ProviderAnswer, type ProviderFailure, type ProviderRequest } from "./providers/provider.ts"
+import { attemptMeasured } from "./metrics.ts"
 import { attemptFailed } from "./routing-metrics.ts"
 import { type RunningGateway, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
@@ -90,6 +91,7 @@ export class Attempts extends Context.Service<
         make: (target, request, routing, watch) => {
           const { name, options } = attemptSpan(target, request.operation)
           return Effect.flatMap(Effect.makeSpan(name, options), (span) => {
+            let sentAt: number | undefined
             const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
             const guarded = breakers.guard(
               target.provider.id,
@@ -97,6 +99,7 @@ export class Attempts extends Context.Service<
               routing
             )(
               Effect.suspend(() => {
+                sentAt = clock.currentTimeMillisUnsafe()
                 watch?.sent(span)
                 return send(target, request)
               })
@@ -109,6 +112,9 @@ export class Attempts extends Context.Service<
                 if (Option.isSome(failure)) {
                   const errorType = String(failure.value.received ?? failure.value.reason)
                   attemptFailed(target.provider.id, errorType)
+                  if (sentAt !== undefined) {
+                    attemptMeasured(request.operation, target, errorType, clock.currentTimeMillisUnsafe() - sentAt)
+                  }
                   span.attribute("error.type", errorType)
                 }
                 end(exit)

@@ -6,6 +6,8 @@ type Json = Readonly<Record<string, unknown>>
 /** What a request can use at most. */
 export interface RequestBound {
   readonly inputTokens: number
+  /** Of these, what images and documents are bounded by: nobody here can count them. */
+  readonly mediaTokens: number
   /** Beside the output limit: what a prediction adds. */
   readonly extraOutputTokens: number
   /** How many answers the output limit holds for. */
@@ -46,6 +48,8 @@ class Walk {
   /** Bytes of the request that are no text. */
   payloadBytes = 0
   tokens = 0
+  /** Of these, those of images and documents. */
+  mediaTokens = 0
   readonly unbounded: Array<Fault> = []
 
   refuse(path: Fault["path"], message: string): void {
@@ -61,7 +65,7 @@ class Walk {
       case "image_url": {
         const url = isJson(part.image_url) ? part.image_url.url : undefined
         if (typeof url === "string" && embedded.test(url)) this.payloadBytes += url.length
-        this.tokens += perImage
+        this.media(perImage)
         break
       }
       case "file": {
@@ -71,7 +75,7 @@ class Walk {
       }
       case "image":
         this.payloadBytes += base64Of(part.source)?.length ?? 0
-        this.tokens += perImage
+        this.media(perImage)
         break
       case "document": {
         const { source } = part
@@ -93,7 +97,12 @@ class Walk {
   private document(data: string | undefined, at: Fault["path"]): void {
     if (data === undefined) return this.refuse(at, "A document that stands elsewhere has no bound")
     this.payloadBytes += data.length
-    this.tokens += perPage * Math.min(mostPages, Math.ceil((data.length * 3) / 4 / bytesPerPage))
+    this.media(perPage * Math.min(mostPages, Math.ceil((data.length * 3) / 4 / bytesPerPage)))
+  }
+
+  private media(tokens: number): void {
+    this.tokens += tokens
+    this.mediaTokens += tokens
   }
 }
 
@@ -155,6 +164,7 @@ export const chatBound = (dialect: Dialect, body: Json, bodyBytes: number): Requ
   }
   if (list(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
   return {
+    mediaTokens: walk.mediaTokens,
     inputTokens: bodyBytes - walk.payloadBytes + walk.tokens + perRequest + perMessage * messages.length,
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,
     choices: dialect === "openai" ? (positive(body.n) ?? 1) : 1,
@@ -171,6 +181,7 @@ const askedOfOpenAi = (body: Json): number | undefined => {
 
 /** What an embedding request can use at most; its output is no tokens. */
 export const embeddingBound = (body: Json, bodyBytes: number): RequestBound => ({
+  mediaTokens: 0,
   inputTokens: bodyBytes + perRequest + (Array.isArray(body.input) ? body.input.length : 1),
   extraOutputTokens: 0,
   choices: 1,

@@ -1,4 +1,4 @@
-import { Context, Duration, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
 import { CircuitBreaker } from "effect/persistence"
 import { Settings } from "../platform/settings.ts"
 import { type BreakerState } from "./domain.ts"
@@ -7,6 +7,8 @@ import { breakerSeen } from "./routing-metrics.ts"
 import { type RunningGateway } from "./running.ts"
 
 const longestOpen = "1 hour"
+/** For so long a breaker that let a call go well is taken to be closed: other replicas may have opened it. */
+const trustMillis = 1000
 
 /** Whether what a provider did says that it is down; that it refuses a request, or is asked too often, does not. */
 const speaksAgainst = ({ error, reason }: ProviderFailure): boolean =>
@@ -47,9 +49,12 @@ export class Breakers extends Context.Service<
     Effect.gen(function* () {
       const context = yield* Effect.context<CircuitBreaker.CircuitBreakerStore | Scope.Scope>()
       const store = yield* CircuitBreaker.CircuitBreakerStore
+      const clock = yield* Clock.Clock
       const made = new Map<string, CircuitBreaker.CircuitBreaker>()
       /** Whose breakers this replica last saw open, or half open. */
       const troubled = new Set<string>()
+      /** Until when breakers are taken to be closed, with no failure counted that a success would have to end. */
+      const trusted = new Map<string, number>()
 
       // A breaker is its policy alone, what it knows is the store's; so a new configuration forgets nothing.
       const breakerFor = Effect.fnUntraced(function* (failures: number, openSeconds: number) {
@@ -79,18 +84,29 @@ export class Breakers extends Context.Service<
         })
 
       return Breakers.of({
-        guard:
-          (provider, model, { breakerFailures, breakerOpenSeconds }) =>
-          <A, R>(call: Effect.Effect<A, ProviderFailure, R>) =>
+        guard: (provider, model, { breakerFailures, breakerOpenSeconds }) => {
+          const key = `${provider}/${model}`
+          const throughBreaker = <A, R>(call: Effect.Effect<A, ProviderFailure, R>) =>
             Effect.flatMap(breakerFor(breakerFailures, breakerOpenSeconds), (breaker) =>
-              breaker.execute(call, { key: `${provider}/${model}`, classify })
+              breaker.execute(call, { key, classify })
             ).pipe(
               Effect.catchTag("CircuitBreakerError", (error) => Effect.fail(cutOff(error))),
               // A breaker changes when something fails, or at the first call that goes well after that.
-              Effect.onExit((exit) =>
-                Exit.isSuccess(exit) && !troubled.has(`${provider}/${model}`) ? Effect.void : look(provider, model)
-              )
-            ),
+              Effect.onExit((exit) => {
+                if (Exit.isFailure(exit)) return look(provider, model)
+                trusted.set(key, clock.currentTimeMillisUnsafe() + trustMillis)
+                return troubled.has(key) ? look(provider, model) : Effect.void
+              })
+            )
+          return <A, R>(call: Effect.Effect<A, ProviderFailure, R>) => {
+            if ((trusted.get(key) ?? 0) <= clock.currentTimeMillisUnsafe()) return throughBreaker(call)
+            // A success after a success changes nothing; the breaker is asked when there is something to tell it.
+            return Effect.catchCause(call, (cause) => {
+              trusted.delete(key)
+              return throughBreaker(Effect.failCause(cause))
+            })
+          }
+        },
         state
       })
     })

@@ -1,4 +1,4 @@
-import { Clock, Effect, type Stream } from "effect"
+import { Effect, type Stream } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
@@ -42,7 +42,7 @@ export const answerCall = Effect.fnUntraced(function* (
   answer: ProviderAnswer,
   meter: CallMeter
 ) {
-  const now = yield* Clock.currentTimeMillis
+  const { now } = meter
   const id = meter.reservationId ?? ""
   const head = {
     model: String(body.model),
@@ -86,11 +86,13 @@ export const answerCall = Effect.fnUntraced(function* (
     }
   }
   const whole = yield* Effect.result(wholeAnswer(answer.body, options))
-  const read = whole._tag === "Success" ? whole.success : { usage: undefined, textBytes: answer.body.length }
+  const unread = { usage: undefined, facts: undefined, textBytes: answer.body.length }
+  const read = whole._tag === "Success" ? whole.success : unread
+  meter.facts = read.facts
   const usage =
     read.usage ?? (yield* meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(answer.body) : [] }))
   const remaining = meter.remaining(meter.cost(usage))
-  const cost = yield* meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
+  const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
   if (whole._tag === "Failure") return yield* whole.failure
   return {
     status: answer.status,

@@ -1,16 +1,16 @@
-import { Clock, Effect, Exit, Option, type Tracer } from "effect"
+import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
+import { type AnswerFacts } from "./answer-facts.ts"
 import { type Attempt } from "./attempts.ts"
 import { type RequestBound } from "./bounds.ts"
-import { describeSettlement, type SettledCall } from "./call-spans.ts"
+import { describeSettlement, exitOf, type SettledCall } from "./call-spans.ts"
 import { costOf, ratesFor } from "./cost.ts"
 import { type ReservationId } from "../ledger/domain.ts"
 import { type Estimate } from "./estimates.ts"
 import { type Hold, type Settlement } from "./metering.ts"
-import { measured, type SettleMethod } from "./metrics.ts"
+import { measured, released, type SettleMethod } from "./metrics.ts"
 import { type Operation } from "./providers/provider.ts"
 import { type Rates } from "./rate-domain.ts"
-import { type RequestTexts } from "./request-texts.ts"
 import { type RunningModel, type RunningTarget } from "./running.ts"
 import { encodingOf } from "./token-counts.ts"
 
@@ -28,7 +28,8 @@ export interface MeteredCall {
   readonly metadata: Readonly<Record<string, string>> | undefined
   /** Counts texts by the tokenizer of a target, where it has one. */
   readonly count: (target: RunningTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
-  readonly texts: () => RequestTexts
+  /** What the model reads: messages, and what it is told of tools. */
+  readonly texts: () => ReadonlyArray<string>
   readonly traceId: string | undefined
 }
 
@@ -51,6 +52,11 @@ export class CallMeter {
   timeToFirstTokenMs: number | null = null
   /** What a stream used that came to its end as it should. */
   completedWith: TokenUsage | undefined
+  /** What the provider says of its answer. */
+  facts: AnswerFacts | undefined
+  /** When the last attempt began, and how many there were. */
+  private triedSince = 0
+  private tries = 0
   /** When the first bytes of a stream were there. */
   private streamingSince: number | undefined
   /** The span of the attempt that was answered, until it is known what that did cost. */
@@ -79,8 +85,11 @@ export class CallMeter {
     this.target = target
   }
 
+  /** Another attempt begins. */
   at(target: RunningTarget): void {
     this.target = target
+    this.triedSince = this.now
+    this.tries++
   }
 
   /** From here on the answer streams. */
@@ -92,6 +101,10 @@ export class CallMeter {
   /** Ends this span when the call is settled, with what it used. */
   traceBy(span: Tracer.Span): void {
     this.span = span
+  }
+
+  get now(): number {
+    return this.clock.currentTimeMillisUnsafe()
   }
 
   get reservationId(): ReservationId | undefined {
@@ -120,8 +133,9 @@ export class CallMeter {
   }
 
   /**
-   * The usage that is charged where the provider reported none, or only a part: counted by the model's tokenizer, else by
-   * the bytes, and never more than was kept free.
+   * The usage that is charged where the provider reported none, or only a part: texts counted by the model's tokenizer,
+   * else by their bytes, images and documents as they were kept free, since nobody can count them; and never more than was
+   * kept free for all.
    */
   estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, estimated, target } = this
@@ -131,9 +145,11 @@ export class CallMeter {
     const count = (given: ReadonlyArray<string>) =>
       target === undefined || given.length === 0 ? Effect.succeedNone : call.count(target, given)
     return Effect.gen(function* () {
-      const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts().texts)
+      const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts())
       const output = yield* count(texts)
-      const asked = Option.getOrElse(input, () => Math.ceil(bound.inputTokens / bytesPerToken))
+      const { mediaTokens } = bound
+      const byBytes = () => Math.ceil((bound.inputTokens - mediaTokens) / bytesPerToken)
+      const asked = mediaTokens + Option.getOrElse(input, byBytes)
       const said = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
         ...(usage ?? noUsage),
@@ -144,40 +160,51 @@ export class CallMeter {
   }
 
   /** Charges what was used; answers what it cost. */
-  settle(usage: TokenUsage, method: SettleMethod, status: number): Effect.Effect<bigint> {
+  settle(usage: TokenUsage, method: SettleMethod, status: number): bigint {
     const cost = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
-    return Effect.as(this.close(usage, { costNanoUsd: cost, tokens, method }, status), cost)
+    this.close(usage, { costNanoUsd: cost, tokens, method }, status)
+    return cost
   }
 
   /** Charges everything that was kept free: the request was sent, and nobody will ever know what it did cost. */
-  forfeit(status: number): Effect.Effect<void> {
+  forfeit(status: number): void {
     const { amountNanoUsd = 0n, tokens = 0 } = this.hold ?? {}
-    return this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
+    this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
   }
 
-  readonly release: Effect.Effect<void> = Effect.suspend(() => {
+  /** Gives everything back. */
+  release(): void {
     const { hold } = this
     this.hold = undefined
     this.progress = undefined
     this.endSpan()
-    if (hold === undefined) return Effect.void
-    return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
-    )
-  })
+    if (hold === undefined) return
+    released()
+    const { now } = this
+    hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
+  }
 
   /** The end of a call that did not come to its own: its caller left, or something broke. */
   readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
     const progress = this.progress?.()
-    if (progress === undefined) return this.release
-    return Effect.flatMap(this.estimate(progress), (usage) => Effect.asVoid(this.settle(usage, "aborted", 499)))
+    if (progress === undefined) {
+      this.release()
+      return Effect.void
+    }
+    return Effect.map(this.estimate(progress), (usage) => void this.settle(usage, "aborted", 499))
   })
 
-  /** The time that providers took: all attempts, and of a stream what came after its first bytes. */
+  /** The time that providers took: all attempts, one that is still out, and of a stream what came after its first bytes. */
   private upstreamMs(now: number): number {
     const attempts = this.attempts.reduce((sum, { durationMs }) => sum + durationMs, 0)
-    return attempts + (this.streamingSince === undefined ? 0 : now - this.streamingSince)
+    const out = this.tries > this.attempts.length ? now - this.triedSince : 0
+    return attempts + out + (this.streamingSince === undefined ? 0 : now - this.streamingSince)
+  }
+
+  /** Of a stream: what its provider took until its first bytes. */
+  private get firstChunkMs(): number | undefined {
+    return this.streamingSince === undefined ? undefined : this.attempts.at(-1)?.durationMs
   }
 
   /** What the row of the call keeps of it; a usage that nobody knows is left out. */
@@ -208,33 +235,40 @@ export class CallMeter {
     this.span = undefined
     if (span === undefined) return
     if (settled !== undefined) describeSettlement(span, settled)
-    span.end(this.clock.currentTimeNanosUnsafe(), Exit.void)
+    span.end(this.clock.currentTimeNanosUnsafe(), settled === undefined ? Exit.void : exitOf(settled))
   }
 
-  private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      const { hold, target } = this
-      this.hold = undefined
-      this.progress = undefined
-      const { costNanoUsd, method } = settlement
-      const { timeToFirstTokenMs } = this
-      const reservationId = hold?.id ?? ""
-      this.endSpan({ usage, costNanoUsd, method, reservationId, timeToFirstTokenMs })
-      if (hold === undefined) return Effect.void
-      return Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.map(hold.settle(settlement, this.details(usage, status, now)), () =>
-          measured({
-            operation: this.call.operation,
-            provider: target?.provider.id ?? "",
-            model: target?.model ?? "",
-            usage: usage ?? noUsage,
-            method,
-            timeToFirstTokenMs: this.streamingSince === undefined ? undefined : this.attempts.at(-1)?.durationMs,
-            latencyMs: now - this.startedAt,
-            upstreamMs: this.upstreamMs(now)
-          })
-        )
-      )
+  private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): void {
+    const { hold, target } = this
+    this.hold = undefined
+    this.progress = undefined
+    const { costNanoUsd, method } = settlement
+    const { facts, firstChunkMs, timeToFirstTokenMs } = this
+    const reservationId = hold?.id ?? ""
+    const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
+    this.endSpan({
+      usage,
+      costNanoUsd,
+      method,
+      reservationId,
+      timeToFirstTokenMs,
+      firstChunkMs,
+      facts,
+      errorType
+    })
+    if (hold === undefined) return
+    const { now } = this
+    hold.settle(settlement, this.details(usage, status, now))
+    measured({
+      operation: this.call.operation,
+      target,
+      usage,
+      method,
+      errorType,
+      timeToFirstTokenMs: firstChunkMs,
+      attemptMs: now - this.triedSince,
+      latencyMs: now - this.startedAt,
+      upstreamMs: this.upstreamMs(now)
     })
   }
 }

@@ -105,20 +105,23 @@ export class Callers extends Context.Service<
         return yield* refused(401, "invalid_api_key", message)
       })
 
-      const check = Effect.fnUntraced(function* (credential: string) {
-        if (isAgentToken(credential)) {
-          return yield* Effect.catch(tokens.check(credential), (refusal) =>
-            Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
-          )
-        }
-        if (yield* account.owns(credential)) return serviceAccount
-        return yield* Effect.catch(keys.check(credential), (reason) =>
+      const checkKey = (key: string) =>
+        Effect.catch(keys.check(key), (reason) =>
           Effect.andThen(
-            audit.refused({ action: apiKeyActions.ApiKeyRefused, target: credential.slice(0, 16), reason }),
+            audit.refused({ action: apiKeyActions.ApiKeyRefused, target: key.slice(0, 16), reason }),
             reject("The credential is not valid.")
           )
         )
-      })
+      const checkToken = (token: string) =>
+        Effect.catch(tokens.check(token), (refusal) =>
+          Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
+        )
+      const check = (credential: string): Effect.Effect<Principal, CallRefused> =>
+        isAgentToken(credential)
+          ? checkToken(credential)
+          : Effect.flatMap(account.owns(credential), (owns) =>
+              owns ? Effect.succeed(serviceAccount) : checkKey(credential)
+            )
 
       const principalOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
         const { authorization, "x-api-key": key } = request.headers
@@ -131,11 +134,11 @@ export class Callers extends Context.Service<
         ] as ReadonlyArray<string>
         if (policy === "None" && given.length === 0) return { ...anonymous, capabilities: ["llm:*"] }
         if (given.length === 0) return yield* reject("No credential was sent: give a key, as the SDK's API key.")
-        const principals = yield* Effect.forEach(given, check)
-        const [first = anonymous, second] = principals
+        const first = yield* check(given[0]!)
+        const second = given[1] === undefined ? undefined : yield* check(given[1])
         if (policy === "ApiKeyAndAgentToken") {
-          const agent = principals.find(({ kind }) => kind === "agent")
-          const other = principals.find(({ kind }) => kind !== "agent")
+          const agent = [first, second].find((one) => one?.kind === "agent")
+          const other = [first, second].find((one) => one !== undefined && one.kind !== "agent")
           if (agent === undefined || other === undefined)
             return yield* reject("Both a key and an agent's token are asked for.")
           if (other.tenantId !== undefined && other.tenantId !== agent.tenantId) {
@@ -176,7 +179,7 @@ export class Callers extends Context.Service<
       })
 
       /** Which agent is charged, with which task type; what it declares must be so. */
-      const agentOf = Effect.fnUntraced(function* (
+      const declaredAgent = Effect.fnUntraced(function* (
         principal: Principal,
         { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
       ) {
@@ -191,9 +194,7 @@ export class Callers extends Context.Service<
         }
         const plan = planId === undefined ? undefined : yield* planNamed(planId)
         const id = own ?? named ?? plan?.agentId
-        if (id === undefined) {
-          return { principal, agentId: undefined, planId: undefined, taskType, prepared, perTurnNanoUsd: null }
-        }
+        if (id === undefined) return { ...nobody, principal, taskType, prepared }
         if (!uuid.test(id))
           return yield* refused(400, "invalid_request", "agentId: Expected the id of an agent", {}, "agentId")
         if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
@@ -225,6 +226,12 @@ export class Callers extends Context.Service<
           perTurnNanoUsd: agent.perTurnBudget ?? null
         }
       })
+
+      const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused> => {
+        const { agentId, planId, reservationId, taskType } = declared
+        const isPlain = (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
+        return isPlain ? Effect.succeed({ ...nobody, principal, taskType }) : declaredAgent(principal, declared)
+      }
 
       /** Whether a request brings something that the gateway takes, and no sign-in. */
       const bringsCredential = Effect.fnUntraced(function* (headers: Readonly<Record<string, string | undefined>>) {
@@ -258,6 +265,9 @@ export class Callers extends Context.Service<
     })
   ).pipe(Layer.provide(CallPlans.layer))
 }
+
+/** What a caller brings along that is no agent's. */
+const nobody = { agentId: undefined, planId: undefined, prepared: undefined, perTurnNanoUsd: null }
 
 const noPlan = refused(404, "plan_not_found", "The agent has no plan with this id.")
 

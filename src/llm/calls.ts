@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Random, type Scope, type Tracer } from "effect"
+import { Clock, Context, Effect, Layer, Random, Scope, type Tracer } from "effect"
 import { type AgentId } from "../agents/domain.ts"
 import { GatewayContents } from "../gateway-contents/service.ts"
 import { Askers } from "../ledger/askers.ts"
@@ -28,7 +28,7 @@ import { fellBack } from "./routing-metrics.ts"
 import { routeOrder } from "./routing.ts"
 import { type RunningGateway, type RunningModel, type RunningTarget } from "./running.ts"
 import { ProviderSightings } from "./sightings.ts"
-import { textsOf } from "./request-texts.ts"
+import { textsOf, toolTextsOf } from "./request-texts.ts"
 import { TokenCounts } from "./token-counts.ts"
 
 /** A call as its caller makes it. */
@@ -72,6 +72,7 @@ export class Calls extends Context.Service<
     Calls,
     Effect.gen(function* () {
       const askers = yield* Askers
+      const clock = yield* Clock.Clock
       const attempts = yield* Attempts
       const counts = yield* TokenCounts
       const configuration = yield* GatewayConfiguration
@@ -122,7 +123,7 @@ export class Calls extends Context.Service<
         routing: RunningGateway["routing"],
         deadline: number
       ) {
-        const startedAt = yield* Clock.currentTimeMillis
+        const startedAt = clock.currentTimeMillisUnsafe()
         meter.at(target)
         const watch = {
           sent: (span: Tracer.Span) => {
@@ -133,7 +134,7 @@ export class Calls extends Context.Service<
         }
         const request = { operation: call.operation, body, headers: call.headers, deadline }
         const made = yield* Effect.result(attempts.make(target, request, routing, watch))
-        const durationMs = (yield* Clock.currentTimeMillis) - startedAt
+        const durationMs = clock.currentTimeMillisUnsafe() - startedAt
         const status = made._tag === "Success" ? made.success.status : made.failure.error.status
         meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
         if (made._tag === "Failure") meter.progress = undefined
@@ -182,7 +183,7 @@ export class Calls extends Context.Service<
         const { body, bytes, operation } = incoming
         const { routing } = gateway
         const request = yield* CurrentRequest
-        const clock = yield* Clock.Clock
+        const scope = yield* Effect.scope
         const deadline = clock.currentTimeMillisUnsafe() + routing.timeoutSeconds * 1000
         const meter = new CallMeter(
           {
@@ -194,12 +195,13 @@ export class Calls extends Context.Service<
             bound,
             metadata: incoming.metadata,
             count: (target, texts) => counts.countFor(spender.tenantId, target, texts),
-            texts: () => textsOf(body),
+            texts: () => [...textsOf(body).texts, ...toolTextsOf(body)],
             traceId: request?.traceId
           },
           clock
         )
-        yield* Effect.addFinalizer(() => meter.abandon)
+        // Effect.addFinalizer would merge two contexts for each call.
+        yield* Scope.addFinalizer(scope, meter.abandon)
         let { prepared } = incoming
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
@@ -208,7 +210,7 @@ export class Calls extends Context.Service<
           if (before !== undefined) fellBack(before.provider.id, target.provider.id)
           const asked = at(spender, target)
           const here: Terms = { ...terms, governed: yield* governed({ ...incoming, prepared }, asked) }
-          if (!meter.holdsFor(target)) yield* meter.release
+          if (!meter.holdsFor(target)) meter.release()
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
@@ -227,13 +229,13 @@ export class Calls extends Context.Service<
             }
             const { failure } = made
             last = failure
-            if (failure.sent) yield* meter.forfeit(failure.error.status)
-            if ((yield* Clock.currentTimeMillis) >= deadline) {
-              yield* meter.release
+            if (failure.sent) meter.forfeit(failure.error.status)
+            if (clock.currentTimeMillisUnsafe() >= deadline) {
+              meter.release()
               return yield* outOfTime
             }
             if (!mayFailOver(failure)) {
-              yield* meter.release
+              meter.release()
               return yield* refusalOf(failure)
             }
             const pause =
@@ -244,7 +246,7 @@ export class Calls extends Context.Service<
             yield* Effect.sleep(pause)
           }
         }
-        yield* meter.release
+        meter.release()
         return yield* last === undefined ? noTarget : refusalOf(last)
       })
 

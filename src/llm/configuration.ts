@@ -58,7 +58,8 @@ export class GatewayConfiguration extends Context.Service<
       const seed = yield* ConfigurationSeed
       const file = yield* (yield* ManagedFiles).file("llm-gateway", "gateway.json")
       const one = yield* Semaphore.make(1)
-      let running = runningGateway({}, null, [], [])
+      const { loopback } = connections
+      let running = runningGateway({}, null, loopback, [], [])
 
       const current = Effect.map(
         file.current,
@@ -70,7 +71,7 @@ export class GatewayConfiguration extends Context.Service<
         const stored = yield* current
         if (!always && stored.version === running.version) return
         const { providers, warnings } = yield* connections.open(stored.document)
-        running = runningGateway(stored.document, stored.version, providers, warnings)
+        running = runningGateway(stored.document, stored.version, loopback, providers, warnings)
       }, one.withPermit)
 
       /** Every fault of a document, those of references to keys included. */

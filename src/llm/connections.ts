@@ -1,13 +1,14 @@
 import { Context, Effect, Layer, type Redacted } from "effect"
+import { SecureRandom } from "effect/crypto"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { anthropic } from "./providers/anthropic.ts"
 import { ProviderClients } from "./providers/clients.ts"
 import { makeHttpProvider } from "./providers/http-provider.ts"
-import { loopback } from "./providers/loopback.ts"
+import { makeLoopback } from "./providers/loopback.ts"
 import { openAi } from "./providers/openai.ts"
 import { type Provider } from "./providers/provider.ts"
-import { type RunningProvider } from "./running.ts"
+import { loopbackProvider, type RunningProvider } from "./running.ts"
 
 const vendors = { openai: openAi, anthropic }
 const timeoutSecondsDefault = 120
@@ -30,10 +31,19 @@ const vendorHosts: Readonly<Record<string, string>> = {
   "api.deepseek.com": "deepseek"
 }
 
+const defaultPorts: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }
+
+const serverAt = ({ hostname, port, protocol }: URL) => ({
+  address: hostname.replace(/^\[|\]$/g, ""),
+  port: port === "" ? (defaultPorts[protocol] ?? 443) : Number(port)
+})
+
 /** Opens what a configuration names. */
 export class Connections extends Context.Service<
   Connections,
   {
+    /** The provider that needs no account. */
+    readonly loopback: RunningProvider
     /** The providers of a configuration, and what is missing for some of them. */
     open(
       document: GatewayDocument
@@ -47,10 +57,12 @@ export class Connections extends Context.Service<
     Effect.gen(function* () {
       const clients = yield* ProviderClients
       const keys = yield* ProviderKeys
+      const loopback = makeLoopback(yield* SecureRandom.SecureRandom)
 
       const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
         const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured
-        const running = { id, maxConcurrency, vendor: vendorHosts[URL.parse(configured.baseUrl)?.hostname ?? ""] ?? id }
+        const url = URL.parse(configured.baseUrl)
+        const running = { id, maxConcurrency, vendor: vendorHosts[url?.hostname ?? ""] ?? id }
         if (dialect === "loopback") {
           return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
         }
@@ -63,10 +75,14 @@ export class Connections extends Context.Service<
           timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
         })
         const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
-        return { running: { ...running, dialect, provider }, warnings }
+        return {
+          running: { ...running, dialect, provider, server: url === null ? undefined : serverAt(url) },
+          warnings
+        }
       })
 
       return Connections.of({
+        loopback: loopbackProvider(loopback),
         open: Effect.fn("Connections.open")(function* ({ providers = [] }) {
           const opened = yield* Effect.forEach(providers, openOne)
           return {

@@ -35,9 +35,9 @@ export interface Hold {
   /** What the caps in money leave beside it; null where none governs. */
   readonly remainingNanoUsd: bigint | null
   /** `details` are everything else that the call's row keeps; never what was said in it. */
-  settle(settlement: Settlement, details: object): Effect.Effect<void>
+  settle(settlement: Settlement, details: object): void
   /** Gives everything back: nothing that costs was done. */
-  release(details: object): Effect.Effect<void>
+  release(details: object): void
 }
 
 /** Which kinds of caps a call falls under. */
@@ -70,45 +70,29 @@ export class Metering extends Context.Service<
       const books = yield* CapBooks
       const ledger = yield* Ledger
       const live = yield* LiveHolds
-      const random = yield* SecureRandom.SecureRandom
+      const newId = Effect.orDie((yield* SecureRandom.SecureRandom).uuidV7())
       const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
 
-      const governed = Effect.fnUntraced(function* (spender: Spender) {
-        const known = yield* booksOf(books.get, [spender])
-        const caps = governingIn(known, spender).filter(({ cap }) => cap.status === "active")
-        return {
-          byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
-          byHard: spender.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft")
-        }
-      })
+      const governed = (spender: Spender) =>
+        Effect.map(booksOf(books.get, [spender]), (known): Governed => {
+          const caps = governingIn(known, spender).filter(({ cap }) => cap.status === "active")
+          return {
+            byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
+            byHard: spender.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft")
+          }
+        })
 
-      const closing = (id: ReservationId, tenantId: TenantId, who: Asker, held: bigint) => {
+      const closing = (id: ReservationId, tenantId: TenantId, who: Asker, held: bigint, chargeId: ChargeId) => {
         let closed = false
         live.add(id, tenantId)
         budgetHeld(held)
-        const close = (what: Pick<CloseItem, "kind" | "amount" | "tokens" | "call">) =>
-          Effect.suspend(() => {
-            if (closed) return Effect.void
-            closed = true
-            live.remove(id)
-            budgetClosed(held, what.amount)
-            return Effect.flatMap(Effect.orDie(random.uuidV7()), (chargeId) =>
-              ledger.close({
-                ...who,
-                ...what,
-                id,
-                tenantId,
-                origin: "gateway",
-                unrestricted: true,
-                chargeId: ChargeId.make(chargeId)
-              })
-            )
-          }).pipe(
-            // What stays open is settled by the sweeper at what was kept free: nothing that was spent is lost.
-            Effect.catchCause((cause) => Effect.logError("A call could not be settled", cause)),
-            Effect.asVoid,
-            Effect.uninterruptible
-          )
+        const close = (what: Pick<CloseItem, "kind" | "amount" | "tokens" | "call">) => {
+          if (closed) return
+          closed = true
+          live.remove(id)
+          budgetClosed(held, what.amount)
+          ledger.closeLater({ ...who, ...what, id, tenantId, origin: "gateway", unrestricted: true, chargeId })
+        }
         return {
           settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
             close({ kind: "settle", amount: costNanoUsd, tokens, call: { ...details, method } }),
@@ -124,7 +108,8 @@ export class Metering extends Context.Service<
       ) {
         const principal = yield* CurrentPrincipal
         const who = { principal: principal.name }
-        const id = ReservationId.make(yield* Effect.orDie(random.uuidV7()))
+        const id = ReservationId.make(yield* newId)
+        const chargeId = ChargeId.make(yield* newId)
         const result = yield* ledger
           .reserve({
             ...who,
@@ -147,7 +132,7 @@ export class Metering extends Context.Service<
             amountNanoUsd: amount,
             tokens,
             remainingNanoUsd: leastRoom(result.standings, "usd"),
-            ...closing(id, spender.tenantId, who, amount)
+            ...closing(id, spender.tenantId, who, amount, chargeId)
           }
         }
         const now = yield* Clock.currentTimeMillis
@@ -172,7 +157,7 @@ export class Metering extends Context.Service<
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
           remainingNanoUsd: adopted.roomNanoUsd,
-          ...closing(id, spender.tenantId, { principal }, adopted.amount)
+          ...closing(id, spender.tenantId, { principal }, adopted.amount, ChargeId.make(yield* newId))
         }
       })
 

@@ -1,5 +1,8 @@
 import { Context, Metric } from "effect"
 import { type TokenUsage } from "../compat/domain.ts"
+import { operationNames, providerName } from "./call-spans.ts"
+import { type Operation } from "./providers/provider.ts"
+import { type RunningTarget } from "./running.ts"
 
 /** How a settled amount was found. */
 export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"
@@ -35,9 +38,9 @@ const overhead = Metric.histogram("app.gateway.overhead", {
   boundaries: overheadBoundaries,
   attributes: { unit: "s" }
 })
-const settlementsBy = (method: SettleMethod) =>
+const settlementsBy = (method: SettleMethod | "released") =>
   Metric.counter("app.gateway.settlements", {
-    description: "Settled calls by how their cost was found",
+    description: "Reservations of calls that ended, by how their cost was found",
     attributes: { method, unit: "{call}" },
     incremental: true
   })
@@ -49,11 +52,15 @@ const denials = Metric.counter("app.gateway.denials", {
 
 /** A call that ended, as telemetry tells of it. */
 export interface MeasuredCall {
-  readonly operation: string
-  readonly provider: string
-  readonly model: string
-  readonly usage: TokenUsage
+  readonly operation: Operation
+  readonly target: RunningTarget | undefined
+  /** Undefined where nobody will ever know. */
+  readonly usage: TokenUsage | undefined
   readonly method: SettleMethod
+  /** What went wrong after the answer had begun. */
+  readonly errorType: string | undefined
+  /** Of the attempt that was answered, from its start to the end of its answer. */
+  readonly attemptMs: number
   /** Of a stream: until its provider's first bytes. */
   readonly timeToFirstTokenMs: number | undefined
   readonly latencyMs: number
@@ -66,48 +73,63 @@ const mostKnown = 1000
 /** Metrics by their attributes, which `Metric.withAttributes` would put together at every update. */
 const known = new Map<string, ReturnType<typeof seriesOf>>()
 
-const seriesOf = (operation: string, provider: string, model: string) => {
+const seriesOf = (operation: Operation, { model, provider }: RunningTarget, errorType: string) => {
   const attributes = {
-    "gen_ai.operation.name": operation === "embed" ? "embeddings" : operation,
-    "gen_ai.provider.name": provider,
-    "gen_ai.request.model": model
+    "gen_ai.operation.name": operationNames[operation],
+    "gen_ai.provider.name": providerName(provider),
+    "gen_ai.request.model": model,
+    "app.provider.id": provider.id
   }
   return {
-    duration: durationOf(attributes),
+    duration: durationOf(errorType === "" ? attributes : { ...attributes, "error.type": errorType }),
     input: tokensOf(attributes, "input"),
     output: tokensOf(attributes, "output"),
     firstToken: firstTokenOf(attributes)
   }
 }
 
-const seriesFor = (operation: string, provider: string, model: string) => {
-  const key = `${operation} ${provider} ${model}`
+const seriesFor = (operation: Operation, target: RunningTarget, errorType = "") => {
+  const key = `${operation} ${target.provider.id} ${providerName(target.provider)} ${errorType} ${target.model}`
   let found = known.get(key)
   if (found === undefined) {
     if (known.size === mostKnown) known.clear()
-    known.set(key, (found = seriesOf(operation, provider, model)))
+    known.set(key, (found = seriesOf(operation, target, errorType)))
   }
   return found
 }
 
-const settlements: Readonly<Record<SettleMethod, Metric.Counter<number>>> = {
+const settlements: Readonly<Record<SettleMethod | "released", Metric.Counter<number>>> = {
   provider_usage: settlementsBy("provider_usage"),
   aborted: settlementsBy("aborted"),
   estimated: settlementsBy("estimated"),
-  unanswered: settlementsBy("unanswered")
+  unanswered: settlementsBy("unanswered"),
+  released: settlementsBy("released")
 }
 
-/** Counts a call that was settled. */
+/** Counts a call that was settled. An attempt that was never answered was measured when it failed. */
 export const measured = (call: MeasuredCall): void => {
-  const { latencyMs, method, model, operation, provider, timeToFirstTokenMs, upstreamMs, usage } = call
-  const { duration, firstToken, input, output } = seriesFor(operation, provider, model)
-  duration.updateUnsafe(upstreamMs / 1000, defaultRegistry)
-  input.updateUnsafe(usage.inputTokens, defaultRegistry)
-  output.updateUnsafe(usage.outputTokens, defaultRegistry)
-  if (timeToFirstTokenMs !== undefined) firstToken.updateUnsafe(timeToFirstTokenMs / 1000, defaultRegistry)
+  const { attemptMs, errorType, latencyMs, method, operation, target, timeToFirstTokenMs, upstreamMs, usage } = call
+  if (target !== undefined && usage !== undefined) {
+    const { duration, firstToken, input, output } = seriesFor(operation, target, errorType)
+    duration.updateUnsafe(attemptMs / 1000, defaultRegistry)
+    input.updateUnsafe(usage.inputTokens, defaultRegistry)
+    output.updateUnsafe(usage.outputTokens, defaultRegistry)
+    if (timeToFirstTokenMs !== undefined) firstToken.updateUnsafe(timeToFirstTokenMs / 1000, defaultRegistry)
+  }
   overhead.updateUnsafe(Math.max(0, latencyMs - upstreamMs) / 1000, defaultRegistry)
   settlements[method].updateUnsafe(1, defaultRegistry)
 }
+
+/** Measures an attempt that was sent and got no answer. */
+export const attemptMeasured = (
+  operation: Operation,
+  target: RunningTarget,
+  errorType: string,
+  durationMs: number
+): void => seriesFor(operation, target, errorType).duration.updateUnsafe(durationMs / 1000, defaultRegistry)
+
+/** Counts a reservation that cost nothing. */
+export const released = (): void => settlements.released.updateUnsafe(1, defaultRegistry)
 
 /** Counts a call that was not let in. */
 export const denied = (reason: string) => Metric.update(Metric.withAttributes(denials, { reason }), 1)

@@ -8,6 +8,7 @@ import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
 import { EventsToChunks } from "../compat/events-to-chunks.ts"
 import { ChatChunk } from "../compat/openai-domain.ts"
 import { laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import { StreamedFacts } from "./answer-facts.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
@@ -25,7 +26,7 @@ const parsed = (data: string): unknown => {
 }
 
 /** Nobody counts more than so much. */
-const mostKeptBytes = 262_144
+export const mostKeptBytes = 262_144
 
 export interface RelayOptions {
   /** Whether the words are to be kept for whoever counts them. */
@@ -52,6 +53,8 @@ export class Relay {
   textBytes = 0
   /** The words themselves, where somebody can count them; too many are counted by nobody. */
   readonly texts: Array<string> = []
+  /** What the provider says of its answer. */
+  readonly facts = new StreamedFacts()
   /** What the provider said went wrong, once it had begun to answer. */
   failure: DialectError | undefined
   private completionUsage: TokenUsage | undefined
@@ -116,6 +119,11 @@ export class Relay {
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }
 
+  private finish(reason: string, choice: number): void {
+    this.finished = true
+    this.facts.finished(choice, reason)
+  }
+
   private say(...words: ReadonlyArray<string | null | undefined>): void {
     this.textBytes += bytesIn(...words)
     if (!this.options.keepsWords || this.textBytes > mostKeptBytes) return
@@ -131,8 +139,9 @@ export class Relay {
     if (Option.isNone(decoded)) return this.hidesUsage ? `data: ${data}\n\n` : ""
     const chunk = decoded.value
     if (chunk.usage) this.completionUsage = usageOfCompletion(chunk.usage)
-    for (const { delta, finish_reason: reason } of chunk.choices ?? []) {
-      if (reason) this.finished = true
+    this.facts.of(chunk)
+    for (const { delta, finish_reason: reason, index } of chunk.choices ?? []) {
+      if (reason) this.finish(reason, index ?? 0)
       this.say(delta?.content, delta?.reasoning_content, delta?.refusal)
       for (const call of delta?.tool_calls ?? []) {
         this.say(call.function?.name, call.function?.arguments)
@@ -153,7 +162,8 @@ export class Relay {
     }
     const reported = event.type === "message_start" ? event.message?.usage : event.usage
     if (reported) this.messageUsage = laterUsage(this.messageUsage ?? {}, reported)
-    if (event.delta?.stop_reason) this.finished = true
+    if (event.message) this.facts.of(event.message)
+    if (event.delta?.stop_reason) this.finish(event.delta.stop_reason, 0)
     const { content_block: block, delta } = event
     this.say(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
     return this.translates ? chunkText(this.toChunks.push(event)) : ""

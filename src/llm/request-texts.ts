@@ -24,6 +24,9 @@ const gatherArguments = (calls: unknown, texts: Array<string>): void => {
   }
 }
 
+/** The definitions of tools, which a model reads as well; each vendor writes them in its own way. */
+export const toolTextsOf = ({ tools }: Json): ReadonlyArray<string> => list(tools).map((tool) => JSON.stringify(tool))
+
 /** What messages and inputs say; everything else of a request is bounded by its bytes. */
 export const textsOf = (body: Json): RequestTexts => {
   const texts: Array<string> = []

@@ -2,7 +2,7 @@ import { type Dialect } from "../compat/domain.ts"
 import { factsOf, factsVersion, modelsOf } from "./catalogue.ts"
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
 import { rateTable } from "./cost.ts"
-import { loopback, loopbackId, loopbackModel } from "./providers/loopback.ts"
+import { loopbackId, loopbackModel } from "./providers/loopback.ts"
 import { type Provider } from "./providers/provider.ts"
 import { type Prices, type RateTable } from "./rate-domain.ts"
 
@@ -13,6 +13,8 @@ export interface RunningProvider {
   /** Whose models it has, where that is known: then the catalogue's facts hold for them. */
   readonly vendor: string | undefined
   readonly maxConcurrency: number
+  /** Where it is; nothing within this process. */
+  readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider
 }
 
@@ -60,30 +62,29 @@ export interface RunningGateway {
   readonly warnings: ReadonlyArray<string>
 }
 
-const loopbackProvider: RunningProvider = {
+/** The provider that is there whatever the configuration says. */
+export const loopbackProvider = (provider: Provider): RunningProvider => ({
   id: loopbackId,
   dialect: "openai",
   vendor: undefined,
   maxConcurrency: 100_000,
-  provider: loopback
-}
+  provider
+})
 
 /** What the model that costs nothing pretends to cost, so that budgets can be tried with it. */
 const loopbackPrices: Prices = { inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n }
 
-const loopbackRunning: RunningModel = {
+const loopbackRunning = (provider: RunningProvider): RunningModel => ({
   id: loopbackModel,
   aliases: [],
   kind: "chat",
-  targets: [
-    { provider: loopbackProvider, model: loopbackModel, weight: 1, priority: 0, rates: rateTable(loopbackPrices) }
-  ],
+  targets: [{ provider, model: loopbackModel, weight: 1, priority: 0, rates: rateTable(loopbackPrices) }],
   contextTokens: 128_000,
   maxOutputTokens: 16_384,
   prices: loopbackPrices,
   capabilities: ["tools", "json-schema", "embeddings"],
   cached: false
-}
+})
 
 const configured = (
   { aliases = [], cache, capabilities = [], ...model }: ConfiguredModel,
@@ -146,13 +147,14 @@ const catalogued = (providers: Iterable<RunningProvider>): ReadonlyArray<Running
 export const runningGateway = (
   document: GatewayDocument,
   version: number | null,
+  loopback: RunningProvider,
   given: ReadonlyArray<RunningProvider>,
   warnings: ReadonlyArray<string>
 ): RunningGateway => {
-  const providers = new Map([loopbackProvider, ...given].map((provider) => [provider.id, provider]))
+  const providers = new Map([loopback, ...given].map((provider) => [provider.id, provider]))
   const own = (document.models ?? []).map((model) => configured(model, providers))
   const taken = new Set([loopbackModel, ...own.flatMap(({ aliases, id }) => [id, ...aliases])])
-  const models = [loopbackRunning, ...own, ...catalogued(given).filter(({ id }) => !taken.has(id))]
+  const models = [loopbackRunning(loopback), ...own, ...catalogued(given).filter(({ id }) => !taken.has(id))]
   const names = new Map<string, RunningModel>()
   for (const model of models) {
     for (const { model: name, provider } of model.targets) {

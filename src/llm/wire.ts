@@ -52,10 +52,15 @@ const repeatableAt = (path: string, key: string | undefined) =>
   key === undefined ? undefined : { route: `POST ${path}`, key }
 
 /** What a provider may see of the caller's headers; its credentials, cookies and own words are none of it. */
-const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
-  Object.fromEntries(
-    Object.entries(headers).filter(([name]) => /^(?:user-agent$|accept$|anthropic-|openai-)/.test(name))
-  )
+const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+  const passed: Record<string, string> = {}
+  for (const name in headers) {
+    if (name === "user-agent" || name === "accept" || name.startsWith("anthropic-") || name.startsWith("openai-")) {
+      passed[name] = headers[name]!
+    }
+  }
+  return passed
+}
 
 const errorAnswer = (dialect: Dialect, { error, headers = {} }: CallRefused, requestId: string) =>
   HttpServerResponse.text(JSON.stringify(errorBody(dialect, error, requestId)), {

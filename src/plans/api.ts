@@ -1,3 +1,4 @@
+import { AfterCharges } from "../ledger/charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
@@ -130,6 +131,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       )
   )
   .middleware(Idempotency)
+  .middleware(AfterCharges)
   .middleware(Access)
   .prefix("/api/agents/:agentId/plans")
   .annotateMerge(

@@ -4,6 +4,7 @@ import { Api } from "../api.ts"
 import { statusPhrase } from "../kernel/problem.ts"
 import { addExamples } from "./openapi-examples.ts"
 import { headersOf, idempotencyKey, responseHeaders } from "./openapi-headers.ts"
+import { withPages } from "./openapi-pages.ts"
 import { keepProblems, problemSchema } from "./openapi-problems.ts"
 import { type Json, mapSchemas, merged } from "./openapi-schemas.ts"
 import { serviceVersion } from "./version.ts"
@@ -41,8 +42,9 @@ export const openApiDocument = (serverUrl: string): Json => {
       if (operation !== undefined) finish(operation, endpoint, document.components.schemas)
     }
   })
+  const whole = withPages(document) as Json & { components: { schemas: Json } }
   return {
-    ...document,
+    ...whole,
     info: {
       ...(document.info as Json),
       version: serviceVersion,
@@ -50,8 +52,8 @@ export const openApiDocument = (serverUrl: string): Json => {
     },
     servers: [{ url: serverUrl, description: "This installation" }],
     components: {
-      ...document.components,
-      schemas: sorted(document.components.schemas),
+      ...whole.components,
+      schemas: sorted(whole.components.schemas),
       headers: responseHeaders,
       securitySchemes
     }

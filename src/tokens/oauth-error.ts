@@ -8,8 +8,8 @@ export class OAuthError extends Data.TaggedError("OAuthError")<{
   readonly code: string
   readonly description: string
   readonly status?: number
-  /** The scheme that WWW-Authenticate asks for. */
-  readonly challenge?: "Basic" | "Bearer"
+  /** The scheme that WWW-Authenticate asks for, and what was wrong with a token that came by it (RFC 6750 §3.1). */
+  readonly challenge?: { readonly scheme: "Basic" | "Bearer"; readonly error?: string }
 }> {}
 
 export type WireFailure = OAuthError | InvalidClient | InvalidRequest | InvalidScope | RateLimited
@@ -20,8 +20,12 @@ const json = (status: number, error: string, description: string, headers: Recor
     { status, headers: { pragma: "no-cache", ...headers } }
   )
 
-const challengeOf = (scheme: string | undefined): Record<string, string> =>
-  scheme === undefined ? {} : { "www-authenticate": `${scheme} realm="application-manager"` }
+const challengeOf = (challenge: OAuthError["challenge"]): Record<string, string> => {
+  if (challenge === undefined) return {}
+  const { error, scheme } = challenge
+  const told = error === undefined ? "" : `, error="${error}"`
+  return { "www-authenticate": `${scheme} realm="application-manager"${told}` }
+}
 
 /** The plain JSON answer of a failure: no problem, since standard clients read this form. */
 export const toWire = (failure: WireFailure): HttpServerResponse.HttpServerResponse => {
@@ -29,7 +33,7 @@ export const toWire = (failure: WireFailure): HttpServerResponse.HttpServerRespo
     case "OAuthError":
       return json(failure.status ?? 400, failure.code, failure.description, challengeOf(failure.challenge))
     case "InvalidClient":
-      return json(401, failure.error, failure.error_description, challengeOf("Bearer"))
+      return json(401, failure.error, failure.error_description, challengeOf({ scheme: "Bearer" }))
     case "RateLimited":
       return json(429, "temporarily_unavailable", failure.detail, {
         "retry-after": String(failure.retryAfterSeconds)

@@ -19,19 +19,37 @@ type Request = HttpServerRequest.HttpServerRequest
 type Clients = AgentClients["Service"]
 
 /** Whoever authenticates by a header is told of a failure by the scheme of that header (RFC 6749 §5.2). */
-const refuseHeader = (clients: Clients) =>
+const refuseBasic = (clients: Clients) =>
   Effect.catchTag(
     clients.refuse("", "no-assertion"),
     "InvalidClient",
     ({ error: code, error_description: description }) =>
-      Effect.fail(new OAuthError({ code, description, status: 401, challenge: "Basic" }))
+      Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Basic" } }))
   )
+
+/** A bearer token that is not good is told of as at any resource (RFC 7662 §2.3, RFC 6750 §3.1). */
+const refuseBearer = (clients: Clients, reason: string) =>
+  Effect.catchTag(clients.refuse("access-token", reason), "InvalidClient", () => {
+    const code = "invalid_token"
+    const description = "The access token is not accepted."
+    return Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Bearer", error: code } }))
+  })
+
+const isBasic = ({ headers }: Request): boolean => /^basic(?: |$)/i.test(headers.authorization ?? "")
+const hasAssertion = (form: Form): boolean => form.has("client_assertion") || form.has("client_assertion_type")
+
+/** Nobody authenticates in several ways at once (RFC 6749 §2.3): which of them would count? */
+const inOneWay = (...ways: ReadonlyArray<boolean>) =>
+  ways.filter(Boolean).length > 1
+    ? Effect.fail(new OAuthError({ code: "invalid_request", description: "Authenticate in one way, not in several." }))
+    : Effect.void
 
 /** The assertion of a form, and the agent that it is said to be from (RFC 7521 §4.2); the one way to authenticate. */
 export const clientIn = Effect.fnUntraced(function* (clients: Clients, request: Request, form: Form) {
-  if (/^basic(?: |$)/i.test(request.headers.authorization ?? "")) return yield* refuseHeader(clients)
+  yield* inOneWay(isBasic(request), form.has("client_secret"), hasAssertion(form))
+  if (isBasic(request)) return yield* refuseBasic(clients)
   // No authentication at all is one that failed (RFC 6749 §5.2); half of one is a malformed request.
-  if (!form.has("client_assertion") && !form.has("client_assertion_type")) {
+  if (!hasAssertion(form)) {
     return yield* clients.refuse(form.get("client_id") ?? "", "no-assertion")
   }
   if ((yield* required(form, "client_assertion_type")) !== assertionType) {
@@ -75,13 +93,14 @@ export const makeWireCallers = Effect.gen(function* () {
     endpoint: string,
     capabilities: ReadonlyArray<Capability>
   ) {
-    const { authorization, "x-api-key": key } = request.headers
-    const bearer = authorization === undefined ? undefined : bearerToken(authorization)
+    const { authorization = "", "x-api-key": key = "" } = request.headers
+    yield* inOneWay(key !== "", authorization !== "", form.has("client_secret"), hasAssertion(form))
+    const bearer = bearerToken(authorization)
     const principal: Principal =
-      key !== undefined && key !== ""
+      key !== ""
         ? yield* byKey(key)
         : bearer !== undefined
-          ? yield* Effect.catch(tokens.check(bearer), ({ reason }) => clients.refuse("access-token", reason))
+          ? yield* Effect.catch(tokens.check(bearer), ({ reason }) => refuseBearer(clients, reason))
           : yield* byAssertion(request, form, endpoint)
     if (principal.kind !== "agent") yield* limits.principal(principal.name)
     const able = capabilities.some((needed) => principal.capabilities.some((held) => covers(held, needed)))

@@ -84,7 +84,7 @@ export class TrialUsersRepository extends Context.Service<
         )
 
       return TrialUsersRepository.of({
-        get: (id) => found(gathered(id)),
+        get: (id) => found(gathered.ask(id)),
         lock: Effect.fn("TrialUsersRepository.lock")((id, mode) => found(Effect.orDie(locked[mode](id)))),
         getByEmail: Effect.fn("TrialUsersRepository.getByEmail")((email) => found(Effect.orDie(selectByEmail(email)))),
         list: Effect.fn("TrialUsersRepository.list")((active, after, limit) =>

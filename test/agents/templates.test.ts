@@ -50,6 +50,25 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("age
     })
   )
 
+  it.effect("409: deleted with agents in it, until all of them are retired", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { id: templateId } = yield* make(service, path, registration(limits))
+      const at = `${path}/${templateId}`
+      const body = { ...registration(limits), templateId }
+      const one = yield* make(service, "/api/agents", body)
+      const other = yield* make(service, "/api/agents", { ...body, name: `${body.name} too` })
+      for (const agent of [one, other]) {
+        assertProblem(yield* service.call("DELETE", at), 409, "agent-template-in-use")
+        assert.strictEqual((yield* service.call("GET", `/api/agents/${one.id}`)).body.templateId, templateId)
+        assert.strictEqual((yield* service.call("DELETE", `/api/agents/${agent.id}`)).status, 204)
+      }
+      assert.strictEqual((yield* service.call("DELETE", at)).status, 204)
+      const left = yield* service.call("GET", `/api/agents/${one.id}`)
+      assert.deepInclude(left.body, { status: "retired", templateId: null, ...limits })
+    })
+  )
+
   for (const [what, members] of [
     ["a default task type that is not allowed", { defaultTaskType: "another" }],
     ["more scopes", { scopeCeiling: ["llm:complete", "agents:read"] }],

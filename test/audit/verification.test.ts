@@ -295,6 +295,24 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ver
     })
   )
 
+  it.effect("200: what a key signed that was compromised since does not count, and is told so", () =>
+    Effect.gen(function* () {
+      const service = yield* withEntries(20)
+      const { checkpoint } = yield* verify(service)
+      const { body } = yield* service.call("GET", "/api/attestation/keys")
+      const key = body.items.find(({ keyId }: { readonly keyId: string }) => keyId === checkpoint.keyId)
+      const ended = { body: { reason: "compromised" } }
+      assert.strictEqual((yield* service.call("DELETE", `/api/attestation/keys/${key.id}`, ended)).status, 204)
+      const { firstBad } = yield* verify(service)
+      assert.strictEqual(firstBad.problem, "bad-signature")
+      assert.strictEqual(
+        firstBad.detail,
+        `The signature of the checkpoint at ${firstBad.sequence} does not count: ` +
+          `The key ${key.keyId} was compromised, and nothing that it ever signed counts any more`
+      )
+    })
+  )
+
   it.effect("200: a range is checked from its first to its last link", () =>
     Effect.gen(function* () {
       const service = yield* withEntries(20)

@@ -4,9 +4,9 @@ import { Context, Effect, Layer } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import OpenAI from "openai"
+import { whenCharged } from "../support/gateway.ts"
 import { type ProviderStandIn, startProvider } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
 import { anthropicVendor, openAiVendor, used } from "../support/vendors.ts"
 import { eventually } from "../support/waiting.ts"
 import { anthropicChecks } from "./compatibility/anthropic-checks.ts"
@@ -84,9 +84,9 @@ const bench = Layer.effect(
 
 const models = { OpenAI: "gpt", Anthropic: "claude", loopback: "loopback-1" }
 
-const reservations = ({ database }: TestService["Service"]) =>
-  asSuperuser(
-    database,
+const reservations = (service: TestService["Service"]) =>
+  whenCharged(
+    service,
     (sql) => sql<{ readonly state: string; readonly cost: string | null; readonly method: string | null }>`
       SELECT r.state, r.actual::text AS cost, u.method FROM budget_reservations r
       LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id

@@ -1,7 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Capability } from "../../src/kernel/capability.ts"
-import { dereferenced, foreignOperations, type Json, type Operation } from "../contract/document.ts"
+import { dereferenced, compatibleOperations, type Json, type Operation } from "../contract/document.ts"
 import { faultsOf } from "../contract/validator.ts"
 import { makeKey } from "../support/authority.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -11,7 +11,7 @@ const pathFor = ({ path }: Operation) => path.replace("{model}", "loopback-1")
 const errorSchemaOf = ({ responses }: Operation, status: number): Json =>
   dereferenced(responses[String(status)]?.content?.["application/json"]?.schema ?? assert.fail(`no ${status}`))
 
-describe.each(foreignOperations.map((operation) => [operation.operationId, operation] as const))(
+describe.each(compatibleOperations.map((operation) => [operation.operationId, operation] as const))(
   "%s in the document",
   (_, operation) => {
     it("is described, and says who may call it", () => {
@@ -34,7 +34,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
     it.effect("names all of them", () =>
       Effect.sync(() => {
         assert.deepStrictEqual(
-          foreignOperations.map(({ method, path }) => `${method} ${path}`),
+          compatibleOperations.map(({ method, path }) => `${method} ${path}`),
           [
             "POST /v1/chat/completions",
             "POST /v1/embeddings",
@@ -47,7 +47,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
 
-    for (const operation of foreignOperations) {
+    for (const operation of compatibleOperations) {
       it.effect(`${operation.operationId} is served as it says, and refuses in the shape that it says`, () =>
         Effect.gen(function* () {
           const service = yield* TestService

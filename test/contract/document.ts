@@ -40,7 +40,7 @@ export interface Operation {
   readonly "x-or-capabilities"?: ReadonlyArray<string>
   readonly "x-system-only"?: boolean
   readonly "x-accounts-only"?: boolean
-  /** It speaks as vendors' SDKs do, errors included. */
+  /** It speaks as vendors' SDKs, clients of OAuth, browsers or Prometheus do, beside the groups of the API. */
   readonly "x-foreign-format"?: boolean
 }
 
@@ -65,10 +65,17 @@ export const operations: ReadonlyArray<Operation> = documented.filter(
   (operation) => operation["x-foreign-format"] !== true
 )
 
+const foreignOf = (tag: string): ReadonlyArray<Operation> =>
+  documented.filter((operation) => operation["x-foreign-format"] === true && operation.tags.includes(tag))
+
 /** Those that speak as vendors' SDKs do. */
-export const foreignOperations: ReadonlyArray<Operation> = documented.filter(
-  (operation) => operation["x-foreign-format"] === true
-)
+export const compatibleOperations = foreignOf("Compatibility")
+
+/** What people and Prometheus read. */
+export const pages = foreignOf("Pages")
+
+/** Those that speak as clients of OAuth do. */
+export const oauthOperations = foreignOf("OAuth")
 
 /** The operations that need no credential. */
 export const anonymousOperations: ReadonlyArray<string> = [

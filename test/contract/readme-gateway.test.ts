@@ -40,7 +40,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "120 seconds" })("Us
       const [curl = "", openai, anthropic = "", configured = ""] = ran
       const shown = JSON.parse(blocks.find(({ language }) => language === "json")?.text ?? "")
       const answered = JSON.parse(curl)
-      assert.deepStrictEqual({ ...answered, created: shown.created }, shown)
+      assert.match(shown.id, /^chatcmpl-[0-9a-f]{32}$/)
+      assert.match(answered.id, /^chatcmpl-[0-9a-f]{32}$/)
+      assert.deepStrictEqual({ ...answered, id: shown.id, created: shown.created }, shown)
       assert.strictEqual(openai, "Hello\n")
       assert.match(anthropic, /type: 'text'[^}]*text: 'Hello'/)
       const { models, providers } = JSON.parse(configured)

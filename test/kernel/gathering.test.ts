@@ -7,7 +7,7 @@ const doubling = (maximum: number) =>
     const runs: Array<ReadonlyArray<number>> = []
     const begun = yield* Deferred.make<void>()
     const gate = yield* Deferred.make<void>()
-    const ask = yield* makeGathering({
+    const { ask } = yield* makeGathering({
       maximum,
       run: (items: ReadonlyArray<number>) =>
         Effect.gen(function* () {
@@ -82,7 +82,7 @@ it.effect("lets no lane wait for another, and takes none together with another",
   Effect.gen(function* () {
     const runs: Array<ReadonlyArray<string>> = []
     const gate = yield* Deferred.make<void>()
-    const ask = yield* makeGathering({
+    const { ask } = yield* makeGathering({
       maximum: 100,
       lane: (item: string) => item.slice(0, 1),
       run: (items: ReadonlyArray<string>) => {

@@ -152,6 +152,8 @@ export const modelLayer = Layer.effectContext(
     const ledger = Ledger.of({
       reserve,
       close,
+      closeLater: (item) => void Effect.runSync(close(item)),
+      settled: () => Effect.void,
       reserveBatch: (items) => Effect.forEach(items, reserve),
       closeBatch: (items) => Effect.forEach(items, close),
       extend: ({ id, ttlSeconds }) => at((millis) => told(engine.extend(id, ttlSeconds, millis))),

@@ -82,6 +82,19 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spe
     )
   }
 
+  it.effect("404: a reserve for an application that there is not, or no more", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const reserve = (applicationId: number) => call("POST", "/api/spend/reserve", { amountUsd: 0.01, applicationId })
+      assertProblem(yield* reserve(2_000_000_000), 404, "application-not-found")
+      const { id } = yield* make(service, "/api/applications", { name: "An application that spends" })
+      assert.strictEqual((yield* reserve(id)).status, 201)
+      assert.strictEqual((yield* service.call("DELETE", `/api/applications/${id}`)).status, 204)
+      assertProblem(yield* reserve(id), 404, "application-not-found")
+    })
+  )
+
   it.effect("400: a request without its body says that it is missing", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,10 +2,18 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { estimateOf, fitting, type Terms } from "../../src/llm/estimates.ts"
 import { runningGateway } from "../../src/llm/running.ts"
+import { runningLoopback } from "../support/loopback.ts"
 
-const [model] = runningGateway({}, null, [], []).models
+const [model] = runningGateway({}, null, runningLoopback, [], []).models
 if (model === undefined) throw new Error("no loopback model")
-const bound = { inputTokens: 1000, extraOutputTokens: 0, choices: 1, askedOutputTokens: undefined, unbounded: [] }
+const bound = {
+  inputTokens: 1000,
+  mediaTokens: 0,
+  extraOutputTokens: 0,
+  choices: 1,
+  askedOutputTokens: undefined,
+  unbounded: []
+}
 const terms: Terms = {
   model: { ...model, maxOutputTokens: 500 },
   targets: model.targets,

@@ -2,8 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { outgoing } from "../../src/llm/outgoing.ts"
 import { runningGateway } from "../../src/llm/running.ts"
+import { runningLoopback } from "../support/loopback.ts"
 
-const [model] = runningGateway({}, null, [], []).models
+const [model] = runningGateway({}, null, runningLoopback, [], []).models
 const target = model?.targets[0]
 
 const sent = Effect.fnUntraced(function* (text: string, limit: number | undefined) {

@@ -10,6 +10,7 @@ import { costNanoUsd, model, spender } from "../support/gateway.ts"
 import { configureVendors, reservationsOf } from "../support/gateway-vendors.ts"
 import { json, sse } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
+import { runningLoopback } from "../support/loopback.ts"
 import { said } from "../support/vendors.ts"
 import { eventually } from "../support/waiting.ts"
 
@@ -184,7 +185,7 @@ const answer = (bytes: Uint8Array) =>
   ({ status: 200, headers: {}, body: bytes, report: { provider: "p", model: "m" } }) as unknown as CallAnswer
 
 describe("what the response cache keeps", () => {
-  const gateway = runningGateway({ cache: { ttlSeconds: 60, maxEntries: 2 } }, 1, [], [])
+  const gateway = runningGateway({ cache: { ttlSeconds: 60, maxEntries: 2 } }, 1, runningLoopback, [], [])
   const loopback = gateway.modelNamed("loopback-1") ?? assert.fail("no model")
   const tenantId = TenantId.make("0198a5b0-7c00-7000-8000-00000000002a")
   const meter = { completedWith: undefined } as unknown as CallMeter

@@ -50,7 +50,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("eve
       )
       const messages = [{ role: "user", content: "Hi" }]
       const asked = () => openai.requests.length + anthropic.requests.length
-      const charged = countOf(service.database, "gateway_usage")
+      const charged = Effect.andThen(
+        service.call("GET", "/api/budgets/caps?limit=1"),
+        countOf(service.database, "gateway_usage")
+      )
       const walked = new Set<string>()
       const walk = Effect.fnUntraced(function* (route: string, body: object, costs: boolean) {
         const before = { asked: asked(), charged: yield* charged }

@@ -5,12 +5,14 @@ import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "../../src/llm/att
 import { Breakers } from "../../src/llm/breakers.ts"
 import { Bulkheads } from "../../src/llm/bulkheads.ts"
 import { rateTable } from "../../src/llm/cost.ts"
-import { loopback } from "../../src/llm/providers/loopback.ts"
 import { type Provider, ProviderFailure } from "../../src/llm/providers/provider.ts"
 import { routeOrder } from "../../src/llm/routing.ts"
 import { runningGateway, type RunningTarget } from "../../src/llm/running.ts"
 import { ProviderSightings } from "../../src/llm/sightings.ts"
 import { Settings } from "../../src/platform/settings.ts"
+import { repeatableLoopback, runningLoopback } from "../support/loopback.ts"
+
+const loopback = repeatableLoopback()
 
 const target = (model: string, members: Partial<RunningTarget> = {}): RunningTarget => ({
   provider: { id: "p", dialect: "openai", vendor: undefined, maxConcurrency: 2, provider: loopback },
@@ -92,7 +94,13 @@ const layers = Attempts.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(Breakers.layer, Bulkheads.layer, ProviderSightings.layer)),
   Layer.provide(Settings.layerMemory())
 )
-const { routing } = runningGateway({ routing: { breaker: { failures: 2, openSeconds: 30 } } }, null, [], [])
+const { routing } = runningGateway(
+  { routing: { breaker: { failures: 2, openSeconds: 30 } } },
+  null,
+  runningLoopback,
+  [],
+  []
+)
 const request = { operation: "chat", body: '{"messages":[]}', headers: {} } as const
 const streaming = { ...request, body: '{"messages":[],"stream":true}' }
 

@@ -2,9 +2,9 @@ import Anthropic from "@anthropic-ai/sdk"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import OpenAI from "openai"
+import { whenCharged } from "../support/gateway.ts"
 import { type ProviderStandIn, json, startProvider } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
 import { anthropicVendor, openAiVendor } from "../support/vendors.ts"
 
 type Service = TestService["Service"]
@@ -49,9 +49,9 @@ const openAiClient = ({ serviceKey, url }: Service) =>
 const anthropicClient = ({ serviceKey, url }: Service) =>
   new Anthropic({ apiKey: serviceKey, baseURL: url, maxRetries: 0 })
 
-const reservations = ({ database }: Service) =>
-  asSuperuser(
-    database,
+const reservations = (service: Service) =>
+  whenCharged(
+    service,
     (sql) => sql<{ readonly state: string; readonly actual: string | null; readonly method: string | null }>`
       SELECT r.state, r.actual::text, u.method FROM budget_reservations r
       LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id

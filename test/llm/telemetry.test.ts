@@ -111,7 +111,7 @@ it.live("a call is a span with what was used and what that did cost, and never w
     )
     assert.deepInclude(told(streamed ?? assert.fail("no span")), {
       ...usage,
-      "app.request.stream": true,
+      "gen_ai.request.stream": true,
       "app.settlement.method": "provider_usage"
     })
 

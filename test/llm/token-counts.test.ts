@@ -103,6 +103,39 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
     }).pipe(Effect.scoped)
   )
 
+  it.effect("and what nobody can count, as it was kept free: images, with whatever the model is told of tools", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider((_, response) =>
+        json(response, 200, { choices: [{ message: { content: said }, finish_reason: "stop" }] })
+      )
+      yield* configure(
+        service,
+        [provider("openai", standIn)],
+        [model("gpt-4o", ["openai"]), model("other", ["openai"])]
+      )
+      const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+      const url = `data:image/png;base64,${Buffer.alloc(300, 7).toString("base64")}`
+      const words = { type: "text", text: "Hello world" }
+      const image = { type: "image_url", image_url: { url } }
+      const tool = { type: "function", function: { name: "weather", description: "Tells the weather. ".repeat(20) } }
+      const asked = Effect.fnUntraced(function* (name: string, content: ReadonlyArray<object>, tools?: object) {
+        const messages = [{ role: "user", content }]
+        yield* ask(service, key, { model: name, messages, max_tokens: 30, ...tools })
+        const row = (yield* usageRows(service, tenantId)).at(-1)
+        assert.strictEqual(row.method, "estimated")
+        const tokens: number = row.inputTokens
+        return tokens
+      })
+      yield* eventually(asked("gpt-4o", [words]), (tokens) => tokens === 2)
+      assert.strictEqual(yield* asked("gpt-4o", [words, image]), 12_002)
+      const withTool = yield* asked("gpt-4o", [words], { tools: [tool] })
+      assert.isTrue(withTool > 60 && withTool < 150, String(withTool))
+      const byBytes = (yield* asked("other", [words, image])) - (yield* asked("other", [words]))
+      assert.isTrue(byBytes >= 12_000 && byBytes < 12_100, String(byBytes))
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("never cost more than was kept free, whatever the provider leaves out", () =>
     Effect.gen(function* () {
       const service = yield* TestService

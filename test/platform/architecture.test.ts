@@ -54,8 +54,8 @@ const packagesOf = (file: string): ReadonlyArray<string> =>
 const featureOf = (file: string): string => path.dirname(file).split("/")[0] ?? ""
 const own = (from: string, to: string): boolean => featureOf(from) === featureOf(to)
 
-/** The features whose api.ts declares a middleware, which the endpoints of others stand behind. */
-const middlewareFeatures = new Set(["auth", "idempotency"])
+/** What declares a middleware, which the endpoints of other features stand behind. */
+const middlewares = new Set(["auth/api.ts", "idempotency/api.ts", "ledger/charges-api.ts"])
 
 /** Whether a file may import another one, by what both are. */
 const mayImport = (from: string, to: string): boolean => {
@@ -72,7 +72,7 @@ const mayImport = (from: string, to: string): boolean => {
     case "domain":
       return kind === "kernel" || kind === "domain"
     case "api":
-      return kind === "kernel" || kind === "domain" || (kind === "api" && middlewareFeatures.has(featureOf(to)))
+      return kind === "kernel" || kind === "domain" || (kind === "api" && middlewares.has(to))
     case "repository":
       return kind === "kernel" || kind === "domain" || (kind === "repository" && own(from, to))
     case "handlers":

@@ -1,5 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { pages } from "../contract/document.ts"
+import { faultsOf } from "../contract/validator.ts"
 import { makeKey } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { exchange, requestText } from "../support/raw-http.ts"
@@ -95,6 +97,27 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pro
         assert.strictEqual(definition.status, answer.status, slug)
         const page = yield* service.call("GET", `/problems/${slug}`, { key: null })
         assert.deepStrictEqual(page.body, definition)
+      }
+    })
+  )
+
+  it.effect("the OpenAPI document says how they are listed, and so are the other pages", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      assert.deepStrictEqual(
+        pages.map(({ path }) => path),
+        ["/problems", "/problems/{slug}", "/metrics"]
+      )
+      for (const { path, responses } of pages) {
+        const at = path.replace("{slug}", "validation-failed")
+        const content = responses["200"]?.content ?? {}
+        for (const accept of ["application/json", "text/html", "text/plain"]) {
+          const answer = yield* service.call("GET", at, { key: null, headers: { accept } })
+          assert.strictEqual(answer.status, 200, answer.text)
+          const [type = ""] = answer.headers.get("content-type")?.split(";") ?? []
+          const media = content[type] ?? assert.fail(`${at} answers ${type}`)
+          assert.deepStrictEqual(faultsOf(media.schema, answer.body), [])
+        }
       }
     })
   )

@@ -1,4 +1,5 @@
 import { assert } from "@effect/vitest"
+import { type PgClient } from "@effect/sql-pg"
 import { Effect, String as Text } from "effect"
 import { makeKey, makeTenant } from "./authority.ts"
 import { type ProviderStandIn } from "./provider.ts"
@@ -55,16 +56,22 @@ export const ask = (service: Service, key: string, body: object = {}, headers: R
     body: { model: "gpt", messages: [{ role: "user", content: "What time is it?" }], ...body }
   })
 
-export const counters = ({ database }: Service, tenantId: string) =>
-  asSuperuser(
-    database,
+/** Asks the database once everything is written that was used before, as whoever asks the service is told. */
+export const whenCharged = <A, E, R>(
+  service: Pick<Service, "call" | "database">,
+  statements: (sql: PgClient.PgClient) => Effect.Effect<A, E, R>
+) => Effect.andThen(service.call("GET", "/api/budgets/caps?limit=1"), asSuperuser(service.database, statements))
+
+export const counters = (service: Service, tenantId: string) =>
+  whenCharged(
+    service,
     (sql) => sql<{ readonly spent: string; readonly reserved: string }>`
       SELECT spent::text, reserved::text FROM budget_counters WHERE tenant_id = ${tenantId} ORDER BY id`
   )
 /** What each call of a tenant did cost, and how that was found. */
-export const charges = ({ database }: Service, tenantId: string) =>
-  asSuperuser(
-    database,
+export const charges = (service: Service, tenantId: string) =>
+  whenCharged(
+    service,
     (sql) => sql<{
       readonly amount: string
       readonly state: string
@@ -77,10 +84,10 @@ export const charges = ({ database }: Service, tenantId: string) =>
   )
 
 /** The rows of a tenant's calls, in their order. */
-export const usageRows = ({ database }: Service, tenantId: string) =>
+export const usageRows = (service: Service, tenantId: string) =>
   Effect.map(
-    asSuperuser(
-      database,
+    whenCharged(
+      service,
       (sql) => sql<{ readonly row: Readonly<Record<string, unknown>> }>`
         SELECT to_json(u) AS row FROM gateway_usage u WHERE tenant_id = ${tenantId} ORDER BY reservation_id`
     ),

@@ -4,6 +4,7 @@ import * as oauth from "oauth4webapi"
 import * as jose from "jose"
 import { assertionOf, grant, isActive, issuerOf, makeAgent, type TestAgent, tokenOf } from "../support/agents.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
+import { exchange, requestText } from "../support/raw-http.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 
 type Service = TestService["Service"]
@@ -38,6 +39,7 @@ const form = (service: Service, path: string, body: Record<string, string> | str
   })
 
 const basic = `Basic ${Buffer.from("a-client:a-secret").toString("base64")}`
+const realm = `realm="application-manager"`
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the standard wire", (it) => {
@@ -101,16 +103,53 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       for (const [body, headers, scheme] of [
         [grantBody, {}, "Bearer"],
         [{ ...grantBody, client_secret: "a secret" }, {}, "Bearer"],
-        [grantBody, { authorization: basic }, "Basic"],
-        [{ ...grantBody, ...assertion }, { authorization: basic }, "Basic"]
+        [grantBody, { authorization: basic }, "Basic"]
       ] as const) {
         const answer = yield* form(service, "/oauth2/token", body, headers)
         assert.strictEqual(answer.status, 401, answer.text)
         assert.strictEqual(answer.body.error, "invalid_client")
-        assert.strictEqual(answer.headers.get("www-authenticate"), `${scheme} realm="application-manager"`)
+        assert.strictEqual(answer.headers.get("www-authenticate"), `${scheme} ${realm}`)
       }
       const good = yield* form(service, "/oauth2/token", { ...grantBody, ...assertion })
       assert.strictEqual(good.status, 200, good.text)
+    })
+  )
+
+  it.effect("RFC6749 §2.3 a client that authenticates in several ways at once is invalid_request, everywhere", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service)
+      const { accessToken: token } = yield* tokenOf(service, agent)
+      const assertion = {
+        client_assertion_type: assertionType,
+        client_assertion: yield* assertionOf(service, agent)
+      }
+      const secret = { client_secret: "a secret" }
+      const several: ReadonlyArray<readonly [object, object]> = [
+        [assertion, { authorization: basic }],
+        [secret, { authorization: basic }],
+        [{ ...assertion, ...secret }, {}]
+      ]
+      const asCaller: typeof several = [
+        [assertion, { authorization: `Bearer ${token}` }],
+        [assertion, { "x-api-key": service.serviceKey }],
+        [{}, { authorization: `Bearer ${token}`, "x-api-key": service.serviceKey }]
+      ]
+      const grantBody = { grant_type: "client_credentials", client_id: agent.id }
+      for (const [path, body, ways] of [
+        ["/oauth2/token", grantBody, several],
+        ["/oauth2/introspect", { token }, [...several, ...asCaller]],
+        ["/oauth2/revoke", { token }, [...several, ...asCaller]]
+      ] as const) {
+        for (const [members, headers] of ways) {
+          const answer = yield* form(service, path, { ...body, ...members }, headers)
+          assert.strictEqual(answer.status, 400, answer.text)
+          assert.strictEqual(answer.body.error, "invalid_request")
+        }
+      }
+      // Nothing ended, and the assertion is still good for once.
+      assert.isTrue(yield* isActive(service, token))
+      assert.strictEqual((yield* form(service, "/oauth2/token", { ...grantBody, ...assertion })).status, 200)
     })
   )
 
@@ -176,13 +215,24 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     )
   }
 
-  it.effect("RFC6749 §3.2 a body that is no form is invalid_request, and one of more than 16 KiB too", () =>
+  it.effect("RFC6749 §3.2 a body that is no form is invalid_request, and one of more than 16 KiB too, as 413", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const json = yield* service.call("POST", "/oauth2/token", { key: null, body: {} })
       assert.deepInclude(json.body, { error: "invalid_request" })
-      const large = yield* form(service, "/oauth2/token", { grant_type: "x".repeat(17_000) })
-      assert.include([400, 413], large.status)
+      for (const path of ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]) {
+        const large = yield* form(service, path, { grant_type: "x".repeat(17_000) })
+        assert.strictEqual(large.status, 413)
+        assert.strictEqual(large.body.error, "invalid_request")
+      }
+      // Nor where nobody says beforehand how much comes.
+      const lines = ["Content-Type: application/x-www-form-urlencoded", "Transfer-Encoding: chunked"]
+      const chunk = `4400\r\ngrant_type=${"x".repeat(0x4400 - "grant_type=".length)}\r\n0\r\n\r\n`
+      const endless = yield* exchange(service.url, `${requestText("POST", "/oauth2/token", lines)}${chunk}`)
+      assert.deepStrictEqual(
+        endless.answers.map(({ body, status }) => [status, body.error]),
+        [[413, "invalid_request"]]
+      )
     })
   )
 
@@ -204,15 +254,15 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         assert.deepStrictEqual((yield* ask({ "x-api-key": foreign.key })).body, { active: false })
         assert.strictEqual((yield* ask({ "x-api-key": unable.key })).status, 403)
         assert.strictEqual((yield* ask({ "x-api-key": "amk_none" })).status, 401)
-        for (const [headers, scheme] of [
-          [{}, "Bearer"],
-          [{ authorization: "Bearer none" }, "Bearer"],
-          [{ authorization: basic }, "Basic"]
+        for (const [headers, error, challenge] of [
+          [{}, "invalid_client", `Bearer ${realm}`],
+          [{ authorization: "Bearer none" }, "invalid_token", `Bearer ${realm}, error="invalid_token"`],
+          [{ authorization: basic }, "invalid_client", `Basic ${realm}`]
         ] as const) {
           const refused = yield* ask(headers)
           assert.strictEqual(refused.status, 401, refused.text)
-          assert.strictEqual(refused.body.error, "invalid_client")
-          assert.strictEqual(refused.headers.get("www-authenticate"), `${scheme} realm="application-manager"`)
+          assert.strictEqual(refused.body.error, error)
+          assert.strictEqual(refused.headers.get("www-authenticate"), challenge)
         }
       })
   )

@@ -1,4 +1,5 @@
 import { Cause, Clock, Effect } from "effect"
+import { type SecureRandom } from "effect/crypto"
 import { type CompletionUsage } from "../../compat/openai-domain.ts"
 import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderRequest } from "./provider.ts"
 
@@ -26,6 +27,8 @@ const utf8 = new TextEncoder()
 const bytes = (value: unknown): Uint8Array => utf8.encode(JSON.stringify(value))
 
 interface Said {
+  /** Unique, as every answer's is at the vendors. */
+  readonly id: string
   readonly tokens: ReadonlyArray<string>
   readonly call: { readonly id: string; readonly name: string; readonly arguments: string } | undefined
   readonly finishReason: string
@@ -74,7 +77,7 @@ const calledTool = (body: Json, words: string): Json | undefined => {
   return tools.find(({ name }) => typeof name === "string" && words.includes(name))
 }
 
-const say = (body: Json): Said => {
+const say = (body: Json, unique: string): Said => {
   const messages = list(body.messages)
   const last = messages.at(-1)
   const words = textOf(last?.content)
@@ -87,11 +90,13 @@ const say = (body: Json): Said => {
   const tokens = whole.slice(0, Number(limit))
   const usage = { prompt_tokens: prompt, completion_tokens: tokens.length }
   const cut = tokens.length < whole.length
+  const id = `chatcmpl-${unique}`
   return tool === undefined
-    ? { tokens, call: undefined, finishReason: cut ? "length" : "stop", usage }
+    ? { id, tokens, call: undefined, finishReason: cut ? "length" : "stop", usage }
     : {
+        id,
         tokens: [],
-        call: { id: `call_${prompt}`, name: String(tool.name), arguments: tokens.join("") },
+        call: { id: `call_${unique}`, name: String(tool.name), arguments: tokens.join("") },
         finishReason: cut ? "length" : "tool_calls",
         usage
       }
@@ -110,7 +115,7 @@ const callOf = ({ arguments: text, id, name }: NonNullable<Said["call"]>) => ({
 })
 
 const completion = (said: Said, created: number): Json => ({
-  id: "chatcmpl-loopback",
+  id: said.id,
   object: "chat.completion",
   created,
   model: loopbackModel,
@@ -133,7 +138,7 @@ const completion = (said: Said, created: number): Json => ({
 const event = (data: string) => utf8.encode(`data: ${data}\n\n`)
 
 const chunks = (said: Said, created: number, includeUsage: boolean): ReadonlyArray<Uint8Array> => {
-  const head = { id: "chatcmpl-loopback", object: "chat.completion.chunk", created, model: loopbackModel }
+  const head = { id: said.id, object: "chat.completion.chunk", created, model: loopbackModel }
   const choice = (delta: Json, finishReason: string | null = null) =>
     event(JSON.stringify({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason: finishReason }] }))
   const called = said.call === undefined ? [] : [choice({ tool_calls: [{ index: 0, ...callOf(said.call) }] })]
@@ -183,14 +188,19 @@ const malformed = new ProviderFailure({
   error: { status: 400, message: "The body is no JSON object.", code: "invalid_json" }
 })
 
-const answer = Effect.fnUntraced(function* ({ body: raw, operation }: ProviderRequest) {
+const uniqueBytes = 16
+
+const answer = Effect.fnUntraced(function* (
+  random: SecureRandom.SecureRandom["Service"],
+  { body: raw, operation }: ProviderRequest
+) {
   const body: unknown = yield* Effect.try({
     try: () => JSON.parse(typeof raw === "string" ? raw : Buffer.from(raw).toString("utf8")),
     catch: () => malformed
   })
   if (!isJson(body)) return yield* malformed
   if (operation === "embed") return json(embeddings(body))
-  const said = say(body)
+  const said = say(body, Buffer.from(yield* random.randomBytes(uniqueBytes)).toString("hex"))
   const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
   if (body.stream !== true) return json(completion(said, created))
   const includeUsage = isJson(body.stream_options) && body.stream_options.include_usage === true
@@ -198,10 +208,13 @@ const answer = Effect.fnUntraced(function* ({ body: raw, operation }: ProviderRe
   return { status: 200, headers, body: { first: chunks(said, created, includeUsage), rest: Cause.done() } }
 })
 
-/** Echoes the last message, deterministically and with true counts, in OpenAI's dialect; it needs no account. */
-export const loopback: Provider = {
+/**
+ * Echoes the last message in OpenAI's dialect, with true counts; it needs no account. All but the id and the time depends
+ * on the request alone.
+ */
+export const makeLoopback = (random: SecureRandom.SecureRandom["Service"]): Provider => ({
   id: loopbackId,
   dialect: "openai",
-  send: answer,
+  send: (request) => answer(random, request),
   listModels: Effect.succeed([{ id: loopbackModel, ownedBy: "application-manager", createdAt: null }])
-}
+})

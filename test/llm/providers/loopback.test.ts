@@ -1,10 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { EventReader } from "../../../src/compat/event-reader.ts"
-import { loopback } from "../../../src/llm/providers/loopback.ts"
-import { type Operation } from "../../../src/llm/providers/provider.ts"
+import { type Operation, type Provider } from "../../../src/llm/providers/provider.ts"
+import { repeatableLoopback } from "../../support/loopback.ts"
 
-const send = Effect.fnUntraced(function* (operation: Operation, body: object) {
+const send = Effect.fnUntraced(function* (
+  operation: Operation,
+  body: object,
+  loopback: Provider = repeatableLoopback()
+) {
   const request = { operation, body: JSON.stringify({ model: "loopback-1", ...body }), headers: {} }
   const { body: answer } = yield* Effect.scoped(loopback.send(request))
   if (answer instanceof Uint8Array) return JSON.parse(Buffer.from(answer).toString("utf8"))
@@ -29,6 +33,27 @@ describe("the loopback provider", () => {
       assert.deepStrictEqual(answer.usage, { prompt_tokens: 12, completion_tokens: 5, total_tokens: 17 })
       const again = yield* send("chat", { messages: hello })
       assert.deepStrictEqual(again, answer)
+    })
+  )
+
+  it.effect("gives every answer and every call of a tool an id of its own", () =>
+    Effect.gen(function* () {
+      const loopback = repeatableLoopback()
+      const ids: Array<string> = []
+      const calls: Array<string> = []
+      for (let times = 0; times < 2; times++) {
+        const whole = yield* send("chat", { messages: hello, tools, tool_choice: "required" }, loopback)
+        ids.push(whole.id)
+        calls.push(whole.choices[0].message.tool_calls[0].id)
+        const streamed: ReadonlyArray<string> = yield* send("chat", { messages: hello, stream: true }, loopback)
+        const [id = "", ...others] = new Set(streamed.slice(0, -1).map((data): string => JSON.parse(data).id))
+        assert.deepStrictEqual(others, [])
+        ids.push(id)
+      }
+      assert.strictEqual(new Set(ids).size, 4)
+      assert.strictEqual(new Set(calls).size, 2)
+      for (const id of ids) assert.match(id, /^chatcmpl-[0-9a-f]{32}$/)
+      for (const id of calls) assert.match(id, /^call_[0-9a-f]{32}$/)
     })
   )
 
@@ -99,7 +124,9 @@ describe("the loopback provider", () => {
   it.effect("refuses what is no JSON object", () =>
     Effect.gen(function* () {
       for (const body of ["{", "[]", "null"]) {
-        const failure = yield* Effect.flip(Effect.scoped(loopback.send({ operation: "chat", body, headers: {} })))
+        const failure = yield* Effect.flip(
+          Effect.scoped(repeatableLoopback().send({ operation: "chat", body, headers: {} }))
+        )
         assert.strictEqual(failure.error.status, 400)
       }
     })

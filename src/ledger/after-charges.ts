@@ -1,0 +1,14 @@
+import { Effect, Layer } from "effect"
+import { CurrentPrincipal } from "../auth/domain.ts"
+import { AfterCharges } from "./charges-api.ts"
+import { Ledger } from "./service.ts"
+
+export const AfterChargesLayer = Layer.effect(
+  AfterCharges,
+  Effect.gen(function* () {
+    const ledger = yield* Ledger
+    return AfterCharges.of((httpEffect) =>
+      Effect.flatMap(CurrentPrincipal, ({ tenantId = null }) => Effect.andThen(ledger.settled(tenantId), httpEffect))
+    )
+  })
+)

@@ -1,0 +1,12 @@
+import { SecureRandom } from "effect/crypto"
+import { makeLoopback } from "../../src/llm/providers/loopback.ts"
+import { loopbackProvider } from "../../src/llm/running.ts"
+
+/** The provider that needs no account, whose ids come again in every run. */
+export const repeatableLoopback = () => {
+  let drawn = 0
+  return makeLoopback(SecureRandom.make((size) => new Uint8Array(size).fill(++drawn)))
+}
+
+/** The same as a gateway runs it. */
+export const runningLoopback = loopbackProvider(repeatableLoopback())
