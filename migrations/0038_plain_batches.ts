@@ -4,48 +4,6 @@ import { SqlClient } from "effect/sql"
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
-  // As before, in a language that keeps its plans: as SQL each call planned them anew, which took longer than the rest of it.
-  yield* sql`
-    CREATE OR REPLACE FUNCTION budget_find_counters(tenants uuid[], caps uuid[], keys text[], moment timestamptz)
-    RETURNS uuid[]
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public AS $$
-    BEGIN
-      RETURN (
-        SELECT array_agg(b.id ORDER BY k.place)
-        FROM unnest(tenants, caps, keys) WITH ORDINALITY AS k(tenant, cap, key, place)
-        LEFT JOIN LATERAL (
-          SELECT b.id, b.period_end FROM budget_counters b
-          WHERE b.tenant_id = k.tenant AND b.cap_id = k.cap AND b.counter_key = k.key
-          ORDER BY b.period_start DESC LIMIT 1) b ON b.period_end > moment);
-    END
-    $$`
-  yield* sql`
-    CREATE OR REPLACE FUNCTION budget_limit(tenant uuid, cap uuid, key text, moment timestamptz) RETURNS bigint
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public AS $$
-    BEGIN
-      RETURN (
-        SELECT least(9223372036854775807, c.limit_amount + coalesce((
-          SELECT sum(g.amount) FROM budget_grants g
-          WHERE g.tenant_id = tenant AND g.cap_id = cap AND g.ended_at IS NULL
-            AND (g.expires_at IS NULL OR g.expires_at > moment)
-            AND (g.counter_key IS NULL OR g.counter_key = key)), 0))::bigint
-        FROM budget_caps c WHERE c.tenant_id = tenant AND c.id = cap);
-    END
-    $$`
-  yield* sql`
-    CREATE OR REPLACE FUNCTION budget_has_thresholds(counters uuid[], tenants uuid[]) RETURNS boolean
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public AS $$
-    BEGIN
-      RETURN (
-        WITH moved AS MATERIALIZED (
-          SELECT DISTINCT b.tenant_id, b.cap_id FROM budget_counters b
-          WHERE b.tenant_id = ANY (tenants) AND b.id = ANY (counters))
-        SELECT EXISTS (
-          SELECT FROM moved m JOIN budget_caps c ON c.tenant_id = m.tenant_id AND c.id = m.cap_id
-          WHERE c.alert_thresholds <> '[]'));
-    END
-    $$`
-
   // As before, and answers whether any of them rolls: most do not, and have nothing to forget.
   yield* sql`DROP FUNCTION budget_lock_counters(uuid[], uuid[], timestamptz)`
   yield* sql`
@@ -404,8 +362,8 @@ export default Effect.gen(function* () {
                 INSERT INTO budget_grants (
                   reservation_id, tenant_id, cap_id, counter_key, amount, reason, expires_at, created_at, created_by)
                 SELECT ids[i], counter_tenants[at], counter_caps[at], counter_keys[at],
-                  spents[at] + reserveds[at] + need - limits[at], 'approval of ' || ids[i], CASE WHEN ends[at] IS NOT NULL THEN to_timestamp(ends[at] / 1000.0) END, moment,
-                  principals[i];
+                  spents[at] + reserveds[at] + need - limits[at], 'approval of ' || ids[i],
+                  CASE WHEN ends[at] IS NOT NULL THEN to_timestamp(ends[at] / 1000.0) END, moment, principals[i];
                 limits[at] := spents[at] + reserveds[at] + need;
               END IF;
               reserveds[at] := reserveds[at] + need;
@@ -459,7 +417,8 @@ export default Effect.gen(function* () {
         moment, q.principal, q.metadata,
         CASE WHEN is_roomy THEN coalesce(pair_ids[q.first_pair:q.last_pair], '{}') ELSE q.list::uuid[] END,
         CASE WHEN q.key IS NOT NULL THEN jsonb_build_object(
-          'state', q.verdict, 'amount', q.amount, 'tokens', q.tokens, 'ttl', q.ttl, 'caps', q.caps, 'headrooms', string_to_array(q.headroom_list, ','), 'ends', ('[' || q.end_list || ']')::jsonb) END
+          'state', q.verdict, 'amount', q.amount, 'tokens', q.tokens, 'ttl', q.ttl, 'caps', q.caps,
+          'headrooms', string_to_array(q.headroom_list, ','), 'ends', ('[' || q.end_list || ']')::jsonb) END
       FROM unnest(ids, tenants, kinds, origins, agents, plans, applications, api_keys, user_ids, models, providers, task_types,
         amounts, tokens, ttls, holds, principals, metadatas, repeated, caps, verdicts, lists, headroom_lists, end_lists,
         first_pairs, last_pairs
@@ -513,8 +472,8 @@ export default Effect.gen(function* () {
       done_kind text; done_tenants uuid[] := '{}'; done_ids uuid[] := '{}'; holds boolean[] := '{}';
       done_amounts bigint[] := '{}'; done_tokens bigint[] := '{}'; counts integer[] := '{}';
       is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
-      counters uuid[]; owners uuid[]; freed_amounts numeric[]; freed_tokens numeric[]; charged_amounts numeric[]; charged_tokens numeric[];
-      charges bigint[]; closed json := '[]';
+      counters uuid[]; owners uuid[]; freed_amounts numeric[]; freed_tokens numeric[];
+      charged_amounts numeric[]; charged_tokens numeric[]; charges bigint[]; closed json := '[]';
       r record;
     BEGIN
       SELECT q.id::uuid[], q.tenant::uuid[], q.kind::text[], q.origin::text[], q.principal::text[], q.unrestricted::boolean[],

@@ -1,5 +1,5 @@
 import { DateTime, type Effect } from "effect"
-import { arrayOf, columnOf } from "../kernel/columns.ts"
+import { columnOf } from "../kernel/columns.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { type ReserveRequests } from "./batch-repository.ts"
 import { type CapBook, type Governing } from "./cap-book.ts"
@@ -71,10 +71,10 @@ export class ReserveBatch {
         counterTenants: columnOf(made.map(({ tenant }) => tenant)),
         counterCaps: columnOf(made.map(({ cap }) => cap)),
         counterKeys: columnOf(made.map(({ key }) => key)),
-        pairRequests: arrayOf(pairRequests),
-        pairCounters: arrayOf(pairCounters),
-        firstPairs: arrayOf(this.placed.map(({ first }) => first + 1)),
-        lastPairs: arrayOf(this.placed.map(({ counters: own, first }) => first + own.length))
+        pairRequests: `{${pairRequests.join()}}`,
+        pairCounters: `{${pairCounters.join()}}`,
+        firstPairs: columnOf(this.placed.map(({ first }) => first + 1)),
+        lastPairs: columnOf(this.placed.map(({ counters: own, first }) => first + own.length))
       },
       requests: this.placed.map(({ governing, item }) => rowOf(item, governing, holdSeconds)),
       entries: items.flatMap((item, index) =>

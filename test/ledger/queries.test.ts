@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
 import { type AgentId } from "../../src/agents/domain.ts"
-import { arrayOf } from "../../src/kernel/columns.ts"
+import { columnOf } from "../../src/kernel/columns.ts"
 import { TenantId } from "../../src/kernel/identifier.ts"
 import { AlertsRepository } from "../../src/ledger/alert-repository.ts"
 import { CapId } from "../../src/ledger/cap-domain.ts"
@@ -142,9 +142,9 @@ it.live(
         assert.strictEqual((yield* ledger.extend({ ...base, ...extend })).verdict, "done")
         yield* ledger.deny({ ...base, id: id("eeee", 1009), reason: "no" })
         const counters = {
-          counterTenants: arrayOf([tenantId, tenantId]),
-          counterCaps: arrayOf([minutes, id("cccc", 30)]),
-          counterKeys: arrayOf(["", `{"agentId" : "${agentId}"}`]),
+          counterTenants: columnOf([tenantId, tenantId]),
+          counterCaps: columnOf([minutes, id("cccc", 30)]),
+          counterKeys: columnOf(["", `{"agentId" : "${agentId}"}`]),
           pairRequests: "{1,1}",
           pairCounters: "{1,2}",
           firstPairs: "{1}",
