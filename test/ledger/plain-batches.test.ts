@@ -5,7 +5,7 @@ import { type TenantId } from "../../src/kernel/identifier.ts"
 import { type CloseItem, type ReserveItem } from "../../src/ledger/request.ts"
 import { Ledger } from "../../src/ledger/service.ts"
 import { OwnDatabase } from "../support/clock.ts"
-import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../support/ledger.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../support/ledger.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 const nano = 1_000_000_000n
@@ -151,6 +151,22 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
       })
     )
   }
+
+  it.effect("is not what an approval let in: what it raised its cap by ends when it is charged", () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const tenantId = yield* makeTenant
+      const cap = yield* makeCap(tenantId, { limit: 1, mode: "approval" })
+      const held = reserveItem(tenantId, 3n * nano)
+      yield* ledger.reserveBatch([held])
+      yield* ledger.reserveBatch([{ ...held, kind: "override", audit }])
+      assert.deepInclude((yield* standingOf(cap.id))[0], { reserved: 3, grants: 2 })
+      const [result] = yield* ledger.closeBatch([closeItem("settle", held.id, { tenantId, amount: nano / 2n })])
+      assert.strictEqual(result?.verdict, "done")
+      assert.deepInclude((yield* standingOf(cap.id))[0], { spent: 0.5, reserved: 0, grants: 0 })
+      assert.deepStrictEqual(yield* ledger.drift, [])
+    })
+  )
 
   it.effect("is not decided again when it is asked again", () =>
     Effect.gen(function* () {

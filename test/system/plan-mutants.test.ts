@@ -36,7 +36,7 @@ const mutants = {
     "OR EXISTS (SELECT FROM budget_plans l WHERE l.status",
     "OR false AND EXISTS (SELECT FROM budget_plans l WHERE l.status"
   ],
-  "< for <= at a start": ["budget_plan_room", "+ need > lim", "+ need >= lim"],
+  "< for <= at a start": ["budget_plan_room", "+ need > CASE WHEN binds", "+ need >= CASE WHEN binds"],
   "a plan completed with open calls": [
     "budget_plan_close",
     "ending = 'completed' AND verdict = 'done' AND",
