@@ -2,7 +2,7 @@ import { type Message } from "./anthropic-domain.ts"
 import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "./domain.ts"
 import { toFinishReason, toStopReason } from "./finish.ts"
-import { type ChatCompletion } from "./openai-domain.ts"
+import { type ChatCompletion, textOfWords, thoughtOf } from "./openai-domain.ts"
 import { toCompletionUsage, toMessageUsage, usageOfCompletion, usageOfMessage } from "./usage.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -54,16 +54,18 @@ export const messageToCompletion = (message: Message, head: AnswerHead, createdS
 /** A chat completion as a message of Anthropic's; arguments that are no JSON are handed on as they came, under `arguments`. */
 export const completionToMessage = (completion: ChatCompletion, head: AnswerHead): Json => {
   const [choice] = completion.choices
-  const { content, reasoning_content: thought, refusal, tool_calls: calls } = choice?.message ?? {}
+  const { content: words, refusal, tool_calls: calls } = choice?.message ?? {}
+  const thought = thoughtOf(choice?.message)
+  const content = textOfWords(words)
   const blocks: ReadonlyArray<Json> = [
     ...(thought ? [{ type: "thinking", thinking: thought, signature: "" }] : []),
     ...(content ? [{ type: "text", text: content, citations: null }] : []),
     ...(refusal ? [{ type: "text", text: refusal, citations: null }] : []),
-    ...(calls ?? []).map(({ function: { arguments: text, name }, id }) => ({
+    ...(calls ?? []).map(({ function: { arguments: text, name }, id }, index) => ({
       type: "tool_use",
-      id,
+      id: id || `${head.id}_${index}`,
       name,
-      input: inputOf(text) ?? { arguments: text }
+      input: inputOf(text ?? "") ?? { arguments: text }
     }))
   ]
   return {

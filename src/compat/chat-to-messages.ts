@@ -157,9 +157,13 @@ const toolChoiceOf = (request: ChatRequest, refuse: Refuse): Block | undefined =
 
 const budgets: Readonly<Record<string, number>> = { low: 1024, medium: 4096, high: 16_384, xhigh: 32_768 }
 
+/** So much of the output limit is left for the answer. */
+const answerShare = 0.2
+
 /** Anthropic thinks within the output limit, with no forced tool, and not where it already called tools without. */
 const thinkingOf = (request: ChatRequest, maxTokens: number, turns: ReadonlyArray<Turn>): Block | undefined => {
-  const budget = Math.min(budgets[request.reasoning_effort ?? ""] ?? 0, maxTokens - 1)
+  const most = Math.floor(maxTokens * (1 - answerShare))
+  const budget = Math.min(budgets[request.reasoning_effort ?? ""] ?? 0, most)
   const forced = request.tool_choice === "required" || typeof request.tool_choice === "object"
   const midway = turns.at(-1)?.content.some(({ type }) => type === "tool_result")
   return budget < 1024 || forced || midway ? undefined : { type: "enabled", budget_tokens: budget }

@@ -1,7 +1,7 @@
 import { type AnswerHead } from "./answers.ts"
 import { noUsage, type TokenUsage } from "./domain.ts"
 import { toStopReason } from "./finish.ts"
-import { type ChatChunk } from "./openai-domain.ts"
+import { type ChatChunk, textOfWords, thoughtOf } from "./openai-domain.ts"
 import { toMessageUsage, usageOfCompletion } from "./usage.ts"
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string }
@@ -47,8 +47,10 @@ export class ChunksToEvents {
     if (chunk.usage) this.usage = usageOfCompletion(chunk.usage)
     const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
     const delta = choice?.delta
-    if (delta?.reasoning_content) this.say(events, "thinking", delta.reasoning_content)
-    if (delta?.content) this.say(events, "text", delta.content)
+    const thought = thoughtOf(delta)
+    if (thought !== "") this.say(events, "thinking", thought)
+    const words = textOfWords(delta?.content)
+    if (words !== "") this.say(events, "text", words)
     if (delta?.refusal) this.say(events, "text", delta.refusal)
     for (const call of delta?.tool_calls ?? []) this.call(events, call)
     if (choice?.finish_reason) this.finishReason = choice.finish_reason

@@ -75,13 +75,21 @@ const isJson = (value: unknown): value is Json => typeof value === "object" && v
 const textIn = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value.slice(0, 2000) : undefined
 
-/** What a provider's error says, whichever dialect it is in; both keep it under `error`. */
+/** A fault, or a list of them, as servers that are written in Python tell them. */
+const detailIn = ({ detail, message }: Json): string | undefined => {
+  const told = detail ?? message
+  return textIn(told) ?? (told === undefined || told === null ? undefined : textIn(JSON.stringify(told)))
+}
+
+/** What a provider's error says, whichever dialect it is in; both keep it under `error`, others beside it or as `detail`. */
 export const readError = (status: number, body: unknown): DialectError => {
-  const error = isJson(body) ? body.error : undefined
-  const inner = isJson(error) ? error : {}
+  const outer = isJson(body) ? body : {}
+  const { error } = outer
+  const inner = isJson(error) ? error : error === undefined ? outer : {}
   return {
     status,
-    message: textIn(inner.message) ?? textIn(error) ?? `The provider answered with status ${status}.`,
+    message:
+      textIn(inner.message) ?? textIn(error) ?? detailIn(outer) ?? `The provider answered with status ${status}.`,
     code: textIn(inner.code) ?? textIn(inner.type) ?? null,
     param: textIn(inner.param)
   }

@@ -89,15 +89,24 @@ export const ChatRequest = Schema.Struct({
 })
 export type ChatRequest = typeof ChatRequest.Type
 
-export const CompletionUsage = Schema.Struct({
-  prompt_tokens: optional(Schema.Finite),
-  completion_tokens: optional(Schema.Finite),
-  prompt_tokens_details: optional(
-    Schema.Struct({ cached_tokens: optional(Schema.Finite), cache_write_tokens: optional(Schema.Finite) })
-  ),
-  completion_tokens_details: optional(Schema.Struct({ reasoning_tokens: optional(Schema.Finite) }))
+/** What a model says; some providers give it in parts, of which those of text are read. */
+const Words = Schema.Union([Schema.String, Schema.Array(ChatPart)])
+
+export const textOfWords = (words: typeof Words.Type | null | undefined): string =>
+  typeof words === "string"
+    ? words
+    : (words ?? []).map(({ text, type }) => (type === "text" ? (text ?? "") : "")).join("")
+
+/** What a model thought, under either of the names that it goes by. */
+export const thoughtOf = (
+  said: { readonly reasoning_content?: string | null; readonly reasoning?: unknown } | undefined | null
+) => said?.reasoning_content || (typeof said?.reasoning === "string" ? said.reasoning : "")
+
+/** A call of a tool; some providers give it no id. */
+const AnsweredCall = Schema.Struct({
+  id: optional(Schema.String),
+  function: Schema.Struct({ name: Schema.String, arguments: optional(Schema.String) })
 })
-export type CompletionUsage = typeof CompletionUsage.Type
 
 export const ChatCompletion = Schema.Struct({
   id: optional(Schema.String),
@@ -106,15 +115,17 @@ export const ChatCompletion = Schema.Struct({
   choices: Schema.Array(
     Schema.Struct({
       message: Schema.Struct({
-        content: optional(Schema.String),
+        content: optional(Words),
         refusal: optional(Schema.String),
         reasoning_content: optional(Schema.String),
-        tool_calls: optional(Schema.Array(ToolCall))
+        reasoning: Schema.optionalKey(Schema.Unknown),
+        tool_calls: optional(Schema.Array(AnsweredCall))
       }),
       finish_reason: optional(Schema.String)
     })
   ),
-  usage: optional(CompletionUsage)
+  // Read apart: how providers count differs more than anything else they say, and no answer is lost for it.
+  usage: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatCompletion = typeof ChatCompletion.Type
 
@@ -127,9 +138,11 @@ export const ChatChunk = Schema.Struct({
         index: optional(Schema.Int),
         delta: optional(
           Schema.Struct({
-            content: optional(Schema.String),
+            content: optional(Words),
             refusal: optional(Schema.String),
             reasoning_content: optional(Schema.String),
+            // As OpenRouter, Groq and newer servers name it.
+            reasoning: Schema.optionalKey(Schema.Unknown),
             tool_calls: optional(
               Schema.Array(
                 Schema.Struct({
@@ -147,6 +160,6 @@ export const ChatChunk = Schema.Struct({
       })
     )
   ),
-  usage: optional(CompletionUsage)
+  usage: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatChunk = typeof ChatChunk.Type

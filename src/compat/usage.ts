@@ -1,23 +1,43 @@
 import { type MessageUsage } from "./anthropic-domain.ts"
 import { noUsage, type TokenUsage } from "./domain.ts"
-import { type CompletionUsage } from "./openai-domain.ts"
 
-const count = (value: number | null | undefined): number =>
-  value === null || value === undefined || !(value > 0) ? 0 : Math.ceil(value)
+/** Some write numbers as texts. */
+const count = (value: unknown): number => {
+  const number = typeof value === "string" ? Number(value) : value
+  return typeof number === "number" && number > 0 ? Math.ceil(number) : 0
+}
 
-/** OpenAI counts cached and written tokens within the prompt, and reasoning within the completion. */
-export const usageOfCompletion = (usage: CompletionUsage): TokenUsage => {
-  const inputTokens = count(usage.prompt_tokens)
-  const outputTokens = count(usage.completion_tokens)
-  const cachedInputTokens = Math.min(inputTokens, count(usage.prompt_tokens_details?.cached_tokens))
+const member = (value: unknown, name: string): unknown =>
+  typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined
+
+/**
+ * OpenAI counts cached and written tokens within the prompt, and reasoning within the completion. xAI and Google count
+ * reasoning beside the completion, where only the total has it.
+ */
+export const usageOfCompletion = (usage: unknown): TokenUsage => {
+  const inputTokens = count(member(usage, "prompt_tokens"))
+  const completionTokens = count(member(usage, "completion_tokens"))
+  const outputTokens = Math.max(completionTokens, count(member(usage, "total_tokens")) - inputTokens)
+  const read = member(usage, "prompt_tokens_details")
+  const cachedInputTokens = Math.min(inputTokens, count(member(read, "cached_tokens")))
+  const reasoning = count(member(member(usage, "completion_tokens_details"), "reasoning_tokens"))
   return {
     inputTokens,
     outputTokens,
     cachedInputTokens,
-    cacheWriteTokens: Math.min(inputTokens - cachedInputTokens, count(usage.prompt_tokens_details?.cache_write_tokens)),
+    cacheWriteTokens: Math.min(inputTokens - cachedInputTokens, count(member(read, "cache_write_tokens"))),
     cacheWrite1hTokens: 0,
-    reasoningTokens: Math.min(outputTokens, count(usage.completion_tokens_details?.reasoning_tokens))
+    reasoningTokens: Math.min(outputTokens, Math.max(reasoning, outputTokens - completionTokens))
   }
+}
+
+const mostTokens = 2_147_483_647
+
+/** A usage that can be charged: one of nothing at all, or of more than any model takes, tells nothing. */
+export const believable = (usage: TokenUsage | undefined): TokenUsage | undefined => {
+  if (usage === undefined) return undefined
+  const { inputTokens, outputTokens } = usage
+  return inputTokens + outputTokens > 0 && Math.max(inputTokens, outputTokens) <= mostTokens ? usage : undefined
 }
 
 /** Anthropic counts what it read from and wrote to its cache beside `input_tokens`. */

@@ -2,6 +2,8 @@ import { type Cause, Effect, Exit, FiberSet, type Scope } from "effect"
 
 interface Waiting<Item, Result> {
   readonly item: Item
+  /** Whether somebody waits for its result. */
+  readonly isAsked: boolean
   /** Told once, of the result or of what broke. */
   readonly told: (exit: Exit.Exit<Result>) => void
   /** Those who wait for it to be served, whatever comes of it. */
@@ -12,6 +14,8 @@ interface Lane<Item, Result> {
   waiting: Array<Waiting<Item, Result>>
   readonly served: Set<Waiting<Item, Result>>
   underWay: number
+  /** Ends the pause in which nobody waits. */
+  wake: (() => void) | undefined
 }
 
 /** Serves many callers with few round trips. */
@@ -38,6 +42,8 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
   /** Items of different lanes never go together, and no lane waits for another. */
   readonly lane?: (item: Item) => string
   readonly keys?: (item: Item) => ReadonlyArray<string>
+  /** How long a lane pauses after a run, so that more gathers, while nobody waits for anything in it. */
+  readonly pauseMillis?: number
   readonly run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
 }): Effect.fn.Return<Gathering<Item, Result>, never, Scope.Scope> {
   const fork = yield* FiberSet.makeRuntime<never>()
@@ -58,6 +64,20 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
     }
     own.waiting = rest
     return batch
+  }
+
+  const isAwaited = ({ waiting }: Lane<Item, Result>): boolean =>
+    waiting.some(({ isAsked, watchers }) => isAsked || watchers !== undefined)
+
+  const pause = (own: Lane<Item, Result>, millis: number): Effect.Effect<void> => {
+    if (own.waiting.length >= options.maximum || isAwaited(own)) return Effect.void
+    const woken = Effect.callback<void>((resume) => {
+      own.wake = () => resume(Effect.void)
+    })
+    return Effect.ensuring(
+      Effect.race(Effect.sleep(millis), woken),
+      Effect.sync(() => (own.wake = undefined))
+    )
   }
 
   const serve = (name: string): Effect.Effect<void> =>
@@ -83,15 +103,19 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
           onSuccess: (results) => tell((index) => Exit.succeed(results[index] as Result)),
           onFailure: (cause: Cause.Cause<never>) => tell(() => Exit.failCause(cause))
         }),
+        Effect.andThen(
+          Effect.suspend(() => (options.pauseMillis === undefined ? Effect.void : pause(own, options.pauseMillis)))
+        ),
         Effect.andThen(serve(name))
       )
     })
 
-  const tell = (item: Item, told: (exit: Exit.Exit<Result>) => void): void => {
+  const add = (item: Item, isAsked: boolean, told: (exit: Exit.Exit<Result>) => void): void => {
     const name = lane(item)
     let own = lanes.get(name)
-    if (own === undefined) lanes.set(name, (own = { waiting: [], served: new Set(), underWay: 0 }))
-    own.waiting.push({ item, told })
+    if (own === undefined) lanes.set(name, (own = { waiting: [], served: new Set(), underWay: 0, wake: undefined }))
+    own.waiting.push({ item, isAsked, told })
+    if (isAsked || own.waiting.length >= options.maximum) own.wake?.()
     if (own.underWay < concurrency) {
       own.underWay += 1
       // Waiting for the end of the turn costs a lone caller microseconds, and many callers a fraction of their round trips.
@@ -99,18 +123,17 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
     }
   }
 
-  const left = (name: string | undefined): ReadonlyArray<Waiting<Item, Result>> => {
-    const own = name === undefined ? [...lanes.values()] : [lanes.get(name)].filter((one) => one !== undefined)
-    return own.flatMap(({ served, waiting }) => Array.from(served).concat(waiting))
-  }
+  const named = (name: string | undefined) =>
+    name === undefined ? [...lanes.values()] : [lanes.get(name)].filter((own) => own !== undefined)
 
   return {
-    ask: (item) => Effect.callback((resume) => tell(item, resume)),
-    tell,
-    isBusy: (name) => (name === undefined ? lanes.size > 0 : lanes.has(name)),
+    ask: (item) => Effect.callback((resume) => add(item, true, resume)),
+    tell: (item, told) => add(item, false, told),
+    isBusy: (name) => named(name).some(({ served, waiting }) => served.size + waiting.length > 0),
     passed: (name) =>
       Effect.callback((resume) => {
-        const entries = left(name)
+        const own = named(name)
+        const entries = own.flatMap(({ served, waiting }) => Array.from(served).concat(waiting))
         let open = entries.length
         if (open === 0) return resume(Effect.void)
         for (const entry of entries) {
@@ -119,6 +142,7 @@ export const makeGathering = Effect.fnUntraced(function* <Item, Result>(options:
             if (open === 0) resume(Effect.void)
           })
         }
+        for (const { wake } of own) wake?.()
       })
   }
 })

@@ -2,8 +2,8 @@ import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type TokenUsage } from "../compat/domain.ts"
-import { ChatCompletion, CompletionUsage } from "../compat/openai-domain.ts"
-import { usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import { ChatCompletion, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
+import { believable, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { type AnswerFacts, factsIn } from "./answer-facts.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
 import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
@@ -20,12 +20,11 @@ export interface Whole {
 
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
-const decodeUsage = Schema.decodeUnknownOption(CompletionUsage)
 
 /** The usage that a completion tells. */
 const usageIn = (value: unknown): TokenUsage | undefined => {
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
-  return Option.getOrUndefined(Option.map(decodeUsage(value.usage), usageOfCompletion))
+  return believable(usageOfCompletion(value.usage))
 }
 
 const parsed = (text: string): unknown => {
@@ -52,7 +51,7 @@ export const wholeAnswer = (
         ? Effect.succeed({ bytes, usage: undefined, facts: undefined, textBytes: bytes.length })
         : Effect.fail(unreadable)
     }
-    const usage = message.value.usage ? usageOfMessage(message.value.usage) : undefined
+    const usage = believable(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
     return Effect.succeed({ bytes: out, usage, facts: factsIn(message.value), textBytes: bytes.length })
   }
@@ -62,7 +61,7 @@ export const wholeAnswer = (
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Effect.fail(unreadable)
-  const usage = completion.value.usage ? usageOfCompletion(completion.value.usage) : undefined
+  const usage = believable(usageOfCompletion(completion.value.usage))
   return Effect.succeed({
     bytes: json(completionToMessage(completion.value, head)),
     usage,
@@ -85,12 +84,12 @@ export const wordsIn = (bytes: Uint8Array): ReadonlyArray<string> =>
   Option.match(decodeCompletion(Buffer.from(bytes).toString("utf8")), {
     onNone: () => [],
     onSome: ({ choices }) =>
-      choices.flatMap(({ message: { content, reasoning_content: reasoning, refusal, tool_calls: calls } }) =>
+      choices.flatMap(({ message }) =>
         [
-          content,
-          reasoning,
-          refusal,
-          ...(calls ?? []).map(({ function: called }) => called.name + called.arguments)
+          textOfWords(message.content),
+          thoughtOf(message),
+          message.refusal,
+          ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
         ].filter((words) => typeof words === "string")
       )
   })
@@ -119,6 +118,9 @@ export const streamedAnswer = (
     return last
   })
 
+  // The end itself is waited for, so that the connection can be used again, but no longer than this.
+  const soonOver: Bytes = Effect.timeoutOrElse(rest, { duration: "1 second", orElse: () => Cause.done() })
+
   const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
     if (ended) return Cause.done()
     if (waiting.length > 0) {
@@ -126,7 +128,7 @@ export const streamedAnswer = (
       waiting = []
       return out.length > 0 ? Effect.succeed([out] as const) : next
     }
-    return Effect.matchEffect(rest, {
+    return Effect.matchEffect(relay.done ? soonOver : rest, {
       onSuccess: (read) => {
         if (relay.failure !== undefined) return finish(undefined)
         waiting = read

@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Exit, Layer, Option, Scope, type Tracer } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
 import { attemptSpan } from "./call-spans.ts"
@@ -43,6 +43,8 @@ export class Attempts extends Context.Service<
       const bulkheads = yield* Bulkheads
       const clock = yield* Clock.Clock
       const sightings = yield* ProviderSightings
+      // Where nothing is traced, all attempts share the span that tells nobody anything.
+      const untraced = yield* Effect.provideService(Effect.makeSpan("attempt"), References.TracerEnabled, false)
 
       const send = ({ model, provider }: RunningTarget, request: ProviderRequest) => {
         const startedAt = clock.currentTimeMillisUnsafe()
@@ -51,10 +53,12 @@ export class Attempts extends Context.Service<
             sightings.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
             return answer
           }),
-          ({ error, reason }) =>
+          ({ error, reason, received }) =>
             Effect.sync(() => {
               const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
-              sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: error.message })
+              // Every tenant sees it: in a provider's own words may be what another one said.
+              const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
+              sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: told })
             })
         )
       }
@@ -89,8 +93,7 @@ export class Attempts extends Context.Service<
 
       return Attempts.of({
         make: (target, request, routing, watch) => {
-          const { name, options } = attemptSpan(target, request.operation)
-          return Effect.flatMap(Effect.makeSpan(name, options), (span) => {
+          const tried = (span: Tracer.Span) => {
             let sentAt: number | undefined
             const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
             const guarded = breakers.guard(
@@ -105,7 +108,9 @@ export class Attempts extends Context.Service<
               })
             )
             const attempt = within(target, request.deadline, guarded)
-            return Effect.onExit(Effect.withParentSpan(attempt, span, { captureStackTrace: false }), (exit) =>
+            const traced =
+              span === untraced ? attempt : Effect.withParentSpan(attempt, span, { captureStackTrace: false })
+            return Effect.onExit(traced, (exit) =>
               Effect.sync(() => {
                 if (Exit.isSuccess(exit)) return watch === undefined ? end(exit) : watch.answered(span)
                 const failure = Exit.findErrorOption(exit)
@@ -120,6 +125,11 @@ export class Attempts extends Context.Service<
                 end(exit)
               })
             )
+          }
+          return Effect.withFiber((fiber) => {
+            if (!Context.get(fiber.context, References.TracerEnabled)) return tried(untraced)
+            const { name, options } = attemptSpan(target, request.operation)
+            return Effect.flatMap(Effect.makeSpan(name, options), tried)
           })
         }
       })

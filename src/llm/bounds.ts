@@ -31,11 +31,24 @@ const withTools = 1000
 const perVendorTool = 1000
 /** OpenAI's ten thousand patches, and Anthropic's largest image of 4,784 tokens. */
 const perImage = 12_000
+/** One model counts an image by 2,833 tokens and 5,667 for each of eight tiles, so that it costs as much as with others. */
+const dearImages = /gpt-4o-mini/
+const perDearImage = 48_169
+
+/** What an image is at most for any of these models, by their providers' names. */
+export const imageTokensOf = (models: ReadonlyArray<string>): number =>
+  models.some((model) => dearImages.test(model)) ? perDearImage : perImage
 /** A page of a document is read as an image and as text. */
 const perPage = 8_000
 const mostPages = 600
 /** A page takes so many bytes of a PDF at least. */
 const bytesPerPage = 64
+
+/** Results of tools hold no results; what is deeper is nothing that a vendor reads. */
+const deepest = 8
+
+/** What stands in a request of OpenAI's dialect in its own words, whoever speaks it. */
+const texts = new Set(["text", "refusal", "thinking", "reasoning"])
 
 const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
@@ -51,21 +64,29 @@ class Walk {
   /** Of these, those of images and documents. */
   mediaTokens = 0
   readonly unbounded: Array<Fault> = []
+  private readonly dialect: Dialect
+  private readonly imageTokens: number
+
+  constructor(dialect: Dialect, imageTokens: number) {
+    this.dialect = dialect
+    this.imageTokens = imageTokens
+  }
 
   refuse(path: Fault["path"], message: string): void {
     this.unbounded.push({ path, message })
   }
 
-  content(content: unknown, at: Fault["path"]): void {
-    for (const [index, part] of list(content).entries()) if (isJson(part)) this.part(part, [...at, index])
+  content(content: unknown, at: Fault["path"], depth = 0): void {
+    if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
+    for (const [index, part] of list(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
   }
 
-  private part(part: Json, at: Fault["path"]): void {
+  private part(part: Json, at: Fault["path"], depth: number): void {
     switch (part.type) {
       case "image_url": {
         const url = isJson(part.image_url) ? part.image_url.url : undefined
         if (typeof url === "string" && embedded.test(url)) this.payloadBytes += url.length
-        this.media(perImage)
+        this.media(this.imageTokens)
         break
       }
       case "file": {
@@ -75,22 +96,28 @@ class Walk {
       }
       case "image":
         this.payloadBytes += base64Of(part.source)?.length ?? 0
-        this.media(perImage)
+        this.media(this.imageTokens)
         break
       case "document": {
         const { source } = part
         if (isJson(source) && source.type === "text") break
-        if (isJson(source) && source.type === "content") this.content(source.content, [...at, "source", "content"])
+        if (isJson(source) && source.type === "content")
+          this.content(source.content, [...at, "source", "content"], depth + 1)
         else this.document(base64Of(source), at)
         break
       }
       case "tool_result":
-        this.content(part.content, [...at, "content"])
+        this.content(part.content, [...at, "content"], depth + 1)
         break
       case "input_audio":
       case "container_upload":
         this.refuse(at, `A part of type ${part.type} has no bound`)
         break
+      default:
+        // A video or a sound by its address, in the words of whoever invented them.
+        if (this.dialect === "openai" && !texts.has(String(part.type))) {
+          this.refuse(at, `A part of type ${String(part.type)} has no bound`)
+        }
     }
   }
 
@@ -135,7 +162,11 @@ const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, f
     ["service_tier", ["auto", "default", "flex"]],
     ["web_search_options", []],
     ["audio", []],
-    ["moderation", []]
+    ["moderation", []],
+    // xAI's search is sold by the source; OpenRouter goes to models of the caller's choice, and sells its plugins.
+    ["search_parameters", []],
+    ["models", []],
+    ["plugins", []]
   ],
   anthropic: [
     ["speed", ["standard"]],
@@ -149,8 +180,13 @@ const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, f
 const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value) ?? ""))
 
 /** What a chat request can use at most. `bodyBytes` is the size of the JSON that it came as. */
-export const chatBound = (dialect: Dialect, body: Json, bodyBytes: number): RequestBound => {
-  const walk = new Walk()
+export const chatBound = (
+  dialect: Dialect,
+  body: Json,
+  bodyBytes: number,
+  imageTokens: number = perImage
+): RequestBound => {
+  const walk = new Walk(dialect, imageTokens)
   const messages = list(body.messages)
   for (const [index, message] of messages.entries()) {
     if (isJson(message)) walk.content(message.content, ["messages", index, "content"])

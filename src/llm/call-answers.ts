@@ -1,10 +1,12 @@
-import { Effect, type Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
+import { wholeToStream } from "../compat/whole-to-stream.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { streamedAnswer, wholeAnswer, wordsIn } from "./answering.ts"
 import { type Attempt } from "./attempts.ts"
 import { type CallMeter } from "./call-meter.ts"
+import { vectorsInBase64 } from "./embedding-formats.ts"
 import { type Incoming } from "./outgoing.ts"
 import { type ProviderAnswer } from "./providers/provider.ts"
 import { type RunningTarget } from "./running.ts"
@@ -61,11 +63,11 @@ export const answerCall = Effect.fnUntraced(function* (
     cached: false
   }
   const headers = { ...passedBack(answer.headers), "x-reservation-id": id }
+  const asked = body.stream_options
+  const includeUsage =
+    typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
   if (!(answer.body instanceof Uint8Array)) {
     meter.streams(now)
-    const asked = body.stream_options
-    const includeUsage =
-      typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
     const stream = streamedAnswer(
       answer.body.first,
       answer.body.rest,
@@ -94,15 +96,23 @@ export const answerCall = Effect.fnUntraced(function* (
   const remaining = meter.remaining(meter.cost(usage))
   const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
   if (whole._tag === "Failure") return yield* whole.failure
+  const { bytes } = whole.success
+  const streamed =
+    body.stream === true ? wholeToStream(Buffer.from(bytes).toString("utf8"), dialect, includeUsage) : undefined
   return {
     status: answer.status,
     headers: {
       ...headers,
-      "content-type": "application/json",
+      "content-type": streamed === undefined ? "application/json" : "text/event-stream",
       "x-cost-usd": usdText(cost),
       ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
     },
-    body: whole.success.bytes,
+    body:
+      streamed === undefined
+        ? body.encoding_format === "base64"
+          ? vectorsInBase64(bytes)
+          : bytes
+        : Stream.make(new TextEncoder().encode(streamed)),
     report: { ...report, usage, costNanoUsd: cost }
   }
 })

@@ -229,6 +229,7 @@ export class Callers extends Context.Service<
 
       const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused> => {
         const { agentId, planId, reservationId, taskType } = declared
+        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) return oddTaskType
         const isPlain = (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
         return isPlain ? Effect.succeed({ ...nobody, principal, taskType }) : declaredAgent(principal, declared)
       }
@@ -271,7 +272,16 @@ const nobody = { agentId: undefined, planId: undefined, prepared: undefined, per
 
 const noPlan = refused(404, "plan_not_found", "The agent has no plan with this id.")
 
+const longestTaskType = 200
+const oddTaskType = refused(
+  400,
+  "invalid_request",
+  `taskType: Expected 1 to ${longestTaskType} characters`,
+  {},
+  "taskType"
+)
+
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** Agents' tokens are signed, in three parts. */
-const isAgentToken = (credential: string): boolean => credential.split(".").length === 3
+/** Agents' tokens are signed, in three parts, of which the first is an object; a key of an operator's may have dots. */
+const isAgentToken = (credential: string): boolean => credential.startsWith("ey") && credential.split(".").length === 3

@@ -9,7 +9,7 @@ import { Headrooms } from "../ledger/headrooms.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { Settings } from "../platform/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "./attempts.ts"
-import { chatBound, embeddingBound } from "./bounds.ts"
+import { chatBound, embeddingBound, imageTokensOf } from "./bounds.ts"
 import { answerCall, type CallAnswer } from "./call-answers.ts"
 import { CallMeter } from "./call-meter.ts"
 import { describeRequest } from "./call-spans.ts"
@@ -50,6 +50,12 @@ export interface Call extends Incoming {
   readonly cache?: boolean | undefined
   /** The key under which the call is made once, and where. */
   readonly repeatable?: RepeatKey | undefined
+}
+
+/** A target that a call may reach, and the model that it has it as: the one that was asked for, or a fallback. */
+interface Way {
+  readonly model: RunningModel
+  readonly target: RunningTarget
 }
 
 /** What a call may use and cost at most, under which caps. */
@@ -148,15 +154,26 @@ export class Calls extends Context.Service<
         const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
         const fallbacks: Array<RunningModel> = []
         for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelFor(gateway, name, incoming.operation))
-        const targets = [...(yield* targetsOf(incoming, model, gateway))]
-        for (const fallback of fallbacks) targets.push(...(yield* targetsOf(incoming, fallback, gateway)))
+        const ways: Array<Way> = []
+        for (const one of [model, ...fallbacks]) {
+          for (const target of yield* targetsOf(incoming, one, gateway)) ways.push({ model: one, target })
+        }
+        const targets = ways.map(({ target }) => target)
         const spender = yield* spenderOf(incoming, model)
         const { body, bytes, operation } = incoming
         const hasOutput = operation === "chat"
-        const bound = hasOutput ? chatBound(incoming.dialect, body, bytes.length) : embeddingBound(body, bytes.length)
+        const imageTokens = imageTokensOf(targets.map(({ model: name }) => name))
+        const bound = hasOutput
+          ? chatBound(incoming.dialect, body, bytes.length, imageTokens)
+          : embeddingBound(body, bytes.length)
         // Another model may read more than this one.
         const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
-        return { gateway, spender, terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput } }
+        return {
+          gateway,
+          spender,
+          ways,
+          terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput }
+        }
       })
 
       /** The caps that bind a call at a target; an agent's budget for one turn and a reservation bind as caps do. */
@@ -166,17 +183,17 @@ export class Calls extends Context.Service<
           : Effect.succeed({ byMoney: true, byHard: true })
 
       const estimate = Effect.fn("Calls.estimate")(function* (incoming: Call) {
-        const { spender, terms } = yield* considered(incoming)
-        const [target] = terms.targets
-        if (target === undefined) return yield* noTarget
-        const asked = at(spender, target)
+        const { spender, terms, ways } = yield* considered(incoming)
+        const [way] = ways
+        if (way === undefined) return yield* noTarget
+        const asked = at(spender, way)
         const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, asked) })
         return { ...bound, model: terms.model.id, caps: yield* headrooms.of(asked) }
       })
 
       const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {
-        const { gateway, spender, terms } = yield* considered(incoming)
-        const { bound, model, targets } = terms
+        const { gateway, spender, terms, ways } = yield* considered(incoming)
+        const { bound, model } = terms
         const slot = cache.slot(incoming, model, spender.tenantId, gateway)
         const kept = slot === undefined ? undefined : yield* slot.find
         if (kept !== undefined) return yield* Effect.as(repeat.free, kept)
@@ -205,12 +222,15 @@ export class Calls extends Context.Service<
         let { prepared } = incoming
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
-        for (const [place, target] of targets.entries()) {
-          const before = targets[place - 1]
-          if (before !== undefined) fellBack(before.provider.id, target.provider.id)
-          const asked = at(spender, target)
-          const here: Terms = { ...terms, governed: yield* governed({ ...incoming, prepared }, asked) }
-          if (!meter.holdsFor(target)) meter.release()
+        for (const [place, way] of ways.entries()) {
+          const { target } = way
+          const before = ways[place - 1]
+          if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
+          const asked = at(spender, way)
+          const bounds = yield* governed({ ...incoming, prepared }, asked)
+          const here: Terms = { ...terms, model: way.model, governed: bounds }
+          // Other caps may govern another provider, or another model.
+          if (!meter.holdsFor(target) || (before !== undefined && before.model !== way.model)) meter.release()
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
@@ -259,9 +279,9 @@ export class Calls extends Context.Service<
   )
 }
 
-const at = (spender: Spender, { provider }: RunningTarget): Spender => ({
+const at = (spender: Spender, { model, target }: Way): Spender => ({
   ...spender,
-  dimensions: { ...spender.dimensions, provider: provider.id }
+  dimensions: { ...spender.dimensions, model: model.id, provider: target.provider.id }
 })
 
 const noTarget = refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))

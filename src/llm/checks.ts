@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto"
 import { type Fault } from "../kernel/problem.ts"
 import { type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackId, loopbackModel } from "./providers/loopback.ts"
@@ -39,12 +40,22 @@ export const referenceFault = (reference: KeyReference): string | undefined => {
   }
 }
 
+/** One or more certificates in PEM, each of which can be read. */
+const areCertificates = (pem: string): boolean => {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
+  try {
+    return blocks.map((block) => new X509Certificate(block)).length > 0
+  } catch {
+    return false
+  }
+}
+
 /** What is wrong with a configuration beyond the form of its members: every fault, each where it stands. */
 export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): ReadonlyArray<Fault> => {
   const faults: Array<Fault> = []
   const ids = new Set([loopbackId])
   const withoutEmbeddings = new Set(providers.flatMap(({ dialect, id }) => (dialect === "anthropic" ? [id] : [])))
-  for (const [index, { apiKey, dialect, id }] of providers.entries()) {
+  for (const [index, { apiKey, dialect, id, tlsCa }] of providers.entries()) {
     const at = ["payload", "providers", index]
     if (id === loopbackId) {
       if (dialect !== "loopback") faults.push({ path: [...at, "id"], message: "This id is the loopback provider's" })
@@ -52,6 +63,9 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
     ids.add(id)
     const fault = apiKey === undefined ? undefined : referenceFault(referenceOf(apiKey))
     if (fault !== undefined) faults.push({ path: [...at, "apiKey"], message: fault })
+    if (tlsCa !== undefined && !areCertificates(tlsCa)) {
+      faults.push({ path: [...at, "tlsCa"], message: "Expected certificates in PEM" })
+    }
   }
   const names = new Set([loopbackModel])
   for (const [index, { aliases = [], id, kind, targets }] of models.entries()) {

@@ -49,7 +49,7 @@ export const ConfiguredProvider = Schema.Struct({
   ),
   timeoutSeconds: member(
     optional(between(1, 3600)),
-    "Until the first byte of an answer and between any two; 120 unless given"
+    "Until the first byte of an answer and between any two; 300 unless given"
   ),
   maxConcurrency: member(optional(between(1, 100_000)), "Calls at once; as many more wait; 1,000 unless given"),
   tlsCa: member(

@@ -11,7 +11,8 @@ import { type Provider } from "./providers/provider.ts"
 import { loopbackProvider, type RunningProvider } from "./running.ts"
 
 const vendors = { openai: openAi, anthropic }
-const timeoutSecondsDefault = 120
+/** Models that think say nothing for minutes; half of the time that a call has, so that another target has the rest. */
+const timeoutSecondsDefault = 300
 const maxConcurrencyDefault = 1000
 /** Nobody waits longer for what a test of a provider says. */
 const testTimeoutSeconds = 15

@@ -63,8 +63,15 @@ export const estimateOf = (terms: Terms): Effect.Effect<Estimate, CallRefused> =
     return Effect.fail(refused(403, "cost_unbounded", `${at}: ${message}, and a hard cap applies.`, {}, at))
   }
   const most = Math.min(model.maxOutputTokens ?? Infinity, terms.defaultOutputTokens)
-  return Effect.succeed(estimateWith(terms, bound.askedOutputTokens ?? most))
+  const estimate = estimateWith(terms, bound.askedOutputTokens ?? most)
+  return estimate.amountNanoUsd > mostNanoUsd ? Effect.fail(tooDear) : Effect.succeed(estimate)
 }
+
+/** The ledger holds no more for one call. */
+const mostNanoUsd = BigInt(Number.MAX_SAFE_INTEGER)
+const tooDear = refused(402, "request_exceeds_budget", "No budget has room for what the call may cost.", {
+  "x-should-retry": "false"
+})
 
 /** The largest estimate that fits into what caps leave, where the caller asked for no limit of its own. */
 export const fitting = (terms: Terms, estimate: Estimate, room: Room): Estimate | undefined => {

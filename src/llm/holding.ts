@@ -64,6 +64,7 @@ export class Holding extends Context.Service<
         const most = least(perTurnNanoUsd ?? null, prepared?.amountNanoUsd ?? null)
         let room: Room = { nanoUsd: most, tokens: null }
 
+        // Whoever leaves meanwhile must find the hold in the meter, to be given back: the ledger makes it all the same.
         const ask = Effect.fnUntraced(function* (estimate: Estimate) {
           const { amountNanoUsd, tokens } = estimate
           const held: Effect.Effect<Hold, NoRoom> =
@@ -78,7 +79,7 @@ export class Holding extends Context.Service<
           if (result.failure.room === undefined) return yield* result.failure.refusal
           room = { nanoUsd: least(most, result.failure.room.nanoUsd), tokens: result.failure.room.tokens }
           return result.failure.refusal
-        })
+        }, Effect.uninterruptible)
 
         const wanted = yield* estimateOf(terms)
         const overMost = (estimate: Estimate) =>

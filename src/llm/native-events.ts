@@ -2,7 +2,7 @@ import { Option, Schema } from "effect"
 import { type TokenUsage } from "../compat/domain.ts"
 import { readError } from "../compat/errors.ts"
 import { EventReader } from "../compat/event-reader.ts"
-import { ChatChunk } from "../compat/openai-domain.ts"
+import { ChatChunk, textOfWords } from "../compat/openai-domain.ts"
 import { usageOfCompletion } from "../compat/usage.ts"
 import { finishOf, usageOf } from "./native.ts"
 
@@ -51,7 +51,7 @@ export class NativeEvents {
     const out: Array<string> = []
     for (const { delta, finish_reason: reason } of chunk.value.choices ?? []) {
       if (reason) this.finishReason = reason
-      const text = `${delta?.content ?? ""}${delta?.refusal ?? ""}`
+      const text = `${textOfWords(delta?.content)}${delta?.refusal ?? ""}`
       if (text !== "") out.push(written("delta", { text }))
       for (const { function: called, id, index } of delta?.tool_calls ?? []) {
         const named = { ...(id ? { id } : {}), ...(called?.name ? { name: called.name } : {}) }

@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../compat/domain.ts"
-import { ChatCompletion } from "../compat/openai-domain.ts"
+import { ChatCompletion, textOfWords } from "../compat/openai-domain.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -75,12 +75,16 @@ const reasons = new Set(["stop", "length", "tool_calls", "content_filter"])
 export const saidIn = (bytes: Uint8Array) =>
   Option.map(decodeCompletion(Buffer.from(bytes).toString("utf8")), ({ choices: [choice], id }) => {
     const { content, refusal, tool_calls: calls } = choice?.message ?? {}
-    const text = content ?? refusal ?? ""
+    const text = textOfWords(content) || (refusal ?? "")
     return {
       id: id ?? "",
       text,
       content: text === "" ? [] : [{ type: "text" as const, text }],
-      toolCalls: (calls ?? []).map(({ function: { arguments: words, name }, id }) => ({ id, name, arguments: words })),
+      toolCalls: (calls ?? []).map(({ function: { arguments: words, name }, id }, index) => ({
+        id: id || `call_${index}`,
+        name,
+        arguments: words ?? "{}"
+      })),
       finishReason: finishOf(choice?.finish_reason)
     }
   })

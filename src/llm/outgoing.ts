@@ -6,6 +6,7 @@ import { messagesToChat } from "../compat/messages-to-chat.ts"
 import { ChatRequest } from "../compat/openai-domain.ts"
 import { type Fault } from "../kernel/problem.ts"
 import { faultsOf } from "../platform/validation.ts"
+import { knowsOlderLimitAlone, limitMember } from "./output-limits.ts"
 import { type Operation } from "./providers/provider.ts"
 import { CallRefused, refused } from "./refusal.ts"
 import { type RunningTarget } from "./running.ts"
@@ -25,9 +26,15 @@ const options = { errors: "all" } as const
 const decodeChat = Schema.decodeUnknownEffect(ChatRequest, options)
 const decodeMessages = Schema.decodeUnknownEffect(MessagesRequest, options)
 
-/** A refusal that names the first member at fault, and says all. */
+/** Nobody reads more. */
+const mostShown = 50
+
+/** A refusal that names the first member at fault, and says all that anybody reads. */
 export const refuseFaults = (faults: ReadonlyArray<Fault>): CallRefused => {
-  const shown = faults.map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+  const shown = faults
+    .slice(0, mostShown)
+    .map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+  if (faults.length > mostShown) shown.push(`and ${faults.length - mostShown} more`)
   return refused(400, "invalid_request", shown.join("; "), {}, faults[0]?.path.join("."))
 }
 
@@ -40,22 +47,33 @@ const carried = (result: Result.Result<Json, ReadonlyArray<Fault>>) =>
 /** The request for another dialect's provider. */
 const translated = Effect.fnUntraced(function* (
   { body, dialect }: Incoming,
-  { model }: RunningTarget,
+  target: RunningTarget,
   outputTokens: number
 ) {
-  return dialect === "openai"
-    ? yield* carried(
-        chatToMessages(yield* Effect.mapError(decodeChat(body), invalid), { model, maxOutputTokens: outputTokens })
-      )
-    : yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
+  const { model } = target
+  if (dialect === "openai") {
+    return yield* carried(
+      chatToMessages(yield* Effect.mapError(decodeChat(body), invalid), { model, maxOutputTokens: outputTokens })
+    )
+  }
+  const chat = yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
+  return limitMember(target) === "max_tokens" ? { ...chat, ...olderLimit(chat) } : chat
 })
 
-/** What a request in its own dialect has changed on its way: the model, a limit where none was given, and that usage is told. */
-const changes = ({ body, dialect, operation }: Incoming, model: string, limit: number | undefined): Json => {
+/** A limit by the older of the two members, where it goes by the newer one. */
+const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): Json =>
+  newer === undefined || newer === null ? {} : { max_completion_tokens: undefined, max_tokens: older ?? newer }
+
+/**
+ * What a request in its own dialect has changed on its way: the model, a limit where none was given, or under a name that is
+ * not read there, and that usage is told.
+ */
+const changes = ({ body, dialect, operation }: Incoming, target: RunningTarget, limit: number | undefined): Json => {
   const changed: Record<string, unknown> = {}
-  if (body.model !== model) changed.model = model
+  if (body.model !== target.model) changed.model = target.model
   if (operation !== "chat") return changed
-  if (limit !== undefined) changed[dialect === "openai" ? "max_completion_tokens" : "max_tokens"] = limit
+  if (limit !== undefined) changed[dialect === "openai" ? limitMember(target) : "max_tokens"] = limit
+  if (dialect === "openai" && knowsOlderLimitAlone(target)) Object.assign(changed, olderLimit(body))
   if (dialect === "openai" && body.stream === true) {
     const given = typeof body.stream_options === "object" ? body.stream_options : {}
     changed.stream_options = { ...given, include_usage: true }
@@ -87,7 +105,7 @@ export const outgoing = (
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
-  const changed = changes(incoming, target.model, limit)
+  const changed = changes(incoming, target, limit)
   const names = Object.keys(changed)
   if (names.length === 0) return Effect.succeed(bytes)
   return Effect.succeed(
@@ -95,14 +113,35 @@ export const outgoing = (
   )
 }
 
-const isLimit = (value: unknown): boolean =>
-  value === undefined || value === null || (Number.isSafeInteger(value) && Number(value) > 0)
+const isLimit = (value: unknown, most: number): boolean =>
+  value === undefined || value === null || (Number.isInteger(value) && Number(value) > 0 && Number(value) <= most)
+
+/** More than any model writes, and little enough for the ledger to hold what it costs. */
+const mostOutputTokens = 2_147_483_647
+const mostChoices = 1024
+
+/** Members that are metered, which some servers read in capitals as well. */
+const metered = new Set(
+  ["messages", "model", "input", "max_tokens", "max_completion_tokens", "n", "prediction", "stream", "tools"].concat([
+    "service_tier",
+    "modalities",
+    "audio",
+    "web_search_options",
+    "search_parameters",
+    "models",
+    "plugins"
+  ])
+)
 
 /** The first fault of a request that even its own dialect does not take, as far as it must be read to be metered. */
 export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Effect<void, CallRefused> => {
   const faults: Array<Fault> = []
   const expect = (member: string, isGood: boolean, expected: string) => {
     if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
+  }
+  for (const name in body) {
+    const small = name.toLowerCase()
+    expect(name, small === name || !metered.has(small), `${small}, in small letters`)
   }
   if (operation === "embed") {
     const { input } = body
@@ -115,9 +154,10 @@ export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Ef
       const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
       if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
     }
-    for (const name of ["max_tokens", "max_completion_tokens", "n"]) {
-      expect(name, isLimit(body[name]), "a whole number above zero")
+    for (const name of ["max_tokens", "max_completion_tokens"]) {
+      expect(name, isLimit(body[name], mostOutputTokens), `a whole number from 1 to ${mostOutputTokens}`)
     }
+    expect("n", isLimit(body.n, mostChoices), `a whole number from 1 to ${mostChoices}`)
     expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
     if (dialect === "anthropic" && operation === "chat") {
       expect("max_tokens", typeof body.max_tokens === "number", "the output limit")

@@ -6,8 +6,8 @@ import { type Dialect, type TokenUsage } from "../compat/domain.ts"
 import { type DialectError, errorEvent, readError } from "../compat/errors.ts"
 import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
 import { EventsToChunks } from "../compat/events-to-chunks.ts"
-import { ChatChunk } from "../compat/openai-domain.ts"
-import { laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import { ChatChunk, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
+import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { StreamedFacts } from "./answer-facts.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
@@ -49,6 +49,8 @@ export interface RelayOptions {
 export class Relay {
   /** Whether the model said that it was done. */
   finished = false
+  /** Whether the last event was there; some providers leave the connection open after it. */
+  done = false
   /** The bytes of what the model said so far: what is charged where nobody says how many tokens they are. */
   textBytes = 0
   /** The words themselves, where somebody can count them; too many are counted by nobody. */
@@ -57,6 +59,8 @@ export class Relay {
   readonly facts = new StreamedFacts()
   /** What the provider said went wrong, once it had begun to answer. */
   failure: DialectError | undefined
+  /** Whether that failure is in none of the provider's own words. */
+  private isUntold = false
   private completionUsage: TokenUsage | undefined
   private messageUsage: MessageUsage | undefined
   private readonly options: RelayOptions
@@ -77,13 +81,14 @@ export class Relay {
 
   /** What the provider reported so far. */
   get usage(): TokenUsage | undefined {
-    return this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage)
+    return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
   }
 
   push(bytes: Uint8Array): Uint8Array {
     const events = this.reader.push(bytes)
     const out = events.map((event) => this.take(event)).join("")
     if (this.reader.failure !== undefined) {
+      this.isUntold ||= this.failure === undefined
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
     return this.translates || this.hidesUsage ? utf8.encode(out) : bytes
@@ -96,12 +101,13 @@ export class Relay {
       .map((event) => this.take(event))
       .join("")
     const own = this.translates || this.hidesUsage ? rest : ""
-    if (this.failure !== undefined && !this.translates) return utf8.encode(own)
+    if (this.failure !== undefined && !this.translates && !this.isUntold) return utf8.encode(own)
     const broken = this.failure ?? failure ?? (this.finished ? undefined : brokenOff)
     return utf8.encode(
       broken === undefined
         ? own + this.closing(usage)
-        : own + errorEvent(this.options.to, broken, this.options.requestId)
+        : // The event that has no end is ended before.
+          own + (this.isUntold ? "\n\n" : "") + errorEvent(this.options.to, broken, this.options.requestId)
     )
   }
 
@@ -114,7 +120,10 @@ export class Relay {
 
   /** Reads an event; answers the text that it becomes, where bytes do not go through as they are. */
   private take({ data, event }: ServerEvent): string {
-    if (data === "[DONE]") return this.hidesUsage ? "data: [DONE]\n\n" : ""
+    if (data === "[DONE]") {
+      this.done = true
+      return this.hidesUsage ? dataText(data) : ""
+    }
     const value = parsed(data)
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }
@@ -133,23 +142,23 @@ export class Relay {
   private takeChunk(value: unknown, data: string): string {
     if (typeof value === "object" && value !== null && "error" in value && value.error) {
       this.failure = readError(502, value)
-      return this.hidesUsage ? `data: ${data}\n\n` : ""
+      return this.hidesUsage ? dataText(data) : ""
     }
     const decoded = decodeChunk(value)
-    if (Option.isNone(decoded)) return this.hidesUsage ? `data: ${data}\n\n` : ""
+    if (Option.isNone(decoded)) return this.hidesUsage ? dataText(data) : ""
     const chunk = decoded.value
     if (chunk.usage) this.completionUsage = usageOfCompletion(chunk.usage)
     this.facts.of(chunk)
     for (const { delta, finish_reason: reason, index } of chunk.choices ?? []) {
       if (reason) this.finish(reason, index ?? 0)
-      this.say(delta?.content, delta?.reasoning_content, delta?.refusal)
+      this.say(textOfWords(delta?.content), thoughtOf(delta), delta?.refusal)
       for (const call of delta?.tool_calls ?? []) {
         this.say(call.function?.name, call.function?.arguments)
       }
     }
     if (this.translates) return written(this.toEvents.push(chunk))
     const tellsUsageAlone = chunk.usage && (chunk.choices ?? []).length === 0
-    return this.hidesUsage && !tellsUsageAlone ? `data: ${data}\n\n` : ""
+    return this.hidesUsage && !tellsUsageAlone ? dataText(data) : ""
   }
 
   private takeEvent(value: unknown, name: string): string {
@@ -164,6 +173,7 @@ export class Relay {
     if (reported) this.messageUsage = laterUsage(this.messageUsage ?? {}, reported)
     if (event.message) this.facts.of(event.message)
     if (event.delta?.stop_reason) this.finish(event.delta.stop_reason, 0)
+    if (event.type === "message_stop") this.done = true
     const { content_block: block, delta } = event
     this.say(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
     return this.translates ? chunkText(this.toChunks.push(event)) : ""
@@ -175,6 +185,9 @@ const brokenOff: DialectError = {
   message: "The provider broke its answer off.",
   code: "provider-unavailable"
 }
+
+/** An event's data as it is written: each of its lines is one. */
+const dataText = (data: string): string => `data: ${data.includes("\n") ? data.replaceAll("\n", "\ndata: ") : data}\n\n`
 
 const written = (events: ReadonlyArray<Readonly<Record<string, unknown>> & { readonly type: string }>): string =>
   events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join("")

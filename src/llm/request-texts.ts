@@ -8,12 +8,15 @@ type Json = Readonly<Record<string, unknown>>
 const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
-const gather = (content: unknown, texts: Array<string>): void => {
+/** What is nested more deeply is bounded by its bytes. */
+const deepest = 8
+
+const gather = (content: unknown, texts: Array<string>, depth = 0): void => {
   if (typeof content === "string") texts.push(content)
   for (const part of list(content)) {
     if (!isJson(part)) continue
     if (typeof part.text === "string") texts.push(part.text)
-    if (part.type === "tool_result") gather(part.content, texts)
+    if (part.type === "tool_result" && depth < deepest) gather(part.content, texts, depth + 1)
   }
 }
 

@@ -1,9 +1,11 @@
-import { ByteSize, Effect, Layer, type Scope } from "effect"
+import { ByteSize, Cause, Effect, Layer, type Scope } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type Dialect } from "../compat/domain.ts"
 import { errorBody, statusIn } from "../compat/errors.ts"
 import { type Capability } from "../kernel/capability.ts"
+import { InternalError } from "../kernel/problems.ts"
+import { problemOf } from "../platform/failures.ts"
 import { CurrentRequest } from "../platform/request.ts"
 import { declaresMoreThan } from "../platform/request-body.ts"
 import { Settings } from "../platform/settings.ts"
@@ -11,7 +13,8 @@ import { Callers, type GatewayCaller } from "./callers.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { type Call, Calls } from "./calls.ts"
 import { type Operation } from "./providers/provider.ts"
-import { type CallRefused, refused } from "./refusal.ts"
+import { type CallRefused, refused, retryAfter } from "./refusal.ts"
+import { repeatedMember } from "./repeated-members.ts"
 import { MessageCounts } from "./message-counts.ts"
 
 /** An address of the compatibility endpoints. */
@@ -41,7 +44,12 @@ const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpSer
   if (declaresMoreThan(request.headers, most)) return yield* tooLarge
   const bytes = new Uint8Array(yield* Effect.mapError(request.arrayBuffer, () => tooLarge))
   const body = yield* Effect.try({ try: (): unknown => JSON.parse(decoder.decode(bytes)), catch: () => notJson })
-  return isJson(body) ? { body, bytes } : yield* notJson
+  if (!isJson(body)) return yield* notJson
+  const repeated = repeatedMember(bytes)
+  if (repeated !== undefined) {
+    return yield* refused(400, "invalid_json", `${repeated}: The member is there twice`, {}, repeated)
+  }
+  return { body, bytes }
 })
 
 /** Whether a caller wishes the response cache to answer, in a header, since bodies are the vendors'. */
@@ -94,10 +102,40 @@ export const serve = <E>(
       // Providers take their time, and have one of their own.
       info.untimed()
     }
-    return yield* Effect.catch(work(request, requestId), (refusal) =>
-      Effect.succeed(errorAnswer(dialectOf(request), refusal, requestId))
+    return yield* Effect.catchDefect(work(request, requestId), broken).pipe(
+      Effect.catch((refusal) => Effect.succeed(errorAnswer(dialectOf(request), refusal, requestId)))
     )
   })
+
+/** What nobody foresaw, in the words of the SDK that asked. */
+const broken = (defect: unknown) => {
+  const known = problemOf(Cause.die(defect))
+  if (known !== undefined) {
+    const waits = known.status === 503 ? retryAfter(known.retryAfterSeconds ?? 1) : {}
+    return Effect.fail(refused(known.status, "overloaded", known.detail ?? known.title, waits))
+  }
+  const { detail, status } = new InternalError({})
+  return Effect.andThen(
+    Effect.logError("A call of the gateway failed", defect),
+    Effect.fail(refused(status, "internal_error", detail))
+  )
+}
+
+const unknownPath = refused(404, "unknown_url", "The gateway serves nothing at this path.")
+
+/** Other paths of the vendors: their SDKs read no problem, and would say that the answer had no body. */
+const unknownPaths = HttpRouter.add(
+  "*",
+  "/v1/*",
+  serve(
+    "/v1/*",
+    ({ headers, url }) => (asksAnthropic(url, headers) ? "anthropic" : "openai"),
+    () => unknownPath
+  )
+)
+
+const asksAnthropic = (url: string, headers: Readonly<Record<string, string | undefined>>): boolean =>
+  url.startsWith("/v1/messages") || headers["anthropic-version"] !== undefined
 
 /** `/v1/*`: the gateway as the SDKs of OpenAI and Anthropic speak it, errors included. */
 export const GatewayWireLayer = Layer.unwrap(
@@ -141,6 +179,6 @@ export const GatewayWireLayer = Layer.unwrap(
       )
 
     const [first, ...rest] = gatewayRoutes
-    return Layer.mergeAll(post(first), ...rest.map(post))
+    return Layer.mergeAll(post(first), ...rest.map(post), unknownPaths)
   })
 )

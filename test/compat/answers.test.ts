@@ -1,7 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Option, Schema } from "effect"
 import { completionToMessage, messageToCompletion } from "../../src/compat/answers.ts"
+import { ChunksToEvents } from "../../src/compat/chunks-to-events.ts"
+import { ChatChunk, ChatCompletion } from "../../src/compat/openai-domain.ts"
+import { saidIn } from "../../src/llm/native.ts"
 import { errorBody, errorEvent, readError, statusIn } from "../../src/compat/errors.ts"
-import { usageOfCompletion, usageOfMessage, toCompletionUsage, toMessageUsage } from "../../src/compat/usage.ts"
+import {
+  believable,
+  usageOfCompletion,
+  usageOfMessage,
+  toCompletionUsage,
+  toMessageUsage
+} from "../../src/compat/usage.ts"
 
 const head = { model: "asked", id: "made" }
 
@@ -40,6 +50,31 @@ describe("usage", () => {
     const anthropic = usageOfMessage({ output_tokens: 50, output_tokens_details: { thinking_tokens: 40 } })
     assert.strictEqual(anthropic.outputTokens, 50)
     assert.strictEqual(anthropic.reasoningTokens, 40)
+  })
+
+  it("reasoning beside the completion is found in the total, as xAI and Google have it", () => {
+    const usage = usageOfCompletion({
+      prompt_tokens: 10,
+      completion_tokens: 5,
+      total_tokens: 1015,
+      completion_tokens_details: { reasoning_tokens: 1000 }
+    })
+    assert.deepInclude(usage, { inputTokens: 10, outputTokens: 1005, reasoningTokens: 1000 })
+    const google = usageOfCompletion({ prompt_tokens: 20, completion_tokens: 424, total_tokens: 1016 })
+    assert.deepInclude(google, { outputTokens: 996, reasoningTokens: 572 })
+    const usual = usageOfCompletion({ prompt_tokens: 20, completion_tokens: 4, total_tokens: 24 })
+    assert.deepInclude(usual, { outputTokens: 4, reasoningTokens: 0 })
+  })
+
+  it("is read from texts too, and not believed where it is nothing, or more than there can be", () => {
+    const written = usageOfCompletion({ prompt_tokens: "10", completion_tokens: "5" })
+    assert.deepInclude(written, { inputTokens: 10, outputTokens: 5 })
+    assert.strictEqual(believable(written), written)
+    for (const usage of ["x", [], null, { prompt_tokens: 0, completion_tokens: 0 }, { prompt_tokens: -5 }]) {
+      assert.isUndefined(believable(usageOfCompletion(usage)), JSON.stringify(usage))
+    }
+    assert.isUndefined(believable(usageOfCompletion({ prompt_tokens: 1e30, completion_tokens: 1 })))
+    assert.isUndefined(believable(usageOfMessage({ input_tokens: 1, output_tokens: 9e18 })))
   })
 
   it("parts that a provider gives larger than their whole are cut to it", () => {
@@ -116,6 +151,51 @@ describe("answers", () => {
     }
   })
 
+  it("a completion in parts, with a call that has no id, becomes a message too", () => {
+    const completion = Schema.decodeUnknownSync(ChatCompletion)({
+      choices: [
+        {
+          message: {
+            content: [
+              { type: "thinking", thinking: [{ type: "text", text: "hm" }] },
+              { type: "text", text: "It is noon." }
+            ],
+            tool_calls: [{ function: { name: "now" } }]
+          },
+          finish_reason: "stop"
+        }
+      ],
+      usage: "none"
+    })
+    assert.deepStrictEqual(loose(completionToMessage(completion, head)).content, [
+      { type: "text", text: "It is noon.", citations: null },
+      { type: "tool_use", id: "made_0", name: "now", input: {} }
+    ])
+    const said = saidIn(new TextEncoder().encode(JSON.stringify(completion)))
+    assert.deepStrictEqual(
+      Option.map(said, ({ text, toolCalls }) => ({ text, toolCalls })),
+      Option.some({ text: "It is noon.", toolCalls: [{ id: "call_0", name: "now", arguments: "{}" }] })
+    )
+  })
+
+  it("what a model thought is told under either of its names", () => {
+    for (const thought of [
+      { reasoning_content: "hm" },
+      { reasoning: "hm" },
+      { reasoning_content: null, reasoning: "hm" }
+    ]) {
+      const completion = Schema.decodeUnknownSync(ChatCompletion)({
+        choices: [{ message: { content: "Noon.", ...thought }, finish_reason: "stop" }]
+      })
+      assert.strictEqual(loose(completionToMessage(completion, head)).content[0].thinking, "hm")
+      const chunk = Schema.decodeUnknownSync(ChatChunk)({ choices: [{ delta: thought }] })
+      const events = new ChunksToEvents(head).push(chunk)
+      assert.deepInclude(events.at(-1), { delta: { type: "thinking_delta", thinking: "hm" } })
+    }
+    const odd = Schema.decodeUnknownSync(ChatCompletion)({ choices: [{ message: { content: "a", reasoning: {} } }] })
+    assert.lengthOf(loose(completionToMessage(odd, head)).content, 1)
+  })
+
   it("a refusal is said, and given as the reason", () => {
     const message = loose(
       completionToMessage({ choices: [{ message: { content: null, refusal: "No." }, finish_reason: "stop" }] }, head)
@@ -152,6 +232,11 @@ describe("errors", () => {
     assert.deepStrictEqual(readError(400, openai), { status: 400, message: "Bad.", code: "bad_n", param: "n" })
     const anthropic = { type: "error", error: { type: "overloaded_error", message: "Busy." } }
     assert.strictEqual(readError(529, anthropic).code, "overloaded_error")
+    const mistral = { object: "error", message: "Extra inputs.", type: "invalid_request_error", code: "1" }
+    assert.deepInclude(readError(422, mistral), { message: "Extra inputs.", code: "1" })
+    assert.strictEqual(readError(404, { detail: "Not Found" }).message, "Not Found")
+    const detail = [{ loc: ["body", "n"], msg: "extra fields not permitted" }]
+    assert.include(readError(422, { detail }).message, "extra fields not permitted")
     for (const body of ["<html>", null, [], { error: {} }]) {
       assert.match(readError(502, body).message, /status 502/)
     }

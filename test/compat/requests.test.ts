@@ -140,7 +140,7 @@ describe("chat completions to messages", () => {
       format: { type: "json_schema", schema }
     })
     const reasoning = messages({ reasoning_effort: "high", max_tokens: 2000, temperature: 0 })
-    assert.deepStrictEqual(reasoning.thinking, { type: "enabled", budget_tokens: 1999 })
+    assert.deepStrictEqual(reasoning.thinking, { type: "enabled", budget_tokens: 1600 })
     assert.isUndefined(reasoning.temperature)
     assert.isUndefined(messages({ reasoning_effort: "high", max_tokens: 1000 }).thinking)
     assert.strictEqual(messages({ temperature: 1.7 }).temperature, 1)

@@ -1,5 +1,6 @@
-import { assert, it } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber } from "effect"
+import { TestClock } from "effect/testing"
 import { makeGathering } from "../../src/kernel/gathering.ts"
 
 const doubling = (maximum: number) =>
@@ -101,3 +102,78 @@ it.effect("lets no lane wait for another, and takes none together with another",
     assert.deepStrictEqual(runs, [["a1"], ["b1"], ["b2", "b3"], ["a2"]])
   })
 )
+
+describe("what nobody waits for", () => {
+  const gathered = Effect.gen(function* () {
+    const runs: Array<ReadonlyArray<number>> = []
+    const told: Array<number> = []
+    const gathering = yield* makeGathering({
+      maximum: 3,
+      pauseMillis: 100,
+      run: (items: ReadonlyArray<number>) => {
+        runs.push(items)
+        return Effect.succeed(items.map((item) => item * 2))
+      }
+    })
+    const tell = (item: number) => {
+      gathering.tell(item, (exit) => {
+        if (Exit.isSuccess(exit)) told.push(exit.value)
+      })
+    }
+    return { ...gathering, tell, told, runs }
+  })
+  const turn = TestClock.adjust(0)
+
+  it.effect("goes at once, and then gathers for a while", () =>
+    Effect.gen(function* () {
+      const { runs, tell, told } = yield* gathered
+      tell(1)
+      yield* turn
+      tell(2)
+      tell(3)
+      yield* TestClock.adjust(99)
+      assert.deepStrictEqual(runs, [[1]])
+      yield* TestClock.adjust(1)
+      assert.deepStrictEqual(runs, [[1], [2, 3]])
+      assert.deepStrictEqual(told, [2, 4, 6])
+    })
+  )
+
+  it.effect("goes as soon as it is as much as may go together", () =>
+    Effect.gen(function* () {
+      const { runs, tell } = yield* gathered
+      tell(1)
+      yield* turn
+      for (const item of [2, 3, 4]) tell(item)
+      yield* turn
+      assert.deepStrictEqual(runs, [[1], [2, 3, 4]])
+    })
+  )
+
+  it.effect("goes with whatever somebody waits for", () =>
+    Effect.gen(function* () {
+      const { ask, runs, tell } = yield* gathered
+      tell(1)
+      yield* turn
+      tell(2)
+      assert.strictEqual(yield* ask(3), 6)
+      assert.deepStrictEqual(runs, [[1], [2, 3]])
+    })
+  )
+
+  it.effect("goes for whoever waits until it is served, and is busy until then", () =>
+    Effect.gen(function* () {
+      const { isBusy, passed, runs, tell } = yield* gathered
+      yield* passed()
+      assert.isFalse(isBusy())
+      tell(1)
+      yield* turn
+      assert.isFalse(isBusy())
+      tell(2)
+      assert.isTrue(isBusy())
+      yield* passed("")
+      assert.isFalse(isBusy(""))
+      assert.deepStrictEqual(runs, [[1], [2]])
+    })
+  )
+})

@@ -71,6 +71,48 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("limits beyond what any model writes are 400, and too many faults are counted", () =>
+    Effect.gen(function* () {
+      const { openai } = yield* configureVendors(yield* TestService, [model("gpt", ["oa"])])
+      for (const [members, named] of [
+        [{ max_tokens: Number.MAX_SAFE_INTEGER }, "max_tokens"],
+        [{ max_completion_tokens: 2 ** 31 }, "max_completion_tokens"],
+        [{ n: 1025 }, "n"]
+      ] as const) {
+        const answer = inDialect(chat.path, yield* ask(chat.path, { ...chat.body, ...members }))
+        assert.deepStrictEqual([answer.status, answer.shape[2]], [400, named])
+      }
+      const dear = yield* ask(chat.path, { ...chat.body, max_tokens: 2 ** 31 - 1, n: 1024 })
+      assert.deepStrictEqual([dear.status, dear.body.error.code], [402, "request_exceeds_budget"])
+      const many = inDialect(chat.path, yield* ask(chat.path, { ...chat.body, messages: Array(1000).fill("Hi") }))
+      assert.match(many.message, /; and 950 more$/)
+      assert.isEmpty(openai.requests)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "members that are there twice, or in capitals, are 400: not every provider would read what is metered",
+    () =>
+      Effect.gen(function* () {
+        const { openai } = yield* configureVendors(yield* TestService, [model("gpt", ["oa"])])
+        const headers = { "content-type": "application/json" }
+        const rest = '"messages":[{"role":"user","content":"Hi \\" \\\\"}]'
+        for (const [text, named] of [
+          [`{"model":"gpt","max_tokens":100000,${rest},"max_tokens":1}`, "max_tokens"],
+          [`{"model":"gpt",${rest}, "m\\u006fdel" : "dear"}`, "model"],
+          [`{"model":"gpt","messages":[{"role":"user","content":"Hi","content":"Ho"}]}`, "content"],
+          [`{"model":"gpt",${rest},"max_tokens":1,"Max_Tokens":100000}`, "Max_Tokens"]
+        ] as const) {
+          const answer = inDialect(chat.path, yield* ask(chat.path, text, { headers }))
+          assert.deepStrictEqual([answer.status, answer.shape[2]], [400, named], text)
+        }
+        assert.isEmpty(openai.requests)
+        const good = `{"model":"gpt",${rest},"metadata":{"model":"a","messages":"b"},"tools":[]}`
+        const { status } = yield* ask(chat.path, good, { headers })
+        assert.strictEqual(status, 200)
+      }).pipe(Effect.scoped)
+  )
+
   it.effect("members that another dialect has no words for are 400 and named", () =>
     Effect.gen(function* () {
       const { anthropic } = yield* configureVendors(yield* TestService, [model("gpt", ["an"])])
@@ -79,6 +121,20 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
       assert.match(answer.message, /^n: .*logprobs: /)
       assert.isEmpty(anthropic.requests)
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("paths that the gateway does not have are 404 in the words of the dialect", () =>
+    Effect.gen(function* () {
+      const openai = yield* ask("/v1/responses", {})
+      assert.deepStrictEqual([openai.status, openai.body.error.code], [404, "unknown_url"])
+      for (const [path, headers] of [
+        ["/v1/messages/batches", {}],
+        ["/v1/files", { "anthropic-version": "2023-06-01" }]
+      ] as const) {
+        const anthropic = yield* ask(path, {}, { headers })
+        assert.deepStrictEqual([anthropic.status, anthropic.body.error.type], [404, "not_found_error"])
+      }
+    })
   )
 
   it.effect("bodies that are no JSON object are 400", () =>

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { chatBound, embeddingBound } from "../../src/llm/bounds.ts"
+import { chatBound, embeddingBound, imageTokensOf } from "../../src/llm/bounds.ts"
+import { textsOf } from "../../src/llm/request-texts.ts"
 
 const bound = (dialect: "openai" | "anthropic", body: Record<string, unknown>) =>
   chatBound(dialect, body, Buffer.byteLength(JSON.stringify(body)))
@@ -35,11 +36,46 @@ describe("the bound of a request", () => {
     }
   })
 
+  it("counts an image by what the dearest of its models takes", () => {
+    assert.deepStrictEqual(
+      [
+        ["gpt-4o", "claude-opus-4-1"],
+        ["gpt-4o", "gpt-4o-mini-2024-07-18"]
+      ].map(imageTokensOf),
+      [12_000, 48_169]
+    )
+    const body = says([{ type: "image_url", image_url: { url: "https://example.com/cat.png" } }])
+    const dear = chatBound("openai", body, 100, 48_169)
+    assert.strictEqual(dear.inputTokens - chatBound("openai", body, 100).inputTokens, 48_169 - 12_000)
+  })
+
   it("counts data that is neither image nor document by its bytes", () => {
     const text = [{ type: "document", source: { type: "base64", media_type: "text/plain", data: base64 } }]
     const image = [{ type: "image", source: { type: "base64", media_type: "text/plain", data: base64 } }]
     assert.isAtLeast(bound("anthropic", says(image)).inputTokens, base64.length)
     assert.deepStrictEqual(paths(bound("anthropic", says(text))), ["messages.0.content.0"])
+  })
+
+  it("is none for what lies elsewhere in words that nobody knows, or for what is sold otherwise", () => {
+    for (const part of [
+      { type: "video_url", video_url: { url: "https://example.com/a.mp4" } },
+      { type: "audio_url" },
+      {}
+    ]) {
+      assert.deepStrictEqual(paths(bound("openai", says([part]))), ["messages.0.content.0"], JSON.stringify(part))
+    }
+    assert.deepStrictEqual(paths(bound("openai", says([{ type: "text", text: "Hi" }]))), [])
+    for (const member of ["search_parameters", "models", "plugins"]) {
+      assert.deepStrictEqual(paths(bound("openai", { ...says("Hi"), [member]: [{}] })), [member])
+    }
+  })
+
+  it("is found however deeply results are nested, and is none where that is too deep", () => {
+    let content: unknown = "Hi"
+    for (let depth = 0; depth < 20_000; depth++) content = [{ type: "tool_result", content }]
+    const body = says(content)
+    assert.lengthOf(chatBound("anthropic", body, 1_000_000).unbounded, 1)
+    assert.deepStrictEqual(textsOf(body).texts, [])
   })
 
   it("counts a document by the pages that it can have", () => {

@@ -68,7 +68,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
       const { id } = yield* start({ budgetUsd: 0.0012 })
       const answer = yield* native({ planId: id, maxTokens: undefined })
       assert.strictEqual(answer.status, 200, answer.text)
-      const sent: number = standIn.requests[0]?.body.max_completion_tokens
+      const sent: number = standIn.requests[0]?.body.max_tokens
       assert.isTrue(sent > 0 && sent * 10_000 < 1_200_000, String(sent))
     }).pipe(Effect.scoped)
   )

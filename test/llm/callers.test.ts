@@ -71,6 +71,10 @@ layer(serviceLayer(), options)("callers of the gateway", (it) => {
 
       const forbidden = yield* ask(service, { ...bearer(accessToken), "x-task-type": "steal" })
       assert.deepStrictEqual([forbidden.status, forbidden.body.error.code], [400, "task_type_not_allowed"])
+      for (const type of ["", "a".repeat(201)]) {
+        const odd = yield* ask(service, { ...bearer(service.serviceKey), "x-task-type": type })
+        assert.deepStrictEqual([odd.status, odd.body.error.param], [400, "taskType"])
+      }
       const foreign = yield* ask(service, { ...bearer(accessToken), "x-agent-id": other.id })
       assert.strictEqual(foreign.status, 403)
       const planned = yield* ask(service, { ...bearer(accessToken), "x-plan-id": agent.id })
@@ -157,6 +161,16 @@ describe("the policy of the gateway", () => {
         startService(yield* makeDatabase, { Llm__Gateway__Auth: "None", APP_ENVIRONMENT: "Production" })
       )
       assert.match(String((failure as Error).message), /Llm:Gateway:Auth/)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("takes an operator's key of any form, dots included", () =>
+    Effect.gen(function* () {
+      const key = "the.operators.key-of-some-length-and-more"
+      const service = yield* startService(yield* makeDatabase, { Api__ApiKey: key })
+      assert.strictEqual((yield* ask(service, bearer(key))).status, 200)
+      assert.strictEqual(yield* native(service, bearer(key)), 200)
+      assert.strictEqual((yield* ask(service, bearer(`${key}.`))).status, 401)
     }).pipe(Effect.scoped)
   )
 })

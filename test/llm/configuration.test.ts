@@ -91,7 +91,10 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
           provider("two", { apiKey: "file:../secret" }),
           provider("three", { apiKey: "secret:0198a5b0-7c00-7000-8000-00000000002a" }),
           provider("loopback"),
-          provider("four", { dialect: "anthropic" })
+          provider("four", {
+            dialect: "anthropic",
+            tlsCa: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+          })
         ],
         models: [
           model("kept", { aliases: ["loopback-1", "kept"] }),
@@ -108,6 +111,7 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
           "payload.providers.2.apiKey",
           "payload.providers.3.apiKey",
           "payload.providers.4.id",
+          "payload.providers.5.tlsCa",
           "payload.models.0.aliases.0",
           "payload.models.0.aliases.1",
           "payload.models.1.targets.0.provider",

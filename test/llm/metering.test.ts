@@ -70,23 +70,23 @@ layer(serviceLayer(), options)("metering", (it) => {
       yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"], { maxOutputTokens: 50 })])
       const rich = yield* spender(service, [{ limit: 1 }])
       yield* ask(service, rich.key)
-      assert.strictEqual(standIn.requests.at(-1)?.body.max_completion_tokens, 50)
+      assert.strictEqual(standIn.requests.at(-1)?.body.max_tokens, 50)
       const poor = yield* spender(service, [{ limit: 0.0007 }])
       yield* ask(service, poor.key)
-      const sent: number = standIn.requests.at(-1)?.body.max_completion_tokens
+      const sent: number = standIn.requests.at(-1)?.body.max_tokens
       assert.isAbove(sent, 0)
       assert.isBelow(sent, 50)
       const few = yield* spender(service, [{ unit: "tokens", limit: 210 }])
       const answered = yield* ask(service, few.key)
       assert.strictEqual(answered.status, 200, answered.text)
-      const fitted: number = standIn.requests.at(-1)?.body.max_completion_tokens
+      const fitted: number = standIn.requests.at(-1)?.body.max_tokens
       assert.isTrue(fitted > 0 && fitted < 50, String(fitted))
       yield* ask(service, rich.key, { max_tokens: 7 })
       const { max_completion_tokens, max_tokens } = standIn.requests.at(-1)?.body ?? {}
       assert.deepStrictEqual([max_tokens, max_completion_tokens], [7, undefined])
       const free = yield* spender(service, [])
       yield* ask(service, free.key)
-      assert.isUndefined(standIn.requests.at(-1)?.body.max_completion_tokens)
+      assert.isUndefined(standIn.requests.at(-1)?.body.max_tokens)
     }).pipe(Effect.scoped)
   )
 

@@ -5,10 +5,11 @@ import { runningGateway } from "../../src/llm/running.ts"
 import { runningLoopback } from "../support/loopback.ts"
 
 const [model] = runningGateway({}, null, runningLoopback, [], []).models
-const target = model?.targets[0]
 
-const sent = Effect.fnUntraced(function* (text: string, limit: number | undefined) {
-  if (target === undefined) throw new Error("There is no loopback model")
+const sent = Effect.fnUntraced(function* (text: string, limit: number | undefined, vendor?: string, name?: string) {
+  if (model?.targets[0] === undefined) throw new Error("There is no loopback model")
+  const [own] = model.targets
+  const target = { ...own, model: name ?? own.model, provider: { ...own.provider, vendor } }
   const body = JSON.parse(text)
   const bytes = new TextEncoder().encode(text)
   const out = yield* outgoing({ dialect: "openai", operation: "chat", body, bytes }, target, limit, 10)
@@ -40,6 +41,26 @@ describe("a request in its provider's own dialect", () => {
         yield* sent(text, 7),
         '{"model":"loopback-1","max_completion_tokens":7,"stream":true,"stream_options":{"other":1,"include_usage":true}}'
       )
+    })
+  )
+
+  it.effect("is limited by the member that its provider reads", () =>
+    Effect.gen(function* () {
+      const none = '{"messages":[]}'
+      const newer = '{"max_completion_tokens":5,"messages":[]}'
+      for (const [vendor, name, member, kept] of [
+        ["openai", "m", "max_completion_tokens", "max_completion_tokens"],
+        ["azure-eu", "m", "max_completion_tokens", "max_completion_tokens"],
+        ["mistral-ai", "m", "max_tokens", "max_tokens"],
+        ["ollama", "llama", "max_tokens", "max_tokens"],
+        ["mine", "llama", "max_tokens", "max_completion_tokens"],
+        ["my-proxy", "openai/o3-mini", "max_completion_tokens", "max_completion_tokens"]
+      ] as const) {
+        const added = JSON.parse(String(yield* sent(none, 7, vendor, name)))
+        assert.deepStrictEqual(added, { model: name, [member]: 7, messages: [] })
+        const asked = JSON.parse(String(yield* sent(newer, undefined, vendor, name)))
+        assert.deepStrictEqual(asked, { model: name, [kept]: 5, messages: [] })
+      }
     })
   )
 })

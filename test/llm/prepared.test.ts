@@ -122,7 +122,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
       assert.isAbove(refused.body.estimateUsd, 0.01)
       assert.deepInclude(yield* stateOf(small), { state: "open", origin: "api" })
       assert.strictEqual((yield* native(small, { maxTokens: undefined })).status, 200)
-      const sent: number = standIn.requests[0]?.body.max_completion_tokens
+      const sent: number = standIn.requests[0]?.body.max_tokens
       assert.isTrue(sent > 0 && sent * 10_000 < 1_000_000, String(sent))
     }).pipe(Effect.scoped)
   )

@@ -22,12 +22,16 @@ export interface ExchangeRequest {
 /** No error page is read beyond this. */
 const mostErrorBytes = 65_536
 
+/** No whole answer is larger; embeddings of 2,048 texts are half of it. */
+const largestAnswerBytes = 134_217_728
+
 /** What waits to be read of a stream before its provider is made to wait. */
 const mostWaitingBytes = 65_536
 
 const givenUp = transportError("The caller gave the request up", "ERR_GIVEN_UP")
 const tooLate = transportError("The request took longer than it may", "ERR_DEADLINE")
 const enough = transportError("More than is read", "ERR_ENOUGH")
+const tooLarge = transportError("The answer is larger than any", "ERR_TOO_LARGE")
 
 const isSuccess = (status: number) => status >= 200 && status < 300
 
@@ -87,6 +91,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     } else if (this.length >= (isSuccess(this.status) ? this.mostBytes : mostErrorBytes)) {
       this.end()
       controller.abort(enough)
+    } else if (this.length > largestAnswerBytes) {
+      this.breakOff(tooLarge)
     }
   }
 

@@ -10,6 +10,7 @@ import {
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
+import { saidError } from "./said-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 
 /** What a client of a vendor's service is made of. */
@@ -32,6 +33,8 @@ export interface Vendor {
 }
 
 const mostModelsBytes = 4_194_304
+/** Whatever is shorter, such as a version or a region, is no secret, and may be a part of any word. */
+const shortestSecret = 8
 
 const ModelList = Schema.Struct({
   data: Schema.Array(
@@ -55,11 +58,17 @@ export const makeHttpProvider = (
   const origin = url?.origin ?? ""
   const base = url?.pathname.replace(/\/+$/, "") ?? ""
   const fixed = { ...headers, ...(apiKey === undefined ? {} : vendor.authorize(Redacted.value(apiKey))) }
+  const secrets = [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)].filter(
+    ({ length }) => length >= shortestSecret
+  )
+  /** Some repeat what they were sent in what they say of it. */
+  const withoutSecrets = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
 
   const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
-    Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) =>
-      answer.status >= 200 && answer.status < 300 ? Effect.succeed(answer) : Effect.fail(refusalOf(answer))
-    )
+    Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
+      const refused = answer.status >= 200 && answer.status < 300 ? saidError(answer) : answer
+      return refused === undefined ? Effect.succeed(answer) : Effect.fail(refusalOf(refused, withoutSecrets))
+    })
 
   const send: Provider["send"] = ({ body, deadline, headers: passed, operation }) => {
     const path = vendor.paths[operation]
@@ -101,7 +110,10 @@ export const makeHttpProvider = (
 }
 
 /** What an answer that is no success says. */
-const refusalOf = ({ body, headers, status: received }: ProviderAnswer): ProviderFailure => {
+const refusalOf = (
+  { body, headers, status: received }: ProviderAnswer,
+  withoutSecrets: (text: string) => string
+): ProviderFailure => {
   // A redirect would lead where nobody checked; an error of the credentials is the gateway's, not the caller's.
   if (received < 400) {
     return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, { received })
@@ -111,7 +123,7 @@ const refusalOf = ({ body, headers, status: received }: ProviderAnswer): Provide
     return failure("status", refused, false, { received })
   }
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
-  return failure("status", readError(received, jsonOf(text)), false, {
+  return failure("status", readError(received, jsonOf(withoutSecrets(text))), false, {
     received,
     retryAfterSeconds: retryAfterSeconds(headers["retry-after"])
   })

@@ -1,6 +1,5 @@
 import { Cause, Clock, Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
-import { type CompletionUsage } from "../../compat/openai-domain.ts"
 import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderRequest } from "./provider.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -32,7 +31,7 @@ interface Said {
   readonly tokens: ReadonlyArray<string>
   readonly call: { readonly id: string; readonly name: string; readonly arguments: string } | undefined
   readonly finishReason: string
-  readonly usage: CompletionUsage
+  readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number }
 }
 
 /** A value that a JSON Schema lets through, as far as it says which type it wants. */
@@ -102,10 +101,10 @@ const say = (body: Json, unique: string): Said => {
       }
 }
 
-const usageOf = ({ completion_tokens: output, prompt_tokens: input }: CompletionUsage) => ({
-  prompt_tokens: input ?? 0,
-  completion_tokens: output ?? 0,
-  total_tokens: (input ?? 0) + (output ?? 0)
+const usageOf = ({ completion_tokens: output, prompt_tokens: input }: Said["usage"]) => ({
+  prompt_tokens: input,
+  completion_tokens: output,
+  total_tokens: input + output
 })
 
 const callOf = ({ arguments: text, id, name }: NonNullable<Said["call"]>) => ({

@@ -45,6 +45,9 @@ export const fromTransport = (cause: unknown): ProviderFailure => {
   if (codes.includes("ERR_ADDRESS_REFUSED")) {
     return failure("connection", bad(502, "The address is none of the public internet.", "address-refused"), false)
   }
+  if (codes.includes("ERR_TOO_LARGE")) {
+    return failure("broken-off", bad(502, "The provider's answer is too large.", "provider-error"), true)
+  }
   return codes.some((code) => unsent.has(code) || /CERT|ERR_TLS|ERR_SSL/.test(code))
     ? failure("connection", bad(502, "The provider cannot be reached.", "provider-unavailable"), false)
     : failure("broken-off", bad(502, "The provider broke the connection off.", "provider-unavailable"), true)

@@ -17,7 +17,7 @@ const provider = Effect.fnUntraced(function* (answer: Answerer, vendor: Vendor =
   const made = makeHttpProvider(client, vendor, {
     id: "p",
     baseUrl: `${standIn.url}/v1/`,
-    apiKey: Redacted.make("sk-test"),
+    apiKey: Redacted.make("sk-test-1"),
     headers: { "x-own": "1" },
     timeoutSeconds
   })
@@ -53,10 +53,55 @@ describe("a provider over HTTP", () => {
       const [received] = standIn.requests
       assert.strictEqual(received?.path, "/v1/chat/completions")
       assert.deepStrictEqual(received?.body, { model: "m" })
-      assert.strictEqual(received?.headers.authorization, "Bearer sk-test")
+      assert.strictEqual(received?.headers.authorization, "Bearer sk-test-1")
       assert.strictEqual(received?.headers["openai-organization"], "o")
       assert.strictEqual(received?.headers["x-own"], "1")
       for (const name of ["traceparent", "b3", "x-b3-traceid"]) assert.isUndefined(received?.headers[name])
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live("does not tell what it was sent: a key that an error repeats is left out", () =>
+    Effect.gen(function* () {
+      const { provider: made } = yield* provider(({ headers }, response) =>
+        json(response, 400, { error: { message: `Bad header: ${headers.authorization}, ${headers["x-own"]}` } })
+      )
+      assert.strictEqual((yield* refusal(made)).error.message, "Bad header: Bearer ***, 1")
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live("that tells an error in the place of an answer has failed, whatever its status", () =>
+    Effect.gen(function* () {
+      const overloaded = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }
+      const event = `: one moment\n\nevent: error\ndata: ${JSON.stringify(overloaded)}\n\n`
+      const limited = { error: { message: "Slow down", code: 429 } }
+      for (const [answer, status, message] of [
+        [(_, response) => (sse(response, [event]), response.end()), 529, "Overloaded"],
+        [(_, response) => (sse(response, [limited]), response.end()), 429, "Slow down"],
+        [(_, response) => json(response, 200, { error: { message: "boom", type: "odd" } }), 502, "boom"]
+      ] as ReadonlyArray<readonly [Answerer, number, string]>) {
+        const { provider: made } = yield* provider(answer)
+        const { error, sent } = yield* refusal(made)
+        assert.deepStrictEqual([error.status, error.message, sent], [status, message, false])
+      }
+      const quoting = { choices: [{ index: 0, delta: { content: '{"error":{}}' } }], error: null }
+      const { provider: good } = yield* provider((_, response) => (sse(response, [quoting]), response.end()))
+      assert.strictEqual(yield* textOf(yield* good.send(request)), `data: ${JSON.stringify(quoting)}\n\n`)
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live("is given up where its answer has no end", () =>
+    Effect.gen(function* () {
+      const { provider: made, standIn } = yield* provider((_, response) => {
+        response.writeHead(200, { "content-type": "application/json" })
+        const more = () => {
+          while (!response.destroyed && response.write(Buffer.alloc(1_048_576, " ")));
+          if (!response.destroyed) response.once("drain", more)
+        }
+        more()
+      })
+      const { error, sent } = yield* refusal(made)
+      assert.deepStrictEqual([error.message, sent], ["The provider's answer is too large.", true])
+      yield* untilAborted(standIn)
     }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
@@ -70,7 +115,7 @@ describe("a provider over HTTP", () => {
         ["/v1/v1/messages/count_tokens", "/v1/v1/models?limit=1000"]
       )
       for (const { headers } of standIn.requests) {
-        assert.strictEqual(headers["x-api-key"], "sk-test")
+        assert.strictEqual(headers["x-api-key"], "sk-test-1")
         assert.strictEqual(headers["anthropic-version"], "2023-06-01")
       }
     }).pipe(Effect.scoped, Effect.provide(clients))

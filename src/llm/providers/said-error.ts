@@ -1,0 +1,62 @@
+import { EventReader } from "../../compat/event-reader.ts"
+import { type ProviderAnswer } from "./provider.ts"
+
+const looksLikeError = /^\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error")/
+/** The same as the first event of a stream, comments before it read over. */
+const beginsWithError = /^(?:\s|:[^\n]*\n)*(?:event:\s*error\b|data:\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error"))/
+const longestHead = 1024
+
+const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * The error that a provider tells in the place of an answer, although its status was a success: alone, or before anything
+ * else of a stream. Undefined of every answer.
+ */
+export const saidError = ({ body, headers }: ProviderAnswer): ProviderAnswer | undefined => {
+  const data = body instanceof Uint8Array ? whole(body) : firstEvent(body.first)
+  if (!isJson(data) || !data.error) return undefined
+  return { status: statusOf(data.error), headers, body: new TextEncoder().encode(JSON.stringify(data)) }
+}
+
+const headOf = (bytes: Uint8Array): string => Buffer.from(bytes.subarray(0, longestHead)).toString("utf8")
+
+const whole = (bytes: Uint8Array): unknown =>
+  looksLikeError.test(headOf(bytes)) ? parsed(Buffer.from(bytes).toString("utf8")) : undefined
+
+const firstEvent = (chunks: ReadonlyArray<Uint8Array>): unknown => {
+  const [first] = chunks
+  if (first === undefined || !beginsWithError.test(headOf(first))) return undefined
+  const [event] = new EventReader().push(Buffer.concat(chunks))
+  return event === undefined ? undefined : parsed(event.data)
+}
+
+const statuses: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  authentication_error: 401,
+  billing_error: 402,
+  insufficient_quota: 429,
+  permission_error: 403,
+  not_found_error: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  timeout_error: 504,
+  overloaded_error: 529
+}
+
+/** The status that an error would have had, by its code or its type; else that of a provider that failed. */
+const statusOf = (error: unknown): number => {
+  if (!isJson(error)) return 502
+  const told = [error.code, error.status].map(Number).find((code) => code >= 400 && code < 600)
+  const named = [error.code, error.type].flatMap((name) => statuses[String(name)] ?? [])
+  return told ?? named[0] ?? 502
+}

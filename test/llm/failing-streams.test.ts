@@ -1,0 +1,117 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { charges, configure, costNanoUsd, model, provider, spender } from "../support/gateway.ts"
+import { sse, startProvider } from "../support/provider.ts"
+import { serviceLayer, TestService } from "../support/service.ts"
+import { openAiVendor, said } from "../support/vendors.ts"
+
+const chunk = (content: string, finish_reason: string | null = null) => ({
+  choices: [{ index: 0, delta: { content }, finish_reason }]
+})
+/** An event in several lines. */
+const lines = (event: object) => `data: ${JSON.stringify(event, null, 1).replaceAll("\n", "\ndata: ")}\n\n`
+
+const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 }
+
+/** An answer that is read to its end. */
+const stream = ({ url }: TestService["Service"], key: string, body: object = {}, path = "/v1/chat/completions") =>
+  Effect.promise(async () => {
+    const response = await fetch(`${url}${path}`, {
+      method: "POST",
+      headers: { "x-api-key": key, "content-type": "application/json" },
+      body: JSON.stringify({ model: "gpt", stream: true, messages: [{ role: "user", content: "Hi" }], ...body })
+    })
+    return { status: response.status, text: await response.text() }
+  })
+
+const wordsOf = (text: string): string =>
+  text
+    .split("\n\n")
+    .filter((event) => event.startsWith("data: {"))
+    .map((event) => JSON.parse(event.slice(6).replaceAll("\ndata: ", "\n")).choices?.[0]?.delta?.content ?? "")
+    .join("")
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+  "a provider whose streams are odd",
+  (it) => {
+    it.effect("is failed over from where its first event is an error, and charged nothing", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const failing = yield* startProvider((_, response) => {
+          sse(response, [{ error: { message: "Overloaded", type: "overloaded_error" } }])
+          response.end()
+        })
+        const good = yield* startProvider(openAiVendor)
+        yield* configure(service, [provider("bad", failing), provider("oa", good)], [model("gpt", ["bad", "oa"])])
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const answer = yield* stream(service, key, { max_tokens: 30 })
+        assert.strictEqual(answer.status, 200)
+        assert.strictEqual(wordsOf(answer.text), said)
+        const made = yield* charges(service, tenantId)
+        assert.deepStrictEqual(
+          made.map(({ amount, method }) => [amount, method]),
+          [
+            ["0", "released"],
+            [String(costNanoUsd), "provider_usage"]
+          ]
+        )
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("is read to its last event, and not waited for beyond", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider((_, response) =>
+          sse(response, [chunk("Noon."), chunk("", "stop"), { choices: [], usage }, "data: [DONE]\n\n"])
+        )
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const own = yield* stream(service, key, { max_tokens: 30 })
+        assert.match(own.text, /data: \[DONE\]\n\n$/)
+        const translated = yield* stream(service, key, { max_tokens: 30 }, "/v1/messages")
+        assert.match(translated.text, /event: message_stop\ndata: {"type":"message_stop"}\n\n$/)
+        assert.notInclude(own.text + translated.text, "error")
+        assert.deepStrictEqual(
+          (yield* charges(service, tenantId)).map(({ amount, method }) => `${amount} ${method}`),
+          Array(2).fill("70000 provider_usage")
+        )
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("may write an event in several lines, which stay one", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider((_, response) => {
+          sse(response, [lines(chunk("Noon.")), lines(chunk("", "stop")), "data: [DONE]\n\n"])
+          response.end()
+        })
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key } = yield* spender(service, [])
+        const { text } = yield* stream(service, key)
+        assert.strictEqual(wordsOf(text), "Noon.")
+        for (const line of text.split("\n")) assert.match(line, /^(?:data: |$)/)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("is told of where an event has no end, whether its usage is hidden or not", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider((_, response) => {
+          sse(response, [chunk("Noon."), "data: "])
+          const more = () => {
+            while (!response.destroyed && response.write("x".repeat(1_048_576)));
+            if (!response.destroyed) response.once("drain", more)
+          }
+          more()
+        })
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key } = yield* spender(service, [])
+        for (const include_usage of [false, true]) {
+          const answer = yield* stream(service, key, { stream_options: { include_usage } })
+          const last = answer.text.trimEnd().split("\n\n").at(-1) ?? ""
+          assert.strictEqual(JSON.parse(last.slice(6)).error.code, "provider-error")
+        }
+      }).pipe(Effect.scoped)
+    )
+  }
+)
