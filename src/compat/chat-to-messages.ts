@@ -49,7 +49,11 @@ export const chatToMessages = (
       case "tool":
         if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
         say("user", [
-          { type: "tool_result", tool_use_id: message.tool_call_id ?? "", content: blocksOf(message, at, refuse) }
+          {
+            type: "tool_result",
+            tool_use_id: callId(message.tool_call_id ?? ""),
+            content: blocksOf(message, at, refuse)
+          }
         ])
         break
       case "function":
@@ -57,6 +61,7 @@ export const chatToMessages = (
     }
   }
   refuseWhatHasNoForm(request, refuse)
+  trimBeginning(turns)
 
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? target.maxOutputTokens
   const format = request.response_format
@@ -68,8 +73,14 @@ export const chatToMessages = (
   if (typeof request.temperature === "number" && thinking === undefined) {
     translated.temperature = Math.min(1, request.temperature)
   }
-  if (typeof request.top_p === "number" && thinking === undefined) translated.top_p = request.top_p
-  const stop = typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])
+  // One is what it is anyway, and newer models take no two of them.
+  if (typeof request.top_p === "number" && request.top_p !== 1 && thinking === undefined) {
+    translated.top_p = request.top_p
+  }
+  // Anthropic takes no stop sequence of blanks alone.
+  const stop = (typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])).filter(
+    (sequence) => sequence.trim() !== ""
+  )
   if (stop.length > 0) translated.stop_sequences = stop
   if (typeof request.stream === "boolean") translated.stream = request.stream
   const tools = toolsOf(request, refuse)
@@ -84,6 +95,18 @@ export const chatToMessages = (
   if (typeof user === "string") translated.metadata = { user_id: user }
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
+
+/** Anthropic takes no beginning of an answer that ends in blanks. */
+const trimBeginning = (turns: Array<Turn>): void => {
+  const last = turns.at(-1)
+  const block = last?.role === "assistant" ? last.content.at(-1) : undefined
+  if (last === undefined || block?.type !== "text") return
+  last.content.splice(-1, 1, ...textBlocks(String(block.text).trimEnd()))
+  if (last.content.length === 0) turns.pop()
+}
+
+/** An id as Anthropic takes it: other vendors put dots and colons into theirs. */
+const callId = (id: string): string => id.replaceAll(/[^a-zA-Z0-9_-]/g, "_")
 
 type Refuse = (path: Fault["path"], message: string) => void
 
@@ -111,7 +134,7 @@ const toolUses = (message: ChatMessage, at: Fault["path"], refuse: Refuse): Read
     if (input === undefined) {
       refuse([...at, "tool_calls", index, "function", "arguments"], "Expected a JSON object")
     }
-    return { type: "tool_use", id: call.id, name: call.function.name, input: input ?? {} }
+    return { type: "tool_use", id: callId(call.id), name: call.function.name, input: input ?? {} }
   })
 
 /** The arguments of a call as an object; a tool without parameters is often called with none. */

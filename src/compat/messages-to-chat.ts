@@ -1,3 +1,4 @@
+import { hash } from "node:crypto"
 import { Result } from "effect"
 import { type Fault } from "../kernel/problem.ts"
 import { type MessageBlock, type MessageParam, type MessagesRequest } from "./anthropic-domain.ts"
@@ -47,9 +48,13 @@ export const messagesToChat = (
   if (schema) {
     translated.response_format = { type: "json_schema", json_schema: { name: "answer", schema, strict: true } }
   }
-  if (typeof request.metadata?.user_id === "string") translated.safety_identifier = request.metadata.user_id
+  if (typeof request.metadata?.user_id === "string") translated.safety_identifier = userOf(request.metadata.user_id)
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
+
+/** OpenAI takes no longer name of a user; a longer one is told apart by its digest. */
+const longestUser = 64
+const userOf = (id: string): string => (id.length <= longestUser ? id : hash("sha256", id, "hex"))
 
 const textOf = (
   content: string | ReadonlyArray<Pick<MessageBlock, "type" | "text">>,

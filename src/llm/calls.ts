@@ -186,9 +186,15 @@ export class Calls extends Context.Service<
         const { spender, terms, ways } = yield* considered(incoming)
         const [way] = ways
         if (way === undefined) return yield* noTarget
-        const asked = at(spender, way)
-        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, asked) })
-        return { ...bound, model: terms.model.id, caps: yield* headrooms.of(asked) }
+        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, at(spender, way)) })
+        // A fallback, or another provider, may be governed by others.
+        const caps = new Map<string, Standing>()
+        for (const one of ways) {
+          for (const standing of yield* headrooms.of(at(spender, one))) {
+            caps.set(`${standing.cap.id} ${standing.counterKey}`, standing)
+          }
+        }
+        return { ...bound, model: terms.model.id, caps: [...caps.values()] }
       })
 
       const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {

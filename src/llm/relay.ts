@@ -25,6 +25,9 @@ const parsed = (data: string): unknown => {
   }
 }
 
+const colon = 0x3a
+const comment = ": ping\n\n"
+
 /** Nobody counts more than so much. */
 export const mostKeptBytes = 262_144
 
@@ -79,6 +82,11 @@ export class Relay {
     this.toChunks = new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
   }
 
+  /** What a provider sends while it has nothing to say, so that nobody takes the connection for dead. */
+  private get signOfLife(): Uint8Array {
+    return utf8.encode(this.options.to === "anthropic" ? written([{ type: "ping" }]) : comment)
+  }
+
   /** What the provider reported so far. */
   get usage(): TokenUsage | undefined {
     return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
@@ -91,7 +99,8 @@ export class Relay {
       this.isUntold ||= this.failure === undefined
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
-    return this.translates || this.hidesUsage ? utf8.encode(out) : bytes
+    if (!this.translates && !this.hidesUsage) return bytes
+    return out === "" && bytes[0] === colon ? this.signOfLife : utf8.encode(out)
   }
 
   /** What is left to be sent at the end: `usage` where the provider reported none, or what went wrong. */
@@ -165,6 +174,7 @@ export class Relay {
     const decoded = decodeEvent(value)
     if (Option.isNone(decoded)) return ""
     const event = decoded.value
+    if (event.type === "ping") return this.translates ? comment : ""
     if (event.type === "error" || name === "error") {
       this.failure = readError(502, value)
       return ""

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Exit, Layer, Option } from "effect"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CallKeys } from "../idempotency/call-keys.ts"
@@ -105,12 +105,21 @@ export class Repeats extends Context.Service<
       })
 
       return Repeats.of({
-        once: (call, make) =>
-          call.repeatable === undefined
-            ? make(noRepeat)
-            : Effect.flatMap(Effect.catchDefect(claim(call.repeatable, wordsOf(call)), unreachable), (repeat) =>
-                Effect.tapError(make(repeat), () => repeat.free)
+        once: (call, make) => {
+          const { repeatable } = call
+          if (repeatable === undefined) return make(noRepeat)
+          return Effect.uninterruptibleMask((restore) =>
+            Effect.flatMap(Effect.catchDefect(claim(repeatable, wordsOf(call)), unreachable), ({ free, holds }) => {
+              let isHeld = false
+              const held = (id: ReservationId | undefined) =>
+                Effect.map(holds(id), () => void (isHeld ||= id !== undefined))
+              // Whoever left before there was a reservation left nothing that could tell how the call ended.
+              return Effect.onExit(restore(make({ free, holds: held })), (exit) =>
+                Exit.isSuccess(exit) || (isHeld && Exit.hasInterrupts(exit)) ? Effect.void : free
               )
+            })
+          )
+        }
       })
     })
   )

@@ -133,6 +133,24 @@ describe("chat completions to messages", () => {
     assert.deepStrictEqual(choice({ parallel_tool_calls: false }), { type: "auto", disable_parallel_tool_use: true })
   })
 
+  it("leaves out what Anthropic refuses and nobody misses", () => {
+    const odd = messages({ stop: [" ", "END", "\n"], top_p: 1, temperature: 0.5 })
+    assert.deepStrictEqual([odd.stop_sequences, odd.top_p, odd.temperature], [["END"], undefined, 0.5])
+    const begun = messages({ messages: [...hello, { role: "assistant", content: "It is \n" }] })
+    assert.deepStrictEqual(begun.messages.at(-1).content, [{ type: "text", text: "It is" }])
+    assert.lengthOf(messages({ messages: [...hello, { role: "assistant", content: " " }] }).messages, 1)
+    const called = messages({
+      messages: [
+        ...hello,
+        { role: "assistant", tool_calls: [{ id: "functions.now:0", function: { name: "now", arguments: "" } }] },
+        { role: "tool", tool_call_id: "functions.now:0", content: "noon" }
+      ]
+    })
+    const [, use, result] = called.messages
+    assert.strictEqual(use.content[0].id, "functions_now_0")
+    assert.strictEqual(result.content[0].tool_use_id, "functions_now_0")
+  })
+
   it("asks for output of a schema, and for reasoning within the limit", () => {
     const schema = { type: "object", properties: { a: { type: "string" } } }
     const format = { type: "json_schema", json_schema: { name: "x", schema } }
@@ -256,6 +274,13 @@ describe("messages to chat completions", () => {
     assert.strictEqual(translated.reasoning_effort, "medium")
     assert.strictEqual(translated.response_format.json_schema.strict, true)
     assert.deepStrictEqual(translated.stop, ["END"])
+  })
+
+  it("names a user as OpenAI takes it, a long name by its digest", () => {
+    assert.strictEqual(chat({ metadata: { user_id: "ada" } }).safety_identifier, "ada")
+    const long = chat({ metadata: { user_id: "a".repeat(65) } }).safety_identifier
+    assert.match(long, /^[0-9a-f]{64}$/)
+    assert.notStrictEqual(long, chat({ metadata: { user_id: "b".repeat(65) } }).safety_identifier)
   })
 
   it("names every member that has no form there", () => {

@@ -7,10 +7,10 @@ import { openAiVendor } from "../support/vendors.ts"
 
 type Service = TestService["Service"]
 
-const complete = (service: Service, key: string, fallbacks: ReadonlyArray<string>) =>
+const complete = (service: Service, key: string, fallbacks: ReadonlyArray<string>, dryRun = false) =>
   service.call("POST", "/api/llm/complete", {
     key,
-    body: { model: "down", messages: [{ role: "user", content: "Hi" }], maxTokens: 30, fallbacks }
+    body: { model: "down", messages: [{ role: "user", content: "Hi" }], maxTokens: 30, fallbacks, dryRun }
   })
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a fallback", (it) => {
@@ -33,6 +33,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a f
         ["released"]
       )
       const some = yield* spender(service, [{ scope: { model: "dear" }, limit: 1 }])
+      const dry = yield* complete(service, some.key, ["dear"], true)
+      assert.lengthOf(dry.body.caps, 1, "a dry run tells of the fallback's cap")
       const served = yield* complete(service, some.key, ["dear"])
       assert.deepStrictEqual([served.status, served.body.model], [200, "dear"])
       assert.deepStrictEqual(yield* counters(service, some.tenantId), [{ spent: String(costNanoUsd), reserved: "0" }])
