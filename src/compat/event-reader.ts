@@ -7,7 +7,7 @@ export interface ServerEvent {
 }
 
 /** A comment, which keeps a connection alive and is read over by every reader. */
-export const comment = ": ping\n\n"
+export const comment = ":\n\n"
 
 /** Whether bytes that came by themselves are a comment, as providers send one while a model thinks. */
 export const isComment = (bytes: Uint8Array): boolean => bytes[0] === colon

@@ -4,7 +4,16 @@ import { AgentId } from "../agents/domain.ts"
 import { ApiKeyId } from "../api-keys/domain.ts"
 import { ApplicationId } from "../applications/domain.ts"
 import { TenantId, Uuid } from "../kernel/identifier.ts"
+import { columnsOf } from "../kernel/columns.ts"
 import { Instant } from "../kernel/instant.ts"
+import {
+  callColumns,
+  callingBatch,
+  closeColumns,
+  type CloseRequests,
+  reserveColumns,
+  type ReserveRequests
+} from "./batch-repository.ts"
 import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
 
 /** Amounts of one row in JSON, which a double holds. */
@@ -220,19 +229,12 @@ interface SweepRequest {
   readonly waiting: boolean
 }
 
-/** What one statement does: the requests by their places, and what is recorded of them: by the audit log, or of calls. */
-export interface Batch {
-  readonly head: object
-  readonly requests: ReadonlyArray<object>
-  readonly entries?: ReadonlyArray<object>
-}
-
 /** The statements of the ledger. Each is one function call and so a transaction of its own, unless it is part of another. */
 export class LedgerRepository extends Context.Service<
   LedgerRepository,
   {
-    reserve(batch: Batch): Effect.Effect<ReserveOutcome>
-    close(batch: Batch): Effect.Effect<CloseOutcome>
+    reserve(batch: ReserveRequests): Effect.Effect<ReserveOutcome>
+    close(batch: CloseRequests): Effect.Effect<CloseOutcome>
     /** Ends at most `most` of what is due; answers how many. `waiting`: also what others are at work on. */
     sweep(request: SweepRequest): Effect.Effect<number>
     /** The same for plans that missed their heartbeats or are over. */
@@ -253,32 +255,9 @@ export class LedgerRepository extends Context.Service<
         return ({ now, ...request }: SweepRequest) =>
           Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept)
       }
-      const callBatch = <S extends Schema.Codec<unknown, unknown>>(name: string, Outcome: S) => {
-        const find = SqlSchema.findOne({
-          Request: Schema.Struct({
-            head: Schema.String,
-            requests: Schema.String,
-            entries: Schema.UndefinedOr(Schema.String)
-          }),
-          Result: Schema.Struct({ outcome: Outcome }),
-          execute: ({ entries, head, requests }) => sql`
-            SELECT ${sql.literal(name)}(${head}::text::json, ${requests}::text::json${
-              entries === undefined ? sql`` : sql`, ${entries}::text::json`
-            }) AS outcome`
-        })
-        return Effect.fn(`LedgerRepository.${name}`)(({ entries, head, requests }: Batch) =>
-          Effect.orDie(
-            Effect.map(
-              find({
-                head: JSON.stringify(head),
-                requests: JSON.stringify(requests),
-                entries: entries === undefined ? undefined : JSON.stringify(entries)
-              }),
-              (found) => (found as { readonly outcome: S["Type"] }).outcome
-            )
-          )
-        )
-      }
+      const callBatch = callingBatch(sql)
+      const reserve = callBatch("budgets_reserve_v3", reserveColumns, ReserveOutcome)
+      const close = callBatch("budgets_close_v4", closeColumns, CloseOutcome)
       const selectDrift = SqlSchema.findAll({
         Request: Schema.Void,
         Result: Drift,
@@ -286,8 +265,8 @@ export class LedgerRepository extends Context.Service<
       })
 
       return LedgerRepository.of({
-        reserve: callBatch("budgets_reserve_v2", ReserveOutcome),
-        close: callBatch("budgets_close_v3", CloseOutcome),
+        reserve: (batch) => reserve(batch, batch.entries),
+        close: (batch) => close(batch, columnsOf(callColumns, batch.calls)),
         sweep: sweeping("budgets_sweep_v2"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),

@@ -81,7 +81,7 @@ export interface CloseItem extends Asker {
   readonly usage?: object | undefined
   readonly metadata?: Readonly<Record<string, string>> | undefined
   /** What the row of a call of the gateway says of it. */
-  readonly call?: object | undefined
+  readonly call?: { readonly [name: string]: unknown } | undefined
 }
 
 export type CloseResult =

@@ -1,13 +1,23 @@
 import { DateTime, type Effect } from "effect"
+import { columnOf } from "../kernel/columns.ts"
 import { type TenantId } from "../kernel/identifier.ts"
+import { type ReserveRequests } from "./batch-repository.ts"
 import { type CapBook, type Governing } from "./cap-book.ts"
 import { allTenants, CapId } from "./cap-domain.ts"
 import { spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
-import { type Batch, type ReserveOutcome } from "./repository.ts"
+import { type ReserveOutcome } from "./repository.ts"
 import { entryOf, type ReserveItem, type ReserveResult, slotOf, type Standing } from "./request.ts"
 
 type Outcome = Exclude<ReserveOutcome, { readonly stale: true }>
+
+/** A cap's counter in a batch, by what it counts. */
+interface Counter {
+  readonly place: number
+  readonly tenant: string
+  readonly cap: string
+  readonly key: string
+}
 
 /** One request of a batch with the caps that govern it, and which of the batch's counters those are. */
 interface Placed {
@@ -20,7 +30,7 @@ interface Placed {
 
 /** What one statement decides: its requests, and how to read its answer. */
 export class ReserveBatch {
-  readonly statement: Batch
+  readonly statement: ReserveRequests
   private readonly placed: ReadonlyArray<Placed>
   private readonly now: DateTime.Utc
 
@@ -31,10 +41,7 @@ export class ReserveBatch {
     holdSeconds: number
   ) {
     this.now = now
-    const counters = new Map<
-      string,
-      { readonly place: number; readonly tenant: string; readonly cap: string; readonly key: string }
-    >()
+    const counters = new Map<string, Counter>()
     const pairRequests: Array<number> = []
     const pairCounters: Array<number> = []
     this.placed = items.map((item, index) => {
@@ -53,17 +60,23 @@ export class ReserveBatch {
       })
       return { item, governing, counters: own, first }
     })
+    const made = [...counters.values()]
     this.statement = {
       head: {
         now: DateTime.formatIso(now),
         keyed: items.some(({ repeatable }) => repeatable !== undefined),
         plans: items.some(({ plan }) => plan !== undefined),
-        books: Array.from(books, ([tenant, { version }]) => ({ tenant, version: Number(version) })),
-        counters: [...counters.values()],
+        bookTenants: columnOf([...books.keys()]),
+        bookVersions: columnOf(Array.from(books.values(), ({ version }) => Number(version))),
+        counterTenants: columnOf(made.map(({ tenant }) => tenant)),
+        counterCaps: columnOf(made.map(({ cap }) => cap)),
+        counterKeys: columnOf(made.map(({ key }) => key)),
         pairRequests: `{${pairRequests.join()}}`,
-        pairCounters: `{${pairCounters.join()}}`
+        pairCounters: `{${pairCounters.join()}}`,
+        firstPairs: columnOf(this.placed.map(({ first }) => first + 1)),
+        lastPairs: columnOf(this.placed.map(({ counters: own, first }) => first + own.length))
       },
-      requests: this.placed.map(({ governing, item }, index) => rowOf(item, governing, index + 1, holdSeconds)),
+      requests: this.placed.map(({ governing, item }) => rowOf(item, governing, holdSeconds)),
       entries: items.flatMap((item, index) =>
         // Reservations are their own record; that somebody let one in is an entry of the audit log.
         item.kind === "reserve"
@@ -150,8 +163,7 @@ export const governingIn = (
   ...(books.get(allTenants)?.governing(dimensions) ?? [])
 ]
 
-const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, place: number, holdSeconds: number) => ({
-  place,
+const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, holdSeconds: number) => ({
   id: item.id,
   tenant: item.tenantId,
   kind: item.kind,

@@ -146,8 +146,7 @@ export class Ledger extends Context.Service<
             keyed: items.some(({ repeatable }) => repeatable !== undefined),
             unread: !isRead
           },
-          requests: items.map((item, index) => ({
-            place: index + 1,
+          requests: items.map((item) => ({
             id: item.id,
             tenant: item.tenantId,
             kind: item.kind,
@@ -160,9 +159,7 @@ export class Ledger extends Context.Service<
             metadata: item.metadata,
             ...slotOf(item)
           })),
-          entries: items.flatMap(({ call, id }, index) =>
-            call === undefined ? [] : [{ ...call, place: index + 1, id }]
-          )
+          calls: items.map(({ call }) => call)
         })
         const outcome = yield* alone(known, statement)
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))

@@ -89,6 +89,7 @@ export class Relay {
     return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
   }
 
+  /** What a provider sends to keep its connection alive keeps the caller's alive as well. */
   push(bytes: Uint8Array): Uint8Array {
     const events = this.reader.push(bytes)
     const out = events.map((event) => this.take(event)).join("")
@@ -97,7 +98,8 @@ export class Relay {
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
     if (!this.translates && !this.hidesUsage) return bytes
-    return out === "" && isComment(bytes) ? this.signOfLife : utf8.encode(out)
+    const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
+    return isSign ? this.signOfLife : utf8.encode(out)
   }
 
   /** What is left to be sent at the end: `usage` where the provider reported none, or what went wrong. */

@@ -7,7 +7,7 @@ import { type Capability } from "../kernel/capability.ts"
 import { InternalError } from "../kernel/problems.ts"
 import { problemOf } from "../platform/failures.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { declaresMoreThan } from "../platform/request-body.ts"
+import { bytesOf, declaresMoreThan } from "../platform/request-body.ts"
 import { Settings } from "../platform/settings.ts"
 import { Callers, type GatewayCaller } from "./callers.ts"
 import { type CallAnswer } from "./call-answers.ts"
@@ -42,7 +42,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true })
 
 const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, most: number) {
   if (declaresMoreThan(request.headers, most)) return yield* tooLarge
-  const bytes = new Uint8Array(yield* Effect.mapError(request.arrayBuffer, () => tooLarge))
+  const bytes = yield* Effect.mapError(bytesOf(request), () => tooLarge)
   const body = yield* Effect.try({ try: (): unknown => JSON.parse(decoder.decode(bytes)), catch: () => notJson })
   if (!isJson(body)) return yield* notJson
   const repeated = repeatedMember(bytes)

@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
 import { type AgentId } from "../../src/agents/domain.ts"
+import { columnOf } from "../../src/kernel/columns.ts"
 import { TenantId } from "../../src/kernel/identifier.ts"
 import { AlertsRepository } from "../../src/ledger/alert-repository.ts"
 import { CapId } from "../../src/ledger/cap-domain.ts"
@@ -140,16 +141,19 @@ it.live(
         const extend = { id: id("eeee", 0), origin: "api", unrestricted: true, ttl: 60 }
         assert.strictEqual((yield* ledger.extend({ ...base, ...extend })).verdict, "done")
         yield* ledger.deny({ ...base, id: id("eeee", 1009), reason: "no" })
-        const counters = [
-          { place: 1, tenant: tenantId, cap: minutes, key: "" },
-          { place: 2, tenant: tenantId, cap: id("cccc", 30), key: `{"agentId" : "${agentId}"}` }
-        ]
-        const head = { now: base.now, keyed: false, plans: false, books: [], counters }
+        const counters = {
+          counterTenants: columnOf([tenantId, tenantId]),
+          counterCaps: columnOf([minutes, id("cccc", 30)]),
+          counterKeys: columnOf(["", `{"agentId" : "${agentId}"}`]),
+          pairRequests: "{1,1}",
+          pairCounters: "{1,2}",
+          firstPairs: "{1}",
+          lastPairs: "{2}"
+        }
         const reserved = yield* ledger.reserve({
-          head: { ...head, pairRequests: "{1,1}", pairCounters: "{1,2}" },
+          head: { now: base.now, keyed: false, plans: false, ...counters },
           requests: [
             {
-              place: 1,
               id: id("8888", 1),
               tenant: tenantId,
               kind: "reserve",
@@ -164,11 +168,11 @@ it.live(
           entries: []
         })
         assert.deepStrictEqual("verdicts" in reserved ? reserved.verdicts : [], ["open"])
-        const close = { place: 1, id: id("8888", 1), tenant: null, kind: "settle", origin: "api", unrestricted: true }
+        const close = { id: id("8888", 1), tenant: null, kind: "settle", origin: "api", unrestricted: true }
         yield* ledger.close({
           head: { now: base.now, keyed: false },
           requests: [{ ...close, principal: "service-account", amount: 1, charge_id: id("7777", 1) }],
-          entries: []
+          calls: []
         })
       })
       yield* asked.pipe(

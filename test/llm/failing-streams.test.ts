@@ -148,11 +148,11 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
         )
         const { key } = yield* spender(service, [])
         for (const [path, name, sign] of [
-          ["/v1/chat/completions", "gpt", ": ping\n\n"],
+          ["/v1/chat/completions", "gpt", ":\n\n"],
           ["/v1/messages", "gpt", ping],
-          ["/v1/chat/completions", "claude", ": ping\n\n"],
+          ["/v1/chat/completions", "claude", ":\n\n"],
           ["/v1/messages", "claude", ping],
-          ["/api/llm/complete", "gpt", ": ping\n\n"]
+          ["/api/llm/complete", "gpt", ":\n\n"]
         ] as const) {
           yield* Effect.promise(async () => {
             const response = await fetch(`${service.url}${path}`, {

@@ -5,35 +5,50 @@ import { guards } from "../support/ledger-guards.ts"
 import { ledgerLayer } from "../support/ledger.ts"
 import { asSuperuser } from "../support/statements.ts"
 
-/** Faults that people make in ledgers, each as a change to one of the functions. */
+type Mutant = readonly [name: string, ...changes: ReadonlyArray<readonly [before: string, after: string]>]
+
+/** Faults that people make in ledgers, each as changes to one of the functions. */
 const mutants = {
   "counters locked in no order": [
     "budget_lock_counters",
-    "ORDER BY b.tenant_id, b.id FOR UPDATE",
-    "ORDER BY random() FOR UPDATE"
+    ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY random() FOR UPDATE"]
   ],
-  "no status guard": ["budgets_close_v1", "WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"],
-  "counters before idempotency": ["budgets_reserve_v2", "verdicts[at] := 'replay'", "verdicts[at] := NULL"],
-  "< for <=": ["budgets_reserve_v2", "> limits[at] THEN", ">= limits[at] THEN"],
-  "no inline reclaim": ["budgets_reserve_v2", "due[at] := EXISTS", "due[at] := false AND EXISTS"],
-  floats: ["budgets_reserve_v2", "spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"],
+  "no status guard": ["budgets_close_v4", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
+  "no status guard where all are settled together": ["budgets_close_v4", ["AND b.state = 'open' AND", "AND"]],
+  "counters before idempotency": ["budgets_reserve_v3", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
+  "no idempotency where all have room": ["budgets_reserve_v3", ["AND taken = '{}'", ""]],
+  "< for <=": [
+    "budgets_reserve_v3",
+    ["> limits[at] THEN", ">= limits[at] THEN"],
+    ["need <= rooms[at]", "need < rooms[at]"]
+  ],
+  "room for all": ["budgets_reserve_v3", ["(need <= rooms[at] + slacks[at]) IS NOT TRUE", "false"]],
+  "room that nobody takes": ["budgets_reserve_v3", ["rooms[at] := rooms[at] - need;", ""]],
+  "what had room before somebody had none is counted twice": [
+    "budgets_reserve_v3",
+    ["deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);", ""]
+  ],
+  "no inline reclaim": ["budgets_reserve_v3", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
+  floats: ["budgets_reserve_v3", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
   "some caps move although another has no room": [
-    "budgets_reserve_v2",
-    "IF fails IS NOT NULL AND NOT approving",
-    "IF fails = first AND NOT approving"
+    "budgets_reserve_v3",
+    ["IF fails IS NOT NULL AND NOT approving", "IF fails = first AND NOT approving"]
   ],
-  "no lock at all": ["budget_lock_counters", "ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY b.tenant_id, b.id"]
-} as const
+  "no lock at all": ["budget_lock_counters", ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY b.tenant_id, b.id"]]
+} satisfies Record<string, Mutant>
 
 /** Applies a mutant to the test's database; it must change something. */
-const mutate = Effect.fnUntraced(function* ([name, before, after]: (typeof mutants)[keyof typeof mutants]) {
+const mutate = Effect.fnUntraced(function* ([name, ...changes]: Mutant) {
   yield* asSuperuser(yield* OwnDatabase, (sql) =>
     Effect.gen(function* () {
       const [row] = yield* sql<{ readonly definition: string }>`
         SELECT pg_get_functiondef(oid) AS definition FROM pg_proc WHERE proname = ${name}`
-      const definition = row?.definition ?? ""
-      assert.include(definition, before)
-      yield* sql.unsafe(definition.replace(before, after))
+      let definition = row?.definition ?? ""
+      for (const [before, after] of changes) {
+        assert.include(definition, before)
+        definition = definition.replace(before, after)
+      }
+      yield* sql.unsafe(definition)
     })
   )
 })
