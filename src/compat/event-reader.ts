@@ -6,6 +6,13 @@ export interface ServerEvent {
   readonly data: string
 }
 
+/** A comment, which keeps a connection alive and is read over by every reader. */
+export const comment = ":\n\n"
+
+/** Whether bytes that came by themselves are a comment, as providers send one while a model thinks. */
+export const isComment = (bytes: Uint8Array): boolean => bytes[0] === colon
+const colon = 0x3a
+
 /**
  * Reads Server-Sent Events from bytes as they come, wherever they are cut: within a line end, or a character of UTF-8.
  * Comments are read over.

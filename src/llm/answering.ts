@@ -1,12 +1,13 @@
 import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
-import { type TokenUsage } from "../compat/domain.ts"
+import { type Dialect, type TokenUsage } from "../compat/domain.ts"
 import { ChatCompletion, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
+import { StreamToWhole } from "../compat/stream-to-whole.ts"
 import { believable, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { type AnswerFacts, factsIn } from "./answer-facts.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
-import { type Bytes, type ProviderFailure } from "./providers/provider.ts"
+import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
 import { mostKeptBytes, Relay, type RelayOptions } from "./relay.ts"
 
@@ -35,7 +36,7 @@ const parsed = (text: string): unknown => {
   }
 }
 
-const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
+export const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
 const utf8 = new TextEncoder()
 
 /** An answer that came as a whole; what cannot be read is handed on in its own dialect, and counted by its bytes. */
@@ -69,6 +70,30 @@ export const wholeAnswer = (
     textBytes: bytes.length
   })
 }
+
+/** More is no answer. */
+const mostGatheredBytes = 134_217_728
+
+/** A stream where a whole answer was asked for, put together; empty where it broke off. */
+export const gatheredAnswer = Effect.fnUntraced(function* (
+  { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
+  dialect: Dialect,
+  meter: CallMeter
+) {
+  const gathering = new StreamToWhole(dialect)
+  let length = 0
+  meter.progress = () => ({ usage: undefined, textBytes: length, texts: [] })
+  let read: ReadonlyArray<Uint8Array> | undefined = first
+  while (read !== undefined && length <= mostGatheredBytes) {
+    for (const bytes of read) {
+      length += bytes.length
+      gathering.push(bytes)
+    }
+    read = gathering.done ? undefined : yield* Effect.orElseSucceed(rest, () => undefined)
+  }
+  const whole = read === undefined ? gathering.end() : undefined
+  return whole === undefined ? new Uint8Array() : json(whole)
+})
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 

@@ -141,9 +141,11 @@ export class Attempts extends Context.Service<
 const isTransient = ({ error, reason, received }: ProviderFailure): boolean =>
   reason !== "status" || [408, 409, 429].includes(error.status) || (received ?? error.status) >= 500
 
-/** Whether another target may answer; one that has another key may take it. */
-export const mayFailOver = (failure: ProviderFailure): boolean =>
-  isTransient(failure) || failure.received === 401 || failure.received === 403
+/** Statuses that are about this target alone: its key, its account, or a model that it does not have, or no longer. */
+const ofTarget = new Set<number | undefined>([401, 402, 403, 404, 410])
+
+/** Whether another target may answer. */
+export const mayFailOver = (failure: ProviderFailure): boolean => isTransient(failure) || ofTarget.has(failure.received)
 
 /** Whether the same target may answer if it is asked again. */
 export const mayRepeat = (failure: ProviderFailure): boolean =>

@@ -3,7 +3,7 @@ import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { wholeToStream } from "../compat/whole-to-stream.ts"
 import { usdText } from "../kernel/usd.ts"
 import { CurrentRequest } from "../platform/request.ts"
-import { streamedAnswer, wholeAnswer, wordsIn } from "./answering.ts"
+import { gatheredAnswer, streamedAnswer, unreadable, wholeAnswer, wordsIn } from "./answering.ts"
 import { type Attempt } from "./attempts.ts"
 import { type CallMeter } from "./call-meter.ts"
 import { vectorsInBase64 } from "./embedding-formats.ts"
@@ -66,11 +66,15 @@ export const answerCall = Effect.fnUntraced(function* (
   const asked = body.stream_options
   const includeUsage =
     typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
-  if (!(answer.body instanceof Uint8Array)) {
+  const given =
+    answer.body instanceof Uint8Array || body.stream === true
+      ? answer.body
+      : yield* gatheredAnswer(answer.body, provider.dialect, meter)
+  if (!(given instanceof Uint8Array)) {
     meter.streams(now)
     const stream = streamedAnswer(
-      answer.body.first,
-      answer.body.rest,
+      given.first,
+      given.rest,
       { ...options, includeUsage, keepsWords: meter.countsTokens },
       meter
     )
@@ -87,12 +91,12 @@ export const answerCall = Effect.fnUntraced(function* (
       report: { ...report, usage: noUsage, costNanoUsd: 0n }
     }
   }
-  const whole = yield* Effect.result(wholeAnswer(answer.body, options))
-  const unread = { usage: undefined, facts: undefined, textBytes: answer.body.length }
+  const whole = yield* Effect.result(given.length === 0 ? unreadable : wholeAnswer(given, options))
+  const textBytes = Math.max(given.length, meter.progress?.().textBytes ?? 0)
+  const unread = { usage: undefined, facts: undefined, textBytes }
   const read = whole._tag === "Success" ? whole.success : unread
   meter.facts = read.facts
-  const usage =
-    read.usage ?? (yield* meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(answer.body) : [] }))
+  const usage = read.usage ?? (yield* meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(given) : [] }))
   const remaining = meter.remaining(meter.cost(usage))
   const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", answer.status)
   if (whole._tag === "Failure") return yield* whole.failure

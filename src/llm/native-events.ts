@@ -1,7 +1,7 @@
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../compat/domain.ts"
 import { readError } from "../compat/errors.ts"
-import { EventReader } from "../compat/event-reader.ts"
+import { comment, EventReader, isComment } from "../compat/event-reader.ts"
 import { ChatChunk, textOfWords } from "../compat/openai-domain.ts"
 import { usageOfCompletion } from "../compat/usage.ts"
 import { finishOf, usageOf } from "./native.ts"
@@ -24,10 +24,11 @@ export class NativeEvents {
   }
 
   push(bytes: Uint8Array): string {
-    return this.reader
+    const out = this.reader
       .push(bytes)
       .map(({ data }) => this.take(data))
       .join("")
+    return out === "" && isComment(bytes) ? comment : out
   }
 
   end(): string {

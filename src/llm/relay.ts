@@ -4,7 +4,7 @@ import { type AnswerHead } from "../compat/answers.ts"
 import { ChunksToEvents } from "../compat/chunks-to-events.ts"
 import { type Dialect, type TokenUsage } from "../compat/domain.ts"
 import { type DialectError, errorEvent, readError } from "../compat/errors.ts"
-import { EventReader, type ServerEvent } from "../compat/event-reader.ts"
+import { comment, EventReader, isComment, type ServerEvent } from "../compat/event-reader.ts"
 import { EventsToChunks } from "../compat/events-to-chunks.ts"
 import { ChatChunk, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
 import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
@@ -24,9 +24,6 @@ const parsed = (data: string): unknown => {
     return undefined
   }
 }
-
-const colon = 0x3a
-const comment = ": ping\n\n"
 
 /** Nobody counts more than so much. */
 export const mostKeptBytes = 262_144
@@ -92,6 +89,7 @@ export class Relay {
     return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
   }
 
+  /** What a provider sends to keep its connection alive keeps the caller's alive as well. */
   push(bytes: Uint8Array): Uint8Array {
     const events = this.reader.push(bytes)
     const out = events.map((event) => this.take(event)).join("")
@@ -100,7 +98,8 @@ export class Relay {
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
     if (!this.translates && !this.hidesUsage) return bytes
-    return out === "" && bytes[0] === colon ? this.signOfLife : utf8.encode(out)
+    const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
+    return isSign ? this.signOfLife : utf8.encode(out)
   }
 
   /** What is left to be sent at the end: `usage` where the provider reported none, or what went wrong. */

@@ -11,7 +11,10 @@ const message = { path: "/v1/messages", body: { model: "gpt", max_tokens: 9, mes
 const native = { path: "/api/llm/complete", body: { model: "gpt", messages } }
 const embeddings = { path: "/v1/embeddings", body: { model: "gpt", input: "a" } }
 
-const maxBodyBytes = 100_000
+const maxBodyBytes = 1_000_000
+
+/** JSON that is nested more deeply than any stack of calls. */
+const deep = (open: string, close: string): string => `${open.repeat(10_000)}{}${close.repeat(10_000)}`
 
 /** What each dialect's SDK reads of an error. */
 const inDialect = (path: string, { body, status }: Answer) =>
@@ -111,6 +114,27 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
         const { status } = yield* ask(chat.path, good, { headers })
         assert.strictEqual(status, 200)
       }).pipe(Effect.scoped)
+  )
+
+  it.effect("members that are nested deeply break nothing", () =>
+    Effect.gen(function* () {
+      yield* configureVendors(yield* TestService, [model("gpt", ["oa"]), model("claude", ["an"])])
+      const headers = { "content-type": "application/json" }
+      const results = `[{"role":"user","content":${deep('[{"type":"tool_result","content":', "}]")}}]`
+      const schema = deep('{"properties":', "}")
+      const rest = '"max_tokens":9,"messages":[{"role":"user","content":"Hi"}]'
+      for (const [path, text, expected] of [
+        [message.path, `{"model":"claude","max_tokens":9,"messages":${results}}`, 400],
+        [message.path, `{"model":"gpt","max_tokens":9,"messages":${results}}`, 400],
+        ["/v1/messages/count_tokens", `{"model":"gpt","messages":${results}}`, 200],
+        [message.path, `{"model":"gpt",${rest},"tools":[{"name":"a","input_schema":${schema}}]}`, 200],
+        [native.path, `{"model":"gpt","messages":[],"tools":[{"name":"a","parameters":${schema}}]}`, 400],
+        [chat.path, `{"model":"gpt",${rest},"prediction":${schema}}`, 400]
+      ] as const) {
+        const { status, text: told } = yield* ask(path, text, { headers })
+        assert.strictEqual(status, expected, told.slice(0, 500))
+      }
+    }).pipe(Effect.scoped)
   )
 
   it.effect("members that another dialect has no words for are 400 and named", () =>

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../support/gateway.ts"
-import { sse, startProvider } from "../support/provider.ts"
+import { type Answerer, sse, startProvider } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
-import { openAiVendor, said } from "../support/vendors.ts"
+import { anthropicVendor, calledWith, openAiVendor, said, used } from "../support/vendors.ts"
 
 const chunk = (content: string, finish_reason: string | null = null) => ({
   choices: [{ index: 0, delta: { content }, finish_reason }]
@@ -12,6 +12,12 @@ const chunk = (content: string, finish_reason: string | null = null) => ({
 const lines = (event: object) => `data: ${JSON.stringify(event, null, 1).replaceAll("\n", "\ndata: ")}\n\n`
 
 const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 }
+
+/** A vendor that streams whatever it is asked. */
+const streaming =
+  (vendor: Answerer, members: object = {}): Answerer =>
+  (request, response) =>
+    vendor({ ...request, body: { ...request.body, ...members, stream: true } }, response)
 
 /** An answer that is read to its end. */
 const stream = ({ url }: TestService["Service"], key: string, body: object = {}, path = "/v1/chat/completions") =>
@@ -75,6 +81,76 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
           (yield* charges(service, tenantId)).map(({ amount, method }) => `${amount} ${method}`),
           Array(2).fill("70000 provider_usage")
         )
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("is put together where a whole answer was asked for, and failed where it breaks off", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const openai = yield* startProvider(streaming(openAiVendor, { stream_options: { include_usage: true } }))
+        const anthropic = yield* startProvider(streaming(anthropicVendor))
+        const cut = yield* startProvider((_, response) => (sse(response, [chunk("Noon.")]), response.end()))
+        const providers = [
+          provider("oa", openai),
+          provider("an", anthropic, { baseUrl: anthropic.url, dialect: "anthropic" }),
+          provider("cut", cut)
+        ]
+        yield* configure(service, providers, [model("gpt", ["oa"]), model("claude", ["an"]), model("cut", ["cut"])])
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const tools = [{ name: "a", input_schema: { type: "object", properties: {} } }]
+        const messages = [{ role: "user", content: "Hi" }]
+        const call = (path: string, body: object) =>
+          service.call("POST", path, { key, body: { max_tokens: 30, messages, ...body } })
+        for (const name of ["gpt", "claude"]) {
+          const completion = yield* call("/v1/chat/completions", { model: name })
+          assert.strictEqual(completion.status, 200, completion.text)
+          assert.strictEqual(completion.body.choices[0].message.content, said)
+          assert.strictEqual(completion.body.usage.completion_tokens, used.output)
+          const message = yield* call("/v1/messages", { model: name, tools })
+          assert.strictEqual(message.status, 200, message.text)
+          const called = message.body.content.find(({ type }: { readonly type: string }) => type === "tool_use")
+          assert.deepStrictEqual([called?.name, called?.input], ["a", calledWith])
+          assert.strictEqual(message.body.stop_reason, "tool_use")
+        }
+        assert.strictEqual((yield* call("/v1/chat/completions", { model: "cut" })).status, 502)
+        assert.deepStrictEqual(
+          (yield* charges(service, tenantId)).map(({ method }) => method),
+          [...Array(4).fill("provider_usage"), "estimated"]
+        )
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("keeps the caller's connection alive by its comments and pings, in any dialect", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const openai = yield* startProvider((_, response) => sse(response, [": one moment\n\n"]))
+        const anthropic = yield* startProvider((_, response) =>
+          sse(response, [`event: ping\ndata: {"type":"ping"}\n\n`])
+        )
+        const providers = [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic" })]
+        yield* configure(service, providers, [model("gpt", ["oa"]), model("claude", ["an"])])
+        const { key } = yield* spender(service, [])
+        const messages = [{ role: "user", content: "Hi" }]
+        for (const [path, body] of [
+          ["/v1/chat/completions", { model: "gpt" }],
+          ["/v1/messages", { model: "gpt", max_tokens: 9 }],
+          ["/v1/chat/completions", { model: "claude" }],
+          ["/api/llm/complete", { model: "gpt" }]
+        ] as const) {
+          const first = yield* Effect.promise(async () => {
+            const leaving = new AbortController()
+            const response = await fetch(`${service.url}${path}`, {
+              method: "POST",
+              headers: { "x-api-key": key, "content-type": "application/json" },
+              body: JSON.stringify({ stream: true, messages, ...body }),
+              signal: leaving.signal
+            })
+            const { value } = (await response.body?.getReader().read()) ?? {}
+            leaving.abort()
+            return Buffer.from(value ?? []).toString("utf8")
+          })
+          assert.strictEqual(first, ":\n\n", path)
+        }
       }).pipe(Effect.scoped)
     )
 

@@ -68,15 +68,17 @@ const status = (code: number) => failure({ error: { status: code, message: "x", 
 describe("another try", () => {
   it("is made after what may pass, and not after what will not", () => {
     for (const code of [408, 409, 429, 500, 502, 503, 504, 529]) assert.isTrue(mayFailOver(status(code)), `${code}`)
-    for (const code of [400, 402, 404, 413, 422]) assert.isFalse(mayFailOver(status(code)), `${code}`)
+    for (const code of [400, 413, 422]) assert.isFalse(mayFailOver(status(code)), `${code}`)
     for (const reason of ["connection", "timeout", "broken-off"] as const) assert.isTrue(mayRepeat(failure({ reason })))
     for (const reason of ["breaker-open", "busy"] as const) {
       assert.isTrue(mayFailOver(failure({ reason })))
       assert.isFalse(mayRepeat(failure({ reason })))
     }
-    // The gateway's own key is refused: another target may have a good one.
-    const refused = failure({ error: { status: 502, message: "x", code: null }, received: 401 })
-    assert.deepStrictEqual([mayFailOver(refused), mayRepeat(refused)], [true, false])
+    // The gateway's own key or account is refused, or the model is gone: another target may have a good one.
+    for (const received of [401, 402, 403, 404, 410]) {
+      const refused = failure({ error: { status: 502, message: "x", code: null }, received })
+      assert.deepStrictEqual([mayFailOver(refused), mayRepeat(refused)], [true, false])
+    }
   })
 
   it("waits longer each time, and as long as the provider says", () => {

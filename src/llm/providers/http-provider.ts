@@ -10,7 +10,7 @@ import {
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
-import { saidError } from "./said-error.ts"
+import { saidError, saidNothing } from "./said-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 
 /** What a client of a vendor's service is made of. */
@@ -66,7 +66,9 @@ export const makeHttpProvider = (
 
   const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
     Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
-      const refused = answer.status >= 200 && answer.status < 300 ? saidError(answer) : answer
+      const isSuccess = answer.status >= 200 && answer.status < 300
+      if (isSuccess && saidNothing(answer)) return Effect.fail(nothing)
+      const refused = isSuccess ? saidError(answer) : answer
       return refused === undefined ? Effect.succeed(answer) : Effect.fail(refusalOf(refused, withoutSecrets))
     })
 
@@ -109,6 +111,9 @@ export const makeHttpProvider = (
   return { id, dialect: vendor.dialect, send, listModels }
 }
 
+/** Nobody will know what it did cost, as where the connection broke off. */
+const nothing = failure("broken-off", bad(502, "The provider answered nothing.", "provider-unavailable"), true)
+
 /** What an answer that is no success says. */
 const refusalOf = (
   { body, headers, status: received }: ProviderAnswer,
@@ -121,6 +126,11 @@ const refusalOf = (
   if (received === 401 || received === 403) {
     const refused = bad(502, "The provider refuses the gateway's key.", "provider-credentials")
     return failure("status", refused, false, { received })
+  }
+  // A caller that is told 402 would look for a cap of its own.
+  if (received === 402) {
+    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", "provider-credentials")
+    return failure("status", unpaid, false, { received })
   }
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
   return failure("status", readError(received, jsonOf(withoutSecrets(text))), false, {

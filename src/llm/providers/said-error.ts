@@ -17,6 +17,10 @@ const parsed = (text: string): unknown => {
   }
 }
 
+/** Whether an answer ended before its first byte. */
+export const saidNothing = ({ body }: ProviderAnswer): boolean =>
+  body instanceof Uint8Array ? body.length === 0 : body.first.length === 0
+
 /**
  * The error that a provider tells in the place of an answer, although its status was a success: alone, or before anything
  * else of a stream. Undefined of every answer.

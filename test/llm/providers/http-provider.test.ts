@@ -105,6 +105,20 @@ describe("a provider over HTTP", () => {
     }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
+  it.live("that ends its answer before the first byte has failed, and may have cost something", () =>
+    Effect.gen(function* () {
+      for (const answer of [
+        (_, response) => (sse(response, []), response.end()),
+        (_, response) => response.writeHead(200, { "content-type": "application/json" }).end(),
+        (_, response) => response.writeHead(204).end()
+      ] as ReadonlyArray<Answerer>) {
+        const { provider: made } = yield* provider(answer)
+        const { error, reason, sent } = yield* refusal(made)
+        assert.deepStrictEqual([reason, sent, error.status], ["broken-off", true, 502])
+      }
+    }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
   it.live("of Anthropic's has its own key header, version and paths", () =>
     Effect.gen(function* () {
       const { provider: made, standIn } = yield* provider((_, response) => json(response, 200, { data: [] }), anthropic)
@@ -157,7 +171,7 @@ describe("a provider over HTTP", () => {
       )
       const html = yield* provider((_, response) => response.writeHead(500).end("<html>"))
       assert.match((yield* refusal(html.provider)).error.message, /status 500/)
-      for (const status of [401, 403]) {
+      for (const status of [401, 402, 403]) {
         const unauthorized = yield* provider((_, response) => json(response, status, error))
         const { error: told } = yield* refusal(unauthorized.provider)
         assert.deepStrictEqual([told.status, told.code], [502, "provider-credentials"])
