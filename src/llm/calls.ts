@@ -182,25 +182,10 @@ export class Calls extends Context.Service<
           ? metering.governed(spender)
           : Effect.succeed({ byMoney: true, byHard: true })
 
-      /** Keeps free what a call may cost by the caps that there are: where others were known before, it is seen to once more. */
-      const hold = Effect.fnUntraced(function* (
-        meter: CallMeter,
-        asked: Spender,
-        target: RunningTarget,
-        terms: Terms,
-        asking: Asking
-      ) {
-        const held = yield* Effect.result(holding.hold(meter, asked, target, terms, asking))
-        if (yield* metering.isGovernedStill(asked, terms.governed)) return yield* Effect.fromResult(held)
-        meter.release()
-        return yield* holding.hold(meter, asked, target, { ...terms, governed: yield* governed(asking, asked) }, asking)
-      })
-
       const estimate = Effect.fn("Calls.estimate")(function* (incoming: Call) {
         const { spender, terms, ways } = yield* considered(incoming)
         const [way] = ways
         if (way === undefined) return yield* noTarget
-        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, at(spender, way)) })
         // A fallback, or another provider, may be governed by others.
         const caps = new Map<string, Standing>()
         for (const one of ways) {
@@ -208,6 +193,7 @@ export class Calls extends Context.Service<
             caps.set(`${standing.cap.id} ${standing.counterKey}`, standing)
           }
         }
+        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, at(spender, way)) })
         return { ...bound, model: terms.model.id, caps: [...caps.values()] }
       })
 
@@ -254,7 +240,7 @@ export class Calls extends Context.Service<
           for (let tries = 1; ; tries++) {
             // A hold that is still there was made with this estimate, and lets no larger one through.
             if (estimate === undefined || !meter.holdsFor(target)) {
-              estimate = yield* hold(meter, asked, target, here, { ...incoming, prepared })
+              estimate = yield* holding.hold(meter, asked, target, here, { ...incoming, prepared })
               prepared = undefined
               yield* repeat.holds(meter.reservationId)
             }

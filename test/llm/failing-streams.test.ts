@@ -169,44 +169,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
       }).pipe(Effect.scoped)
     )
 
-    it.effect("may say that it is still there, and so it is said", () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const ping = 'event: ping\ndata: {"type":"ping"}\n\n'
-        const openai = yield* startProvider((_, response) => sse(response, [": one moment\n\n"]))
-        const anthropic = yield* startProvider((_, response) => sse(response, [ping]))
-        yield* configure(
-          service,
-          [provider("oa", openai), { id: "an", dialect: "anthropic", baseUrl: anthropic.url }],
-          [model("gpt", ["oa"]), model("claude", ["an"])]
-        )
-        const { key } = yield* spender(service, [])
-        for (const [path, name, sign] of [
-          ["/v1/chat/completions", "gpt", ": ping\n\n"],
-          ["/v1/messages", "gpt", ping],
-          ["/v1/chat/completions", "claude", ": ping\n\n"],
-          ["/v1/messages", "claude", ping]
-        ] as const) {
-          yield* Effect.promise(async () => {
-            const response = await fetch(`${service.url}${path}`, {
-              method: "POST",
-              headers: { "x-api-key": key, "content-type": "application/json" },
-              body: JSON.stringify({
-                model: name,
-                stream: true,
-                max_tokens: 30,
-                messages: [{ role: "user", content: "Hi" }]
-              })
-            })
-            const reader = response.body?.getReader()
-            const { value } = (await reader?.read()) ?? {}
-            assert.strictEqual(new TextDecoder().decode(value), sign, `${path} ${name}`)
-            await reader?.cancel()
-          })
-        }
-      }).pipe(Effect.scoped)
-    )
-
     it.effect("is told of where an event has no end, whether its usage is hidden or not", () =>
       Effect.gen(function* () {
         const service = yield* TestService

@@ -35,6 +35,17 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a c
     }).pipe(Effect.scoped)
   )
 
+  it.effect("is told of by a dry run", () =>
+    Effect.gen(function* () {
+      const { key, service } = yield* setting({ unit: "usd", limit: 1 })
+      const body = { model: "gpt", messages: [{ role: "user", content: "Hi" }], dryRun: true }
+      const dry = yield* service.call("POST", "/api/llm/complete", { key, body })
+      assert.lengthOf(dry.body.caps, 1)
+      const odd = yield* service.call("POST", "/api/llm/complete", { key, body: { ...body, model: "odd" } })
+      assert.strictEqual(odd.status, 403)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("limits the output of the first call already", () =>
     Effect.gen(function* () {
       for (const cap of [
