@@ -79,6 +79,11 @@ export class Relay {
     this.toChunks = new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
   }
 
+  /** What a provider sends while it has nothing to say, so that nobody takes the connection for dead. */
+  private get signOfLife(): Uint8Array {
+    return utf8.encode(this.options.to === "anthropic" ? written([{ type: "ping" }]) : comment)
+  }
+
   /** What the provider reported so far. */
   get usage(): TokenUsage | undefined {
     return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
@@ -94,7 +99,7 @@ export class Relay {
     }
     if (!this.translates && !this.hidesUsage) return bytes
     const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
-    return utf8.encode(isSign ? comment : out)
+    return isSign ? this.signOfLife : utf8.encode(out)
   }
 
   /** What is left to be sent at the end: `usage` where the provider reported none, or what went wrong. */
@@ -168,6 +173,7 @@ export class Relay {
     const decoded = decodeEvent(value)
     if (Option.isNone(decoded)) return ""
     const event = decoded.value
+    if (event.type === "ping") return this.translates ? comment : ""
     if (event.type === "error" || name === "error") {
       this.failure = readError(502, value)
       return ""

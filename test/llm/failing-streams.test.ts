@@ -120,40 +120,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
       }).pipe(Effect.scoped)
     )
 
-    it.effect("keeps the caller's connection alive by its comments and pings, in any dialect", () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const openai = yield* startProvider((_, response) => sse(response, [": one moment\n\n"]))
-        const anthropic = yield* startProvider((_, response) =>
-          sse(response, [`event: ping\ndata: {"type":"ping"}\n\n`])
-        )
-        const providers = [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic" })]
-        yield* configure(service, providers, [model("gpt", ["oa"]), model("claude", ["an"])])
-        const { key } = yield* spender(service, [])
-        const messages = [{ role: "user", content: "Hi" }]
-        for (const [path, body] of [
-          ["/v1/chat/completions", { model: "gpt" }],
-          ["/v1/messages", { model: "gpt", max_tokens: 9 }],
-          ["/v1/chat/completions", { model: "claude" }],
-          ["/api/llm/complete", { model: "gpt" }]
-        ] as const) {
-          const first = yield* Effect.promise(async () => {
-            const leaving = new AbortController()
-            const response = await fetch(`${service.url}${path}`, {
-              method: "POST",
-              headers: { "x-api-key": key, "content-type": "application/json" },
-              body: JSON.stringify({ stream: true, messages, ...body }),
-              signal: leaving.signal
-            })
-            const { value } = (await response.body?.getReader().read()) ?? {}
-            leaving.abort()
-            return Buffer.from(value ?? []).toString("utf8")
-          })
-          assert.strictEqual(first, ":\n\n", path)
-        }
-      }).pipe(Effect.scoped)
-    )
-
     it.effect("may write an event in several lines, which stay one", () =>
       Effect.gen(function* () {
         const service = yield* TestService
@@ -166,6 +132,44 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
         const { text } = yield* stream(service, key)
         assert.strictEqual(wordsOf(text), "Noon.")
         for (const line of text.split("\n")) assert.match(line, /^(?:data: |$)/)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("may say that it is still there, and so it is said", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const ping = 'event: ping\ndata: {"type":"ping"}\n\n'
+        const openai = yield* startProvider((_, response) => sse(response, [": one moment\n\n"]))
+        const anthropic = yield* startProvider((_, response) => sse(response, [ping]))
+        yield* configure(
+          service,
+          [provider("oa", openai), { id: "an", dialect: "anthropic", baseUrl: anthropic.url }],
+          [model("gpt", ["oa"]), model("claude", ["an"])]
+        )
+        const { key } = yield* spender(service, [])
+        for (const [path, name, sign] of [
+          ["/v1/chat/completions", "gpt", ":\n\n"],
+          ["/v1/messages", "gpt", ping],
+          ["/v1/chat/completions", "claude", ":\n\n"],
+          ["/v1/messages", "claude", ping]
+        ] as const) {
+          yield* Effect.promise(async () => {
+            const response = await fetch(`${service.url}${path}`, {
+              method: "POST",
+              headers: { "x-api-key": key, "content-type": "application/json" },
+              body: JSON.stringify({
+                model: name,
+                stream: true,
+                max_tokens: 30,
+                messages: [{ role: "user", content: "Hi" }]
+              })
+            })
+            const reader = response.body?.getReader()
+            const { value } = (await reader?.read()) ?? {}
+            assert.strictEqual(new TextDecoder().decode(value), sign, `${path} ${name}`)
+            await reader?.cancel()
+          })
+        }
       }).pipe(Effect.scoped)
     )
 
