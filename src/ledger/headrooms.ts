@@ -23,6 +23,8 @@ export class Headrooms extends Context.Service<
         of: Effect.fn("Headrooms.of")(function* (spending: Spending) {
           yield* ledger.settled(spending.tenantId)
           const at = yield* DateTime.now
+          // No statement says here that a copy is old.
+          yield* books.refresh([spending.tenantId])
           const governing = governingIn(yield* booksOf(books.get, [spending]), spending)
           const counters = yield* Effect.forEach(governing, ({ cap, counterKey }) =>
             database.transaction("all", repository.list({ capId: cap.id, counterKey }, at, undefined, 1))

@@ -186,7 +186,6 @@ export class Calls extends Context.Service<
         const { spender, terms, ways } = yield* considered(incoming)
         const [way] = ways
         if (way === undefined) return yield* noTarget
-        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, at(spender, way)) })
         // A fallback, or another provider, may be governed by others.
         const caps = new Map<string, Standing>()
         for (const one of ways) {
@@ -194,6 +193,7 @@ export class Calls extends Context.Service<
             caps.set(`${standing.cap.id} ${standing.counterKey}`, standing)
           }
         }
+        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, at(spender, way)) })
         return { ...bound, model: terms.model.id, caps: [...caps.values()] }
       })
 

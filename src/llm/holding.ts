@@ -99,8 +99,22 @@ export class Holding extends Context.Service<
         return refusal === undefined ? smaller : yield* refusal
       })
 
+      /** By the caps that there are: where others were known before, it is seen to once more. */
+      const holdByCaps = Effect.fnUntraced(function* (
+        meter: CallMeter,
+        spender: Spender,
+        target: RunningTarget,
+        terms: Terms,
+        asking: Asking
+      ) {
+        const held = yield* Effect.result(hold(meter, spender, target, terms, asking))
+        if (yield* metering.isGovernedStill(spender, terms.governed)) return yield* Effect.fromResult(held)
+        meter.release()
+        return yield* hold(meter, spender, target, { ...terms, governed: yield* metering.governed(spender) }, asking)
+      })
+
       return Holding.of({
-        hold: (...all) => Effect.tapError(hold(...all), ({ error }) => countDenial(error.code ?? "unknown"))
+        hold: (...all) => Effect.tapError(holdByCaps(...all), ({ error }) => countDenial(error.code ?? "unknown"))
       })
     })
   )

@@ -3,6 +3,7 @@ import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type TenantId } from "../kernel/identifier.ts"
 import { Adoptions } from "../ledger/adoptions.ts"
+import { type CapBook } from "../ledger/cap-book.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
 import { asker, type Spending } from "../ledger/askers.ts"
 import { ChargeId, ReservationId } from "../ledger/domain.ts"
@@ -46,6 +47,8 @@ export interface Governed {
   readonly byMoney: boolean
   /** A cap in money or tokens that refuses: then the cost must be bounded. */
   readonly byHard: boolean
+  /** The copies of caps that say so, which may be old; the ledger has them read again where they are. */
+  readonly books?: ReadonlyMap<TenantId, CapBook>
 }
 
 /** Keeps free what a call may cost before it leaves, and charges what it did cost when it ends. */
@@ -53,6 +56,8 @@ export class Metering extends Context.Service<
   Metering,
   {
     governed(spender: Spender): Effect.Effect<Governed>
+    /** Whether no cap was found to be another one since. */
+    isGovernedStill(spender: Spender, governed: Governed): Effect.Effect<boolean>
     hold(
       spender: Spender,
       amountNanoUsd: bigint,
@@ -78,9 +83,18 @@ export class Metering extends Context.Service<
           const caps = governingIn(known, spender).filter(({ cap }) => cap.status === "active")
           return {
             byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
-            byHard: spender.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft")
+            byHard:
+              spender.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft"),
+            books: known
           }
         })
+
+      const isGovernedStill = (spender: Spender, { books: seen }: Governed) =>
+        seen === undefined
+          ? Effect.succeed(true)
+          : Effect.map(booksOf(books.get, [spender]), (known) =>
+              [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
+            )
 
       const closing = (id: ReservationId, tenantId: TenantId, who: Asker, held: bigint, chargeId: ChargeId) => {
         let closed = false
@@ -161,7 +175,7 @@ export class Metering extends Context.Service<
         }
       })
 
-      return Metering.of({ governed, hold, adopt })
+      return Metering.of({ governed, isGovernedStill, hold, adopt })
     })
   )
 }
