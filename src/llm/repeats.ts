@@ -4,6 +4,7 @@ import { usdText } from "../kernel/usd.ts"
 import { CallKeys } from "../idempotency/call-keys.ts"
 import { ReservationId } from "../ledger/domain.ts"
 import { Reservations } from "../ledger/reservations.ts"
+import { Ledger } from "../ledger/service.ts"
 import { AlreadyCompleted } from "./repeat-domain.ts"
 import { CallRefused, refused, retryAfter } from "./refusal.ts"
 
@@ -82,6 +83,7 @@ export class Repeats extends Context.Service<
     Repeats,
     Effect.gen(function* () {
       const keys = yield* CallKeys
+      const ledger = yield* Ledger
       const reservations = yield* Reservations
 
       const claim = Effect.fn("Repeats.claim")(function* ({ key, route }: RepeatKey, request: Uint8Array) {
@@ -97,6 +99,8 @@ export class Repeats extends Context.Service<
         if (claimed.state === "reused") return yield* reused
         if (claimed.state === "unheld") return yield* inProgress
         const id = ReservationId.make(claimed.reservationId)
+        // Whoever was answered finds what that did cost.
+        yield* ledger.settled((yield* CurrentPrincipal).tenantId ?? null)
         const found = yield* Effect.option(reservations.find(id))
         const state = Option.isSome(found) ? found.value.state : "released"
         if (state === "open" || state === "held") return yield* inProgress
