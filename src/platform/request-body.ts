@@ -23,9 +23,14 @@ export const bytesOf = (
 ): Effect.Effect<Uint8Array, HttpServerError.HttpServerError> =>
   Effect.suspend(() => {
     const { source } = request
-    const isUnread = source instanceof IncomingMessage && !source.readableDidRead
-    return isUnread && comesAsDeclared(request) ? eventsOf(source, inOtherWays(request)) : inOtherWays(request)
+    return source instanceof IncomingMessage && isUnread(source) && comesAsDeclared(request)
+      ? eventsOf(source, inOtherWays(request))
+      : inOtherWays(request)
   })
+
+/** An empty body was never read when its end was. */
+const isUnread = ({ destroyed, readableDidRead, readableEnded }: IncomingMessage): boolean =>
+  !readableDidRead && !readableEnded && !destroyed
 
 const inOtherWays = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.map(request.arrayBuffer, (buffer) => new Uint8Array(buffer))

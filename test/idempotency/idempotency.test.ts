@@ -46,6 +46,19 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("Ide
     })
   )
 
+  it.effect("400: a body of no bytes is read once, however many look at it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const lines = [
+        `X-Api-Key: ${service.serviceKey}`,
+        "Content-Type: application/json",
+        `Idempotency-Key: ${newKey()}`
+      ]
+      const { answers } = yield* exchange(service.url, requestText("POST", "/api/trial-users", lines, ""))
+      assertProblem(answers[0] ?? assert.fail("no answer"), 400, "validation-failed")
+    })
+  )
+
   it.effect("422: another body under the key, whose first answer stays", () =>
     Effect.gen(function* () {
       const [key, body] = [newKey(), person()]
