@@ -84,7 +84,7 @@ const shown = ({ p50, p99, perSecond }: Measured) =>
 const row = (what: string, measured: string, wanted = "", met = true): Row => ({ what, measured, wanted, met })
 
 const throughput = async (targets: Readonly<Record<string, Target>>, peer: string): Promise<void> => {
-  for (const target of Object.values(targets)) await load(target, { duration: 2 })
+  for (const target of Object.values(targets)) await load(target, { duration: 8 })
   const measured = new Map(Object.keys(targets).map((name) => [name, [] as Array<Measured>]))
   for (let round = 0; round < rounds; round++) {
     for (const [name, target] of Object.entries(targets)) {
@@ -146,10 +146,11 @@ const memory = async (target: Target): Promise<void> => {
 }
 
 /**
- * Calls through the gateway, every one metered, beside what meters nothing; in turns, in one run. On two cores the gateway's
- * process and PostgreSQL share what there is: of the gateway's time a sixth goes into writing to sockets, a tenth into
- * collecting garbage, a third into Node's HTTP, undici and the database's protocol, the rest into the effects of a call. What
- * a call waits for are two commits, which calls under one cap share in batches and wait for in turns.
+ * Calls through the gateway, every one metered, beside what meters nothing; in turns, in one run, after long enough for
+ * both to be compiled. On two cores the gateway's process, PostgreSQL, the provider and what measures share what there is.
+ * Of the gateway's time a third goes into the steps of effects, a fifth into collecting garbage, a third into Node's HTTP,
+ * undici and writing to sockets. What a call waits for is one commit, which calls of a tenant share in batches; what it did
+ * cost is charged after its answer left, in batches of its own.
  */
 export const benchGateway = async (): Promise<void> => {
   const directory = await temporaryDirectory()

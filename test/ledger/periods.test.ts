@@ -246,11 +246,11 @@ layer(Database.layer, { excludeTestServices: true, timeout: "60 seconds" })("a p
       Effect.gen(function* () {
         const database = yield* Database
         for (const [period, anchor] of lengths) {
-          // Every eleven hours of eight years: a moment is in its period, and the next period begins where that one ends.
+          // Every twenty-three hours of eight years: a moment is in its period, and the next period begins where that one ends.
           const faults = yield* asSuperuser(
             database,
             (sql) => sql<{ readonly moment: Date }>`
-              SELECT m AS moment FROM generate_series('2010-12-31'::timestamptz, '2019-03-01', '11 hours') m
+              SELECT m AS moment FROM generate_series('2010-12-31'::timestamptz, '2019-03-01', '23 hours') m
               CROSS JOIN LATERAL budget_period(${period}, ${zone}, ${anchor}::integer, m) p
               CROSS JOIN LATERAL budget_period(${period}, ${zone}, ${anchor}::integer, p.ends) n
               WHERE NOT (p.starts <= m AND m < p.ends AND n.starts = p.ends) LIMIT 3`

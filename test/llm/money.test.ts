@@ -115,14 +115,14 @@ layer(serviceLayer(), options)("the money of calls", (it) => {
         retries: 1
       })
       const dice = diceOf("the money of calls")
-      for (const drawn of Array.from({ length: 6 }, () => drawMany(dice, 6 + dice.below(18)))) {
+      for (const drawn of Array.from({ length: 3 }, () => drawMany(dice, 12 + dice.below(36)))) {
         standIn.answer = answering(drawn)
         const { key, tenantId } = yield* spender(service, [
           { limit: 1 },
           { limit: 1, scope: { model: "each" }, period: "month" },
           { unit: "tokens", limit: 1_000_000 }
         ])
-        yield* Effect.forEach(drawn, (ending, place) => make(service, key, place, ending), { concurrency: 8 })
+        yield* Effect.forEach(drawn, (ending, place) => make(service, key, place, ending), { concurrency: 24 })
         const all = yield* eventually(
           counters(service, tenantId),
           (rows) => rows.length === 3 && rows.every(({ reserved }) => reserved === "0")
