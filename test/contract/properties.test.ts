@@ -12,7 +12,7 @@ import { stages } from "./stages.ts"
 import { sender, type SendError, shortened, shownRequest, type WireAnswer, type WireRequest } from "./wire.ts"
 
 const seed = process.env.CONTRACT_SEED ?? "1"
-const requestsPerOperation = Number(process.env.CONTRACT_REQUESTS ?? "160")
+const requestsPerOperation = Number(process.env.CONTRACT_REQUESTS ?? "240")
 const atOnce = 6
 const mostShown = 8
 
