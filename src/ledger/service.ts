@@ -42,14 +42,13 @@ const mostSwept = 2000
  * The one place where money is kept free, spent and given back. A batch is one statement, which is its own transaction; an
  * answer leaves after its commit. Requests that arrive while a batch is under way go together in the next one, so that a
  * hot cap is locked once for many: each tenant has a lane of its own, and a lane one batch under way, so that no tenant
- * waits for another. None waits for company: alone it goes at the end of its turn of the event loop, and under load the
- * commit before it is the only wait. A statement that fails is run again in halves, so that what one request broke fails that
- * request alone.
+ * waits for another. None that somebody waits for waits for company: alone it goes at the end of its turn of the event loop,
+ * and under load the commit before it is the only wait. A statement that fails is run again in halves, so that what one
+ * request broke fails that request alone.
  *
- * Measured on two cores with fsync, by the statement: 0.4 ms for one reservation; in batches of 64, 27 µs for each on one
- * cap, 36 µs on four, 52 µs on one of 2,000, 53 µs with an Idempotency-Key, and 56 µs for a settlement; 78,000 a second that
- * have expired. Over HTTP (`npm run bench:ledger`; README, "Speed") this process is what is busy, with 90 µs for each
- * request: so a second batch under way made nothing faster.
+ * Measured on two cores with fsync, by the statement: 0.4 ms for one reservation; in batches of 60, 15 µs for each on one
+ * cap and 33 µs for a settlement; 64,000 a second that have expired. Over HTTP (`npm run bench:ledger`; README, "Speed")
+ * this process is what is busy: so a second batch under way made nothing faster.
  */
 export class Ledger extends Context.Service<
   Ledger,
