@@ -80,9 +80,9 @@ export class AuditRepository extends Context.Service<
           )
         }),
         find: Effect.fn("AuditRepository.find")((id) => Effect.orDie(selectOne(id))),
-        // Whoever writes entries waits behind this, so it gives up rather than keep them waiting.
+        // Whoever writes entries waits behind this, so it gives up rather than keep them waiting, or end in a circle of waits.
         makePartitions: Effect.fn("AuditRepository.makePartitions")((months) =>
-          sql`SET LOCAL lock_timeout = '1s'`.pipe(
+          sql`SET LOCAL lock_timeout = '500ms'`.pipe(
             Effect.andThen(
               sql`SELECT audit_make_partitions(now(), ${months}), audit_make_link_partitions(now(), ${months})`
             ),

@@ -99,10 +99,11 @@ export class RetentionRepository extends Context.Service<
               Effect.orDie
             )
           ),
-        // Whoever waits for the log's tables waits behind this, so it gives up rather than keep them waiting.
+        // Whoever waits for the log's tables waits behind this, so it gives up rather than keep them waiting; and sooner than
+        // PostgreSQL looks for a circle of waits (deadlock_timeout: 1 s), in which it might end the reader.
         drop: (month) =>
           Change.use(() =>
-            Effect.andThen(sql`SET LOCAL lock_timeout = '1s'`, sql`SELECT audit_drop_month(${month})`).pipe(
+            Effect.andThen(sql`SET LOCAL lock_timeout = '500ms'`, sql`SELECT audit_drop_month(${month})`).pipe(
               Effect.asVoid,
               Effect.orDie
             )

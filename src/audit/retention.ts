@@ -1,7 +1,8 @@
-import { Context, DateTime, Effect, Exit, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Exit, Layer, Schedule, Schema } from "effect"
 import { AttestationKeys } from "../attestation/service.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
 import { Database } from "../platform/database.ts"
+import { problemOf } from "../platform/failures.ts"
 import { Settings } from "../platform/settings.ts"
 import { retirementActions, RetirementStatement, retirementType } from "./domain.ts"
 import { RetentionRepository } from "./retention-repository.ts"
@@ -51,7 +52,17 @@ export class AuditRetention extends Context.Service<
         const months = yield* database.transaction("all", repository.monthsOver(retentionDays, now))
         const retired: Array<string> = []
         for (const month of months) {
-          const done = yield* Effect.exit(retireMonth(month))
+          const done = yield* retireMonth(month).pipe(
+            Effect.sandbox,
+            // A drop gives up at once where others read: it is tried again before the next pass.
+            Effect.retry({
+              schedule: Schedule.spaced("1 second"),
+              times: 5,
+              while: (cause) => problemOf(cause) !== undefined
+            }),
+            Effect.catch(Effect.failCause),
+            Effect.exit
+          )
           if (Exit.isFailure(done)) return { retired, end: done }
           if (done.value) retired.push(month)
         }

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Fiber } from "effect"
+import { Context, Deferred, Effect, Exit, Fiber } from "effect"
+import { type SqlClient } from "effect/sql"
 import { AuditRetention } from "../../src/audit/retention.ts"
 import { verifyExport } from "../support/audit-verify.ts"
 import { chainOf, tampering, untilAllLinked } from "../support/chain.ts"
@@ -147,6 +148,57 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
       const retired = yield* service.call("GET", "/api/audit-logs?actionType=AuditMonthRetired")
       assert.lengthOf(retired.body.items, 1)
     })
+  )
+
+  it.effect(
+    "who reads entries and then links while a month is dropped is never the one that a circle of waits ends",
+    () =>
+      Effect.gen(function* () {
+        const { database, months } = yield* withOldLog(0)
+        const [, links = ""] = partitionsOf(months.first)
+        const waiting = asSuperuser(database, (sql) =>
+          Effect.map(
+            sql`SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+              WHERE d.datname = current_database() AND NOT l.granted`,
+            ({ length }) => length
+          )
+        )
+        const wait = Deferred.make<void>()
+        const [isHeld, isRead, dropWaits, readerWaits] = yield* Effect.all([wait, wait, wait, wait])
+        const within = (...steps: ReadonlyArray<(sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown>>) =>
+          Effect.forkChild(
+            asSuperuser(database, (sql) =>
+              sql.withTransaction(
+                Effect.all(
+                  steps.map((step) => step(sql)),
+                  { discard: true }
+                )
+              )
+            )
+          )
+        const holder = yield* within(
+          (sql) => sql`SELECT FROM ${sql(links)}`,
+          () => Deferred.succeed(isHeld, undefined),
+          () => Deferred.await(readerWaits)
+        )
+        const reader = yield* within(
+          (sql) => sql`SELECT FROM audit_entries`,
+          () => Deferred.succeed(isRead, undefined),
+          () => Deferred.await(dropWaits),
+          (sql) => sql`SELECT FROM audit_links`
+        )
+        yield* Deferred.await(isHeld)
+        yield* Deferred.await(isRead)
+        const keeping = yield* Effect.forkChild(keepingFor(database, days(4)))
+        yield* eventually(waiting, (count) => count > 0)
+        yield* Deferred.succeed(dropWaits, undefined)
+        yield* eventually(waiting, (count) => count > 1 || reader.pollUnsafe() !== undefined)
+        yield* Deferred.succeed(readerWaits, undefined)
+        yield* Fiber.join(holder)
+        assert.isTrue(Exit.isSuccess(yield* Fiber.await(reader)))
+        yield* Fiber.join(keeping)
+        yield* eventually(partitions(database), (names) => !names.includes(links))
+      })
   )
 
   it.effect("after a rest of months there is a place for the first entry before it is written", () =>
