@@ -515,23 +515,10 @@ export default Effect.gen(function* () {
           IF array_position(tenants, NULL) IS NOT NULL THEN
             owners := owners || ARRAY(SELECT DISTINCT b.tenant_id FROM budget_reservations b WHERE b.id = ANY (ids));
           END IF;
-          is_rolling := budget_lock_counters(owners, counters, moment);
-          WITH moved AS (
-            UPDATE budget_counters c SET reserved = c.reserved - (CASE c.unit
-                WHEN 'usd' THEN d.amount WHEN 'tokens' THEN d.tokens ELSE d.requests END)::bigint,
-              spent = c.spent + (CASE c.unit
-                WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint,
-              ring = CASE WHEN c.ring IS NULL THEN NULL
-                ELSE c.ring[:cardinality(c.ring) - 1] || (c.ring[cardinality(c.ring)] + (CASE c.unit
-                  WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint) END
-            FROM unnest(counters, freed_amounts, freed_tokens, charged_amounts, charged_tokens, charges)
-              AS d(counter, amount, tokens, charged, charged_tokens, requests)
-            WHERE c.tenant_id = ANY (owners) AND c.id = ANY (counters) AND c.id = d.counter
-            RETURNING c.tenant_id, c.cap_id
-          )
-          SELECT coalesce(bool_or(k.alert_thresholds <> '[]'), false) INTO has_thresholds
-          FROM moved m JOIN budget_caps k ON k.tenant_id = m.tenant_id AND k.id = m.cap_id;
-          IF has_thresholds THEN PERFORM budget_note_alerts(moment, counters); END IF;
+          -- What rolls has to be known for what is charged; what does not is locked last, for as long as a commit takes.
+          is_rolling := EXISTS (
+            SELECT FROM budget_counters b WHERE b.tenant_id = ANY (owners) AND b.id = ANY (counters) AND b.ring IS NOT NULL);
+          IF is_rolling THEN PERFORM budget_lock_counters(owners, counters, moment); END IF;
         END IF;
       ELSE
         after_plans := array_fill(false, ARRAY[total]);
@@ -639,6 +626,26 @@ export default Effect.gen(function* () {
           c.attempts, c.call_metadata, c.trace_id
         FROM closed c WHERE c.method IS NOT NULL
         ON CONFLICT DO NOTHING;
+      END IF;
+
+      IF owners IS NOT NULL THEN
+        IF NOT is_rolling THEN PERFORM budget_lock_counters(owners, counters, moment); END IF;
+        WITH moved AS (
+          UPDATE budget_counters c SET reserved = c.reserved - (CASE c.unit
+              WHEN 'usd' THEN d.amount WHEN 'tokens' THEN d.tokens ELSE d.requests END)::bigint,
+            spent = c.spent + (CASE c.unit
+              WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint,
+            ring = CASE WHEN c.ring IS NULL THEN NULL
+              ELSE c.ring[:cardinality(c.ring) - 1] || (c.ring[cardinality(c.ring)] + (CASE c.unit
+                WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint) END
+          FROM unnest(counters, freed_amounts, freed_tokens, charged_amounts, charged_tokens, charges)
+            AS d(counter, amount, tokens, charged, charged_tokens, requests)
+          WHERE c.tenant_id = ANY (owners) AND c.id = ANY (counters) AND c.id = d.counter
+          RETURNING c.tenant_id, c.cap_id
+        )
+        SELECT coalesce(bool_or(k.alert_thresholds <> '[]'), false) INTO has_thresholds
+        FROM moved m JOIN budget_caps k ON k.tenant_id = m.tenant_id AND k.id = m.cap_id;
+        IF has_thresholds THEN PERFORM budget_note_alerts(moment, counters); END IF;
       END IF;
 
       IF keyed THEN

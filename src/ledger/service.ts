@@ -1,7 +1,6 @@
 import { Context, DateTime, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../kernel/identifier.ts"
 import { makeGathering } from "../kernel/gathering.ts"
-import { Database } from "../platform/database.ts"
 import { Settings } from "../platform/settings.ts"
 import { CallsRepository } from "./call-repository.ts"
 import { type CapBook } from "./cap-book.ts"
@@ -34,8 +33,6 @@ import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
 import { halving, isOverflow } from "./statement-failures.ts"
 
 const mostTogether = 200
-/** The most caps of a tenant whose statements go with those of others over one connection. */
-const mostLightCaps = 100
 const mostSwept = 2000
 
 /**
@@ -91,7 +88,6 @@ export class Ledger extends Context.Service<
     Effect.gen(function* () {
       const books = yield* CapBooks
       const calls = yield* CallsRepository
-      const database = yield* Database
       const repository = yield* LedgerRepository
       const { budgets } = yield* Settings
 
@@ -114,12 +110,6 @@ export class Ledger extends Context.Service<
         return { known: fresh, isUncovered: lacks(fresh) }
       })
 
-      /** What is heavy for the database has a connection to itself: what is sent after it would wait. */
-      const alone = <A>(known: ReadonlyMap<TenantId, CapBook>, statement: Effect.Effect<A>) =>
-        [...known.values()].some(({ size }) => size > mostLightCaps)
-          ? database.transaction("all", statement)
-          : statement
-
       /** One statement; undefined for what is due, and must be swept first. */
       const decide = (known: ReadonlyMap<TenantId, CapBook>) =>
         halving(
@@ -127,19 +117,15 @@ export class Ledger extends Context.Service<
             items: ReadonlyArray<ReserveItem>
           ): Effect.fn.Return<ReadonlyArray<ReserveResult | "stale" | undefined>> {
             const batch = new ReserveBatch(items, known, yield* DateTime.now, budgets.holdSeconds)
-            const outcome = yield* alone(known, repository.reserve(batch.statement))
+            const outcome = yield* repository.reserve(batch.statement)
             return "stale" in outcome ? items.map(() => "stale" as const) : batch.results(outcome)
           })
         )
 
       const closeTogether = Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
-        const known = yield* booksOf(
-          books.get,
-          items.flatMap(({ tenantId }) => (tenantId === null ? [] : [{ tenantId }]))
-        )
         // The gateway knows what it charged.
         const isRead = items.some(({ origin }) => origin !== "gateway")
-        const statement = repository.close({
+        const outcome = yield* repository.close({
           head: {
             now: DateTime.formatIso(yield* DateTime.now),
             keyed: items.some(({ repeatable }) => repeatable !== undefined),
@@ -160,7 +146,6 @@ export class Ledger extends Context.Service<
           })),
           calls: items.map(({ call }) => call)
         })
-        const outcome = yield* alone(known, statement)
         const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))
         const closed = new Map(
           (isRead ? outcome.closed : []).flatMap((row) => {

@@ -14,7 +14,7 @@ const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/Cu
 
 /**
  * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
- * which tells PostgreSQL whose rows they are; plain statements share pipelined connections and see no tenant's rows.
+ * which tells PostgreSQL whose rows they are; plain statements run on any connection and see no tenant's rows.
  */
 export class Database extends Context.Service<
   Database,
@@ -109,7 +109,10 @@ export const poolLayer = (options: PoolOptions) =>
       PgClient.layer({
         ...clientOptions(options.connection, options.statementTimeoutSeconds),
         maxConnections: options.maxConnections,
-        multiplex: true
+        // An interruption waits for no answer of the database, which only a pipeline allows; but what is sent after a statement
+        // that takes long would wait for it, so nothing shares a connection.
+        multiplex: true,
+        multiplexConcurrency: 1
       })
     )
   )
