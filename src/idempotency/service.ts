@@ -5,6 +5,7 @@ import { CurrentPrincipal } from "../auth/domain.ts"
 import { scopeOf } from "../audit/service.ts"
 import { repeatJob } from "../platform/background-jobs.ts"
 import { Database } from "../platform/database.ts"
+import { headersOf } from "../platform/request.ts"
 import { Sealing } from "../platform/sealing.ts"
 import { Idempotency } from "./api.ts"
 import {
@@ -82,7 +83,7 @@ export const IdempotencyLayer = Layer.effect(
         )
       })
       return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-        const key = request.headers["idempotency-key"]
+        const key = headersOf(request)["idempotency-key"]
         return key === undefined
           ? Effect.mapError(httpEffect, (error): Types.unhandled | KeyProblem => error)
           : once(request, key)

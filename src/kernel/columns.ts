@@ -6,29 +6,29 @@ const quoted = (text: string): string =>
     ? `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`
     : text
 
+const elementOf = (value: unknown): string =>
+  value === undefined || value === null
+    ? "NULL"
+    : quoted(
+        typeof value === "string"
+          ? value
+          : typeof value === "object"
+            ? JSON.stringify(value)
+            : (value as number).toString()
+      )
+
 /** The values of a column as the text of an array of PostgreSQL; none where there is no value. */
 const textOf = <A>(rows: ReadonlyArray<A>, valueOf: (row: A) => unknown): string | undefined => {
   let elements = ""
   let isEmpty = true
-  let last: string | undefined
-  let element = ""
+  let last: unknown
+  let element = "NULL"
   for (const row of rows) {
     const value = valueOf(row)
-    if (elements !== "") elements += ","
-    if (value === undefined || value === null) {
-      elements += "NULL"
-      continue
-    }
-    const text =
-      typeof value === "string"
-        ? value
-        : typeof value === "object"
-          ? JSON.stringify(value)
-          : (value as number).toString()
     // What stands in one row often stands in the next.
-    if (text !== last) element = quoted((last = text))
-    isEmpty = false
-    elements += element
+    if (value !== last) element = elementOf((last = value))
+    if (element !== "NULL") isEmpty = false
+    elements += elements === "" ? element : `,${element}`
   }
   return isEmpty ? undefined : `{${elements}}`
 }

@@ -15,7 +15,7 @@ import { type Capability, covers, intersection } from "../kernel/capability.ts"
 import { CallPlans } from "../ledger/call-plans.ts"
 import { PlanId, ReservationId } from "../ledger/domain.ts"
 import { Reservations } from "../ledger/reservations.ts"
-import { CurrentRequest } from "../platform/request.ts"
+import { CurrentRequest, headersOf } from "../platform/request.ts"
 import { SettingsError } from "../platform/settings-reader.ts"
 import { Settings } from "../platform/settings.ts"
 import { type CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
@@ -124,7 +124,7 @@ export class Callers extends Context.Service<
             )
 
       const principalOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-        const { authorization, "x-api-key": key } = request.headers
+        const { authorization, "x-api-key": key } = headersOf(request)
         const bearer = authorization === undefined ? undefined : bearerToken(authorization)
         if (authorization !== undefined && bearer === undefined) {
           return yield* reject("Authorization takes one bearer token: Bearer <token>.")
@@ -247,7 +247,7 @@ export class Callers extends Context.Service<
       return Callers.of({
         agentOf,
         admit: Effect.fnUntraced(function* (request) {
-          return (yield* bringsCredential(request.headers)) ? yield* principalOf(request) : undefined
+          return (yield* bringsCredential(headersOf(request))) ? yield* principalOf(request) : undefined
         }),
         identify: Effect.fnUntraced(function* (request, capabilities) {
           const principal = yield* principalOf(request)
@@ -259,7 +259,7 @@ export class Callers extends Context.Service<
             "x-plan-id": planId,
             "x-reservation-id": reservationId,
             "x-task-type": taskType
-          } = request.headers
+          } = headersOf(request)
           return yield* agentOf(principal, { agentId, planId, reservationId, taskType })
         })
       })

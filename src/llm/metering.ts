@@ -122,8 +122,8 @@ export class Metering extends Context.Service<
       ) {
         const principal = yield* CurrentPrincipal
         const who = { principal: principal.name }
-        const id = ReservationId.make(yield* newId)
-        const chargeId = ChargeId.make(yield* newId)
+        const id = ReservationId.make(yield* newId, asMade)
+        const chargeId = ChargeId.make(yield* newId, asMade)
         const result = yield* ledger
           .reserve({
             ...who,
@@ -179,6 +179,9 @@ export class Metering extends Context.Service<
     })
   )
 }
+
+/** What was made as an id needs no check. */
+const asMade = { disableChecks: true }
 
 const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, NoRoom> =>
   Effect.andThen(

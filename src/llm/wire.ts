@@ -6,7 +6,7 @@ import { errorBody, statusIn } from "../compat/errors.ts"
 import { type Capability } from "../kernel/capability.ts"
 import { InternalError } from "../kernel/problems.ts"
 import { problemOf } from "../platform/failures.ts"
-import { CurrentRequest } from "../platform/request.ts"
+import { CurrentRequest, headersOf } from "../platform/request.ts"
 import { bytesOf, declaresMoreThan } from "../platform/request-body.ts"
 import { Settings } from "../platform/settings.ts"
 import { Callers, type GatewayCaller } from "./callers.ts"
@@ -41,7 +41,7 @@ const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
 const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, most: number) {
-  if (declaresMoreThan(request.headers, most)) return yield* tooLarge
+  if (declaresMoreThan(headersOf(request), most)) return yield* tooLarge
   const bytes = yield* Effect.mapError(bytesOf(request), () => tooLarge)
   const body = yield* Effect.try({ try: (): unknown => JSON.parse(decoder.decode(bytes)), catch: () => notJson })
   if (!isJson(body)) return yield* notJson
@@ -78,10 +78,13 @@ const errorAnswer = (dialect: Dialect, { error, headers = {} }: CallRefused, req
   })
 
 const answerOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
-  const all = { ...headers, "request-id": requestId }
-  return body instanceof Uint8Array
-    ? HttpServerResponse.uint8Array(body, { status, contentType: "application/json", headers: all })
-    : HttpServerResponse.stream(body, { status, contentType: "text/event-stream", headers: all })
+  const answer =
+    body instanceof Uint8Array
+      ? HttpServerResponse.uint8Array(body, { status, contentType: "application/json" })
+      : HttpServerResponse.stream(body, { status, contentType: "text/event-stream" })
+  // Handed over with the rest, they would be copied twice; these are nobody else's.
+  Object.assign(answer.headers, headers, { "request-id": requestId })
+  return answer
 }
 
 /** Serves a route, and every failure in the form that clients of its dialect read. */
@@ -167,6 +170,7 @@ export const GatewayWireLayer = Layer.unwrap(
           path,
           () => dialect,
           Effect.fnUntraced(function* (request, requestId) {
+            const headers = headersOf(request)
             const caller: GatewayCaller = yield* callers.identify(request, [capability])
             const { body, bytes } = yield* readBody(request, maxBodyBytes)
             const call: Call = {
@@ -174,14 +178,14 @@ export const GatewayWireLayer = Layer.unwrap(
               operation,
               body,
               bytes,
-              headers: passedOn(request.headers),
+              headers: passedOn(headers),
               agentId: caller.agentId,
               planId: caller.planId,
               taskType: caller.taskType,
               prepared: caller.prepared,
               perTurnNanoUsd: caller.perTurnNanoUsd,
-              cache: cacheAsked(request.headers["x-cache"]),
-              repeatable: repeatableAt(path, request.headers["idempotency-key"])
+              cache: cacheAsked(headers["x-cache"]),
+              repeatable: repeatableAt(path, headers["idempotency-key"])
             }
             const made: Effect.Effect<Omit<CallAnswer, "report">, CallRefused, Scope.Scope> = operation ===
             "count-tokens"

@@ -33,20 +33,23 @@ export const benchHttp = async (): Promise<void> => {
       for (const name of ["fastify", "health", "read"] as const)
         measured[name].push(await rate(targets[name].url, targets[name].paths, seconds))
     }
-    const [bare, health, read] = [median(measured.fastify), median(measured.health), median(measured.read)]
+    // The machine is not the same in every second: what is compared was measured in the same round.
+    const share = (of: keyof typeof targets, base: keyof typeof targets) =>
+      median(measured[of].map((one, round) => one / (measured[base][round] ?? Number.NaN)))
+    const [ofFastify, ofHealth] = [share("health", "fastify"), share("read", "health")]
     print(`HTTP, 32 connections, median of ${rounds} rounds`, [
-      { what: "bare Fastify, GET /health", measured: perSecond(bare), wanted: "", met: true },
+      { what: "bare Fastify, GET /health", measured: perSecond(median(measured.fastify)), wanted: "", met: true },
       {
         what: "GET /health",
-        measured: perSecond(health),
-        wanted: `${(health / bare).toFixed(2)} of Fastify (wanted 0.50)`,
-        met: health / bare >= 0.5
+        measured: perSecond(median(measured.health)),
+        wanted: `${ofFastify.toFixed(2)} of Fastify (wanted 0.50)`,
+        met: ofFastify >= 0.5
       },
       {
         what: "GET /api/trial-users/{id}: key check and SQL",
-        measured: perSecond(read),
-        wanted: `${(read / health).toFixed(2)} of /health (wanted 0.45)`,
-        met: read / health >= 0.45
+        measured: perSecond(median(measured.read)),
+        wanted: `${ofHealth.toFixed(2)} of /health (wanted 0.45)`,
+        met: ofHealth >= 0.45
       }
     ])
   } finally {

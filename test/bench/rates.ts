@@ -112,6 +112,14 @@ export const startPortkey = async (): Promise<Server> => {
   return { ...server, url: `http://127.0.0.1:${portkeyPort}` }
 }
 
+/**
+ * What measures and what stands in for others would be on machines of their own: on this one they give way to what they
+ * measure. Whatever is started after this process gave way does so too.
+ */
+export const giveWay = (...servers: ReadonlyArray<Server>): void => {
+  for (const pid of [0, ...servers.flatMap(({ process: { pid } }) => pid ?? [])]) os.setPriority(pid, 10)
+}
+
 const ticksPerSecond = 100
 
 /** The processor time that a server has taken so far, in seconds: of its own and of the kernel for it. */
