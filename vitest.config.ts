@@ -1,24 +1,36 @@
 import { defineConfig } from "vitest/config"
 
+/** These look at what a process has one of (its metrics, its memory, its environment), so each has a process to itself. */
+const ofTheProcess = [
+  "test/configuration/watch.test.ts",
+  "test/llm/otlp.test.ts",
+  "test/llm/telemetry.test.ts",
+  "test/platform/embedded-postgres.test.ts",
+  "test/platform/large-bodies.test.ts",
+  "test/platform/telemetry.test.ts"
+]
+
+const unit = { testTimeout: 30_000, hookTimeout: 60_000, maxWorkers: 2 }
+
 export default defineConfig({
   test: {
+    globalSetup: ["test/support/postgres.ts"],
     projects: [
       {
         test: {
+          ...unit,
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/system/**", "test/bench/**"],
-          globalSetup: ["test/support/postgres.ts"],
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
-          maxWorkers: 2
+          exclude: ["test/system/**", "test/bench/**", ...ofTheProcess],
+          // Loading the service takes longer than most files' tests; all that a service keeps is in its layers.
+          isolate: false
         }
       },
+      { test: { ...unit, name: "process", include: ofTheProcess } },
       {
         test: {
           name: "system",
           include: ["test/system/**/*.test.ts"],
-          globalSetup: ["test/support/postgres.ts"],
           testTimeout: 600_000,
           hookTimeout: 120_000,
           fileParallelism: false

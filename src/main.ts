@@ -36,14 +36,18 @@ const Settle = Layer.effectDiscard(
   Effect.sync(() => globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" }))
 )
 
+// Looked up at once: a parent that ends while the service starts is followed too.
+const parent = process.ppid
+
 // npm runs a script in a shell that hands no signal on, so the end of that shell is taken for one.
 const FollowParent = Layer.effectDiscard(
   Effect.gen(function* () {
     if (process.env.npm_lifecycle_event === undefined) return
-    const parent = process.ppid
-    yield* Effect.sync(() => {
-      if (process.ppid !== parent) process.kill(process.pid, "SIGTERM")
-    }).pipe(Effect.repeat(Schedule.spaced("500 millis")), Effect.forkScoped)
+    yield* Effect.sync(() => process.ppid !== parent).pipe(
+      Effect.repeat({ until: (hasEnded) => hasEnded, schedule: Schedule.spaced("500 millis") }),
+      Effect.andThen(Effect.sync(() => process.kill(process.pid, "SIGTERM"))),
+      Effect.forkScoped
+    )
   })
 )
 

@@ -8,6 +8,7 @@ import { type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
 import * as Metrics from "./metrics.ts"
 import { CurrentRequest, headersOf, RequestInfo } from "./request.ts"
+import { Shutdown } from "./shutdown.ts"
 import { IncomingMessage } from "node:http"
 
 type Response = HttpServerResponse.HttpServerResponse
@@ -138,6 +139,7 @@ export const edgeLayer = Layer.unwrap(
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const inFlight = yield* InFlight
+    const shutdown = yield* Shutdown
     const random = yield* SecureRandom.SecureRandom
     const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
     let served = 0
@@ -163,7 +165,9 @@ export const edgeLayer = Layer.unwrap(
           const finish = (response: Response): Response => {
             ended(response.status)
             const answer = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info)
-            return leavesBody(request, answer) ? HttpServerResponse.setHeader(answer, "connection", "close") : answer
+            // The server ends with its last connection, and a caller would keep its own for the next request.
+            const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, answer)
+            return isLast ? HttpServerResponse.setHeader(answer, "connection", "close") : answer
           }
           const fault = unreadable(request)
           if (fault !== undefined) return Effect.succeed(finish(rendered(fault, info)))

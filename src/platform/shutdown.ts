@@ -5,6 +5,7 @@ export class Shutdown extends Context.Service<
   Shutdown,
   {
     readonly isDraining: Effect.Effect<boolean>
+    isDrainingUnsafe(): boolean
     readonly begin: Effect.Effect<void>
     /** Waits until the process is on its way out: what would last for ever ends then. */
     readonly begun: Effect.Effect<void>
@@ -14,6 +15,7 @@ export class Shutdown extends Context.Service<
     const draining = Latch.makeUnsafe()
     return Shutdown.of({
       isDraining: Effect.sync(() => Latch.isOpen(draining)),
+      isDrainingUnsafe: () => Latch.isOpen(draining),
       begin: Effect.asVoid(Latch.open(draining)),
       begun: draining.await
     })

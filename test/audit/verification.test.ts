@@ -1,6 +1,6 @@
 import { type PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Context, Effect, Fiber, Layer } from "effect"
 import { refusesStrangers } from "../support/authority.ts"
 import { tampering, untilAllLinked, writeEntries } from "../support/chain.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
@@ -276,6 +276,30 @@ const lies: ReadonlyArray<{
   }
 ]
 
+const logTables = ["audit_entries", "audit_links", "audit_checkpoints", "audit_chain"]
+
+/** A service with a log that many lie about, one after another. */
+class LiedAbout extends Context.Service<LiedAbout, Service>()("test/LiedAbout") {
+  static readonly layer = Layer.effect(
+    LiedAbout,
+    Effect.tap(Effect.orDie(withEntries(9)), ({ database }) =>
+      tampering(database, (sql) =>
+        Effect.forEach(logTables, (table) => sql`CREATE TABLE ${sql(`true_${table}`)} AS TABLE ${sql(table)}`)
+      )
+    )
+  )
+}
+
+/** Takes a lie back: the log is what it was before. */
+const retract = (database: TestDatabase) =>
+  tampering(database, (sql) =>
+    sql.withTransaction(
+      Effect.forEach(logTables, (table) =>
+        Effect.andThen(sql`DELETE FROM ${sql(table)}`, sql`INSERT INTO ${sql(table)} TABLE ${sql(`true_${table}`)}`)
+      )
+    )
+  )
+
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("verification over HTTP", (it) => {
   refusesStrangers(it, [
     { name: "verify", method: "GET", path, ...read },
@@ -342,28 +366,33 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ver
     })
   )
 
-  for (const { at, problem, tell, what } of lies) {
-    it.effect(`200: ${what}: it is found and named`, () =>
-      Effect.gen(function* () {
-        const service = yield* withEntries(9)
-        const before = yield* verify(service)
-        assert.isTrue(before.ok)
-        const places = { head: before.head.sequence, checkpoint: before.checkpoint.sequence }
-        const sequence = typeof at === "function" ? at(places) : at
-        const entryId = sequence === 7 || sequence === 4 ? yield* idAt(service.database, sequence) : undefined
-        yield* tampering(service.database, (sql) => tell(sql, places))
-        const found = yield* verify(service)
-        assert.isFalse(found.ok)
-        const fault: Fault = found.firstBad
-        assert.deepInclude(fault, { problem, sequence }, fault.detail)
-        if (problem === "changed" && entryId !== undefined && !what.includes("moved up")) {
-          assert.strictEqual(fault.entryId, entryId)
-        }
-        if (sequence === null) assert.isNotNull(fault.entryId)
-        assert.isNotEmpty(fault.detail)
-      })
-    )
-  }
+  it.layer(LiedAbout.layer, { timeout: "60 seconds" })("of a log that somebody lies about", (it) => {
+    for (const { at, problem, tell, what } of lies) {
+      it.effect(`200: ${what}: it is found and named`, () =>
+        Effect.gen(function* () {
+          const service = yield* LiedAbout
+          const before = yield* verify(service)
+          assert.isTrue(before.ok)
+          const places = { head: before.head.sequence, checkpoint: before.checkpoint.sequence }
+          const sequence = typeof at === "function" ? at(places) : at
+          const entryId = sequence === 7 || sequence === 4 ? yield* idAt(service.database, sequence) : undefined
+          yield* Effect.acquireRelease(
+            tampering(service.database, (sql) => tell(sql, places)),
+            () => Effect.orDie(retract(service.database))
+          )
+          const found = yield* verify(service)
+          assert.isFalse(found.ok)
+          const fault: Fault = found.firstBad
+          assert.deepInclude(fault, { problem, sequence }, fault.detail)
+          if (problem === "changed" && entryId !== undefined && !what.includes("moved up")) {
+            assert.strictEqual(fault.entryId, entryId)
+          }
+          if (sequence === null) assert.isNotNull(fault.entryId)
+          assert.isNotEmpty(fault.detail)
+        })
+      )
+    }
+  })
 
   it.effect("200: a key that somebody put into the database signs nothing", () =>
     Effect.gen(function* () {

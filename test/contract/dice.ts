@@ -6,6 +6,8 @@ export interface Dice {
   pick<A>(list: readonly [A, ...ReadonlyArray<A>]): A
   /** One of a list that may be empty. */
   pickOr<A>(list: ReadonlyArray<A>, fallback: A): A
+  /** One of a list at random, and none twice before all of them have come. */
+  deal<A>(list: readonly [A, ...ReadonlyArray<A>]): A
 }
 
 /** Mulberry32 on a 32-bit hash of the text. */
@@ -19,7 +21,15 @@ export const diceOf = (seed: string): Dice => {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
   const below = (bound: number) => Math.floor(next() * bound)
+  const decks = new Map<ReadonlyArray<unknown>, Array<number>>()
   return {
+    deal: (list) => {
+      const left = decks.get(list) ?? []
+      if (left.length === 0) left.push(...list.keys())
+      decks.set(list, left)
+      const [dealt = 0] = left.splice(below(left.length), 1)
+      return list[dealt] ?? list[0]
+    },
     below,
     chance: (probability) => next() < probability,
     pick: (list) => list[below(list.length)] ?? list[0],

@@ -15,6 +15,7 @@ export class KnownValues {
   private readonly values = new Map<string, Array<Known>>()
   private readonly withheld = new Set<Known>()
   private readonly places = new Set<string>()
+  private readonly things = new Map<string, Array<Readonly<Record<string, Known>>>>()
 
   /** Keeps values out: those of the credentials that the test itself calls with. */
   withhold(value: Known): void {
@@ -34,12 +35,27 @@ export class KnownValues {
     if (Array.isArray(body)) return body.slice(-5).forEach((item: unknown) => this.learn(operation, item))
     if (typeof body !== "object" || body === null) return
     if (this.withheld.has(Reflect.get(body, "id") as Known)) return
+    const thing: Record<string, Known> = {}
     for (const [name, value] of Object.entries(body as Json)) {
       if (typeof value === "string" || typeof value === "number") {
+        thing[name] = value
         for (const collection of segmentsOf(operation.path)) this.add(`${collection}.${name}`, value)
         this.add(`.${name}`, value)
       } else this.learn(operation, value)
     }
+    if (thing.id !== undefined) this.addThing(segmentsOf(operation.path)[0] ?? "", thing)
+  }
+
+  private addThing(collection: string, thing: Readonly<Record<string, Known>>): void {
+    const known = (this.things.get(collection) ?? []).filter(({ id }) => id !== thing.id)
+    this.things.set(collection, [...known, thing].slice(-mostKept))
+  }
+
+  /** The things known that have all of these members, the newest of a collection last. */
+  thingsWith(names: ReadonlyArray<string>): ReadonlyArray<Readonly<Record<string, Known>>> {
+    return [...this.things.values()].flatMap((things) =>
+      things.filter((thing) => names.every((name) => thing[name] !== undefined))
+    )
   }
 
   /** Learns where the things of an answer stand, below the collection that was asked: which belongs to which. */

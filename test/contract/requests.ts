@@ -37,12 +37,22 @@ const pathValue = (dice: Dice, operation: Operation, known: KnownValues, name: s
   return encoded(String(valueOf(dice, schema, known, name)) || "x")
 }
 
-const queryOf = (dice: Dice, operation: Operation, known: KnownValues): ReadonlyArray<string> =>
-  operation.parameters.flatMap(({ in: place, name, required, schema }) =>
+/** What names one thing only together is mostly taken from one, as its own members say it. */
+const namedTogether = (dice: Dice, operation: Operation, known: KnownValues): Readonly<Record<string, unknown>> => {
+  const names = operation.parameters.flatMap(({ in: place, name, required }) =>
+    place === "query" && required ? [name] : []
+  )
+  return names.length > 1 && dice.chance(0.6) ? dice.pickOr(known.thingsWith(names).slice(-6), {}) : {}
+}
+
+const queryOf = (dice: Dice, operation: Operation, known: KnownValues): ReadonlyArray<string> => {
+  const together = namedTogether(dice, operation, known)
+  return operation.parameters.flatMap(({ in: place, name, required, schema }) =>
     place === "query" && (required || dice.chance(0.25))
-      ? [`${encoded(name)}=${encoded(String(valueOf(dice, schema, known, name)))}`]
+      ? [`${encoded(name)}=${encoded(String(together[name] ?? valueOf(dice, schema, known, name)))}`]
       : []
   )
+}
 
 const jsonBody = (request: Changeable, value: unknown): void => {
   request.body = Buffer.from(jsonTextOf(value))
@@ -86,10 +96,11 @@ const withHeader = (request: Changeable, name: string, value: string): void => {
 
 const appended = (target: string, part: string): string => `${target}${target.includes("?") ? "&" : "?"}${part}`
 
+const rawPaths = ["%", "%zz", "%ff", "%00", "a%2Fb", "%25", "%2e%2e%2f", "a+b", "*", "~"] as const
+
 const spoilPath: Spoil = (request, dice, operation) => {
   const search = request.target.split("?")[1]
-  const raw = () => dice.pick(["%", "%zz", "%ff", "%00", "a%2Fb", "%25", "%2e%2e%2f", "a+b", "*", "~"])
-  const value = () => (dice.chance(0.2) ? raw() : encoded(dice.pickOr(pathTexts, "x")))
+  const value = () => (dice.chance(0.2) ? dice.deal(rawPaths) : encoded(dice.pickOr(pathTexts, "x")))
   request.target = targetOf(operation, value, search === undefined ? [] : [search])
 }
 
@@ -100,7 +111,7 @@ const spoilQuery: Spoil = (request, dice, operation) => {
     : dice.pick(["unknown", "__proto__", "constructor", "", "a[b]"])
   const raw = () =>
     dice.pick(["%", `${name}=%zz`, `${name}=%ff`, "&&&", `${name}`, `${name}[]=1`, `${name}.a=1`, `=${name}`])
-  const parts = dice.chance(0.2) ? [raw()] : [`${encoded(name)}=${encoded(dice.pick(hostileTexts))}`]
+  const parts = dice.chance(0.2) ? [raw()] : [`${encoded(name)}=${encoded(dice.deal(hostileTexts))}`]
   if (dice.chance(0.2)) parts.push(...parts)
   for (const part of parts) request.target = appended(request.target, part)
 }
@@ -114,7 +125,7 @@ const spoilMember: Spoil = (request, dice, operation, known) => {
 }
 
 const spoilBody: Spoil = (request, dice) => {
-  request.body = dice.pick(hostileBodies)
+  request.body = dice.deal(hostileBodies)
   withHeader(request, "content-type", "application/json")
 }
 
@@ -122,8 +133,8 @@ const spoilMediaType: Spoil = (request, dice) => {
   if (dice.chance(0.2)) {
     const { "content-type": _, ...rest } = request.headers
     request.headers = rest
-  } else withHeader(request, "content-type", dice.pick(hostileMediaTypes))
-  if (request.body === undefined && dice.chance(0.5)) request.body = dice.pick(hostileBodies)
+  } else withHeader(request, "content-type", dice.deal(hostileMediaTypes))
+  if (request.body === undefined && dice.chance(0.5)) request.body = dice.deal(hostileBodies)
 }
 
 const headerNames = [
@@ -164,8 +175,8 @@ const wellKnownHeaders: readonly [readonly [string, string], ...ReadonlyArray<re
 
 const spoilHeader: Spoil = (request, dice) => {
   const [name, value] = dice.chance(0.5)
-    ? ([dice.pick(headerNames), dice.pickOr(headerTexts, "")] as const)
-    : dice.pick(wellKnownHeaders)
+    ? ([dice.deal(headerNames), dice.pickOr(headerTexts, "")] as const)
+    : dice.deal(wellKnownHeaders)
   withHeader(request, name, value)
 }
 
@@ -183,6 +194,6 @@ const spoils = [
 /** A request that does one to three things that the document does not provide for. */
 export const hostile = (dice: Dice, operation: Operation, known: KnownValues): WireRequest => {
   const request: Changeable = { ...conforming(dice, operation, known) }
-  for (let times = 1 + dice.below(3); times > 0; times--) dice.pick(spoils)(request, dice, operation, known)
+  for (let times = 1 + dice.below(3); times > 0; times--) dice.deal(spoils)(request, dice, operation, known)
   return request
 }

@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import * as crypto from "node:crypto"
 import { type TestService } from "../support/service.ts"
 
 type Service = TestService["Service"]
@@ -37,9 +38,22 @@ const spending = Effect.fnUntraced(function* (service: Service) {
   }
 })
 
+/** Sessions that are open, of people who are still there. */
+const openSessions = Effect.fnUntraced(function* (service: Service) {
+  for (let made = 0; made < 3; made++) {
+    const person = { firstName: "Ada", lastName: "Lovelace", email: `${crypto.randomUUID()}@example.com` }
+    const user = yield* service.call("POST", "/api/trial-users", { body: person })
+    assert.strictEqual(user.status, 201, user.text)
+    const session = { trialUserId: user.body.id, ipAddress: "203.0.113.7" }
+    const { status, text } = yield* service.call("POST", "/api/sessions", { body: session })
+    assert.strictEqual(status, 201, text)
+  }
+})
+
 /** The states of things that a group of operations is about, which requests at random never reach together. */
 export const stages: Readonly<Record<string, (service: Service) => Effect.Effect<void>>> = {
   approvals: heldReservations,
   plans: withoutCaps,
+  sessions: openSessions,
   spend: spending
 }

@@ -65,6 +65,8 @@ layer(UsedDirectory.layer, { excludeTestServices: true, timeout: "60 seconds" })
             yield* release
             const answer = yield* Fiber.join(inFlight)
             assert.strictEqual(answer.status, 201, answer.text)
+            // Kept open, the connection would keep the service from its end.
+            assert.strictEqual(answer.headers.get("connection"), "close")
             assert.strictEqual((yield* Fiber.join(idle)).answers[0]?.status, 200)
             assert.strictEqual(yield* service.ended, 0, service.output())
             assert.deepStrictEqual(yield* processesWith(directory), [])

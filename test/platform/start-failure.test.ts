@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as net from "node:net"
+import { cached } from "../support/command.ts"
 import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
 import { startProcess, untilDatabaseGone } from "../support/service-process.ts"
 import { eventually } from "../support/waiting.ts"
@@ -9,7 +10,7 @@ import { eventually } from "../support/waiting.ts"
 /** Runs a program of the project; answers all that it wrote, once it ended, and its exit code. */
 const ran = (words: ReadonlyArray<string>, environment: Record<string, string>) =>
   Effect.callback<{ readonly output: string; readonly code: number | null }>((resume) => {
-    const child = spawn(process.execPath, words, {
+    const child = spawn(process.execPath, [...cached, ...words], {
       cwd: project,
       env: { PATH: process.env.PATH, Logging__Level: "Error", ...environment }
     })
@@ -40,39 +41,48 @@ it.live("a port that is taken is told in one line that names the settings", () =
   }).pipe(Effect.scoped)
 )
 
-it.live.runIf(process.platform !== "win32")("the end of the shell that npm runs the start in ends the service", () =>
-  Effect.gen(function* () {
-    const directory = yield* makeDirectory()
-    let output = ""
-    const shell = yield* Effect.acquireRelease(
-      Effect.sync((): ChildProcess => {
-        const child = spawn("/bin/sh", ["-c", `"${process.execPath}" src/main.ts; :`], {
-          cwd: project,
-          stdio: ["ignore", "pipe", "pipe"],
-          env: {
-            PATH: process.env.PATH,
-            Api__Port: "0",
-            Database__Directory: directory,
-            npm_lifecycle_event: "start",
-            Logging__Level: "Info",
-            Logging__Format: "json"
-          }
-        })
-        child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
-        return child
-      }),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    )
-    const closed = Effect.callback<void>((resume) => void shell.stdout?.once("close", () => resume(Effect.void)))
-    yield* eventually(
-      Effect.sync(() => output),
-      (text) => text.includes("serves on")
-    )
-    yield* Effect.all([closed, Effect.sync(() => shell.kill("SIGTERM"))], { concurrency: "unbounded" })
-    yield* untilDatabaseGone(directory)
-    yield* untilGone(shell.pid ?? 0)
-  }).pipe(Effect.scoped)
-)
+for (const [when, sign] of [
+  ["while it starts", "Embedded PostgreSQL started"],
+  ["while it serves", "serves on"]
+] as const) {
+  it.live.runIf(process.platform !== "win32")(
+    `the end of the shell that npm runs the start in ends the service: ${when}`,
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* makeDirectory()
+        let output = ""
+        const shell = yield* Effect.acquireRelease(
+          Effect.sync((): ChildProcess => {
+            const child = spawn("/bin/sh", ["-c", `"${process.execPath}" ${cached.join(" ")} src/main.ts; :`], {
+              cwd: project,
+              // A group of its own, so that nothing of it stays when the test fails.
+              detached: true,
+              stdio: ["ignore", "pipe", "pipe"],
+              env: {
+                PATH: process.env.PATH,
+                Api__Port: "0",
+                Database__Directory: directory,
+                npm_lifecycle_event: "start",
+                Logging__Level: "Info",
+                Logging__Format: "json"
+              }
+            })
+            child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
+            return child
+          }),
+          ({ pid = 0 }) => Effect.ignore(Effect.try(() => process.kill(-pid, "SIGKILL")))
+        )
+        const closed = Effect.callback<void>((resume) => void shell.stdout?.once("close", () => resume(Effect.void)))
+        yield* eventually(
+          Effect.sync(() => output),
+          (text) => text.includes(sign)
+        )
+        yield* Effect.all([closed, Effect.sync(() => shell.kill("SIGTERM"))], { concurrency: "unbounded" })
+        yield* untilDatabaseGone(directory)
+        yield* untilGone(shell.pid ?? 0)
+      }).pipe(Effect.scoped)
+  )
+}
 
 it.live("Production says at its start what it lacks: a service-account key, an own database, a public address", () =>
   Effect.gen(function* () {

@@ -3,10 +3,13 @@ import { spawn } from "node:child_process"
 import { type TestDatabase } from "./database.ts"
 import { project } from "./embedded-postgres.ts"
 
+/** Takes what was compiled before, as `npm start` does. */
+export const cached = ["--import", "./src/platform/compile-cache.ts"] as const
+
 /** Runs a command as npm does, with these settings; answers its exit code and what it wrote. */
 export const runCommand = (file: string, settings: Record<string, string>, words: ReadonlyArray<string> = []) =>
   Effect.callback<{ readonly code: number | null; readonly output: string }>((resume) => {
-    const child = spawn(process.execPath, [file, ...words], {
+    const child = spawn(process.execPath, [...cached, file, ...words], {
       cwd: project,
       stdio: ["ignore", "pipe", "pipe"],
       env: { PATH: process.env.PATH, ...settings }

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { type TestDatabase } from "./database.ts"
+import { cached } from "./command.ts"
 import { processesWith, project, untilGone } from "./embedded-postgres.ts"
 import { type Answer, type Call, caller, serviceKey } from "./service.ts"
 
@@ -26,7 +27,7 @@ export const startProcess = (
 ): Effect.Effect<ServiceProcess, Error, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.callback<ServiceProcess & { readonly kill: Effect.Effect<void> }, Error>((resume) => {
-      const child = spawn(process.execPath, ["src/main.ts"], {
+      const child = spawn(process.execPath, [...cached, "src/main.ts"], {
         cwd: project,
         stdio: ["ignore", "pipe", "pipe"],
         env: {
