@@ -117,7 +117,8 @@ export const startPortkey = async (): Promise<Server> => {
  * measure. Whatever is started after this process gave way does so too.
  */
 export const giveWay = (...servers: ReadonlyArray<Server>): void => {
-  for (const pid of [0, ...servers.flatMap(({ process: { pid } }) => pid ?? [])]) os.setPriority(pid, 10)
+  const priority = Math.min(19, os.getPriority() + 10)
+  for (const pid of [0, ...servers.flatMap(({ process: { pid } }) => pid ?? [])]) os.setPriority(pid, priority)
 }
 
 const ticksPerSecond = 100

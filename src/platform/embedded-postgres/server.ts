@@ -109,13 +109,14 @@ const spawnServer = (options: Parameters<typeof launch>[0]) =>
 /** One thread answers all callers; a server that woke in its place on the same processor kept it waiting a sixth of the time. */
 const giveWay = (pid: number): void => {
   try {
-    os.setPriority(pid, niceness)
+    os.setPriority(pid, Math.min(leastPriority, os.getPriority() + niceness))
   } catch {
     // It ended already, or the system lets nobody do so: then both are equals.
   }
 }
 
 const niceness = 5
+const leastPriority = 19
 
 const complete = (...reached: ReadonlyArray<Deferred.Deferred<void>>) =>
   reached.forEach((deferred) => Deferred.doneUnsafe(deferred, Effect.void))
