@@ -83,6 +83,15 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("a start on a used dir
     })
   )
 
+  it.effect("gives way to the process that started it", () =>
+    Effect.gen(function* () {
+      const directory = yield* UsedDirectory
+      yield* start(directory)
+      const pid = Number(yield* postmasterPid(directory))
+      assert.strictEqual(os.getPriority(pid), Math.min(19, os.getPriority() + 5))
+    })
+  )
+
   it.effect("fails with the server's own words", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
