@@ -116,11 +116,11 @@ const ownValues = ({
 }: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
   const agentId = after(name, "agent:")
   const apiKeyId = after(name, "api-key:") ?? besides
-  return {
-    ...(agentId === undefined ? {} : { agentId }),
-    ...(apiKeyId === undefined ? {} : { apiKeyId }),
-    ...(applicationId === undefined ? {} : { applicationId })
-  }
+  const own: { -readonly [Name in "agentId" | "apiKeyId" | "applicationId"]?: Dimensions[Name] } = {}
+  if (agentId !== undefined) own.agentId = agentId
+  if (apiKeyId !== undefined) own.apiKeyId = apiKeyId
+  if (applicationId !== undefined) own.applicationId = applicationId
+  return own
 }
 
 /** The caller as rows name it. */

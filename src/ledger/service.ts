@@ -221,7 +221,11 @@ export class Ledger extends Context.Service<
         reserve: (item) => Effect.flatten(reserving.ask(item)),
         close: (item) => Effect.flatten(closing.ask(item)),
         closeLater: closing.later,
-        settled: (tenantId) => closing.passed(tenantId ?? undefined),
+        settled: (tenantId) =>
+          Effect.suspend(() => {
+            const lane = tenantId ?? undefined
+            return closing.isBusy(lane) ? closing.passed(lane) : Effect.void
+          }),
         extend: Effect.fn("Ledger.extend")(function* ({ tenantId, ttlSeconds, ...item }) {
           const now = DateTime.formatIso(yield* DateTime.now)
           return yield* repository.extend({ ...item, now, tenant: tenantId, ttl: ttlSeconds })
