@@ -133,11 +133,7 @@ const memory = async (target: Target): Promise<void> => {
   const half = Math.floor(samples.length / 2)
   const [early, late] = [median(samples.slice(0, half)), median(samples.slice(half))]
   print(`Memory over ${calls.toLocaleString("en")} calls`, [
-    row(
-      `resident after each ${secondsPerSample} s`,
-      samples.map((one) => one.toFixed(0)).join(" "),
-      "MB"
-    ),
+    row(`resident after each ${secondsPerSample} s`, samples.map((one) => one.toFixed(0)).join(" "), "MB"),
     row("second half beside the first", `${(late / early).toFixed(2)} times`, "at most 1.10", late <= 1.1 * early)
   ])
 }
