@@ -88,14 +88,14 @@ const responseOf = (
     const headers = given === undefined ? undefined : readHeaders?.(given, {})
     if (json === undefined || headers === invalid) return undefined
     const response = HttpServerResponse.text(json, { status, contentType })
-    return headers === undefined ? response : withHeaders(response, headers as object)
+    return headers === undefined ? response : withHeaders(response, headers as Record<string, unknown>)
   }
   return undefined
 }
 
 /** `HttpServerResponse.setHeaders` would copy all of them, three times. */
-const withHeaders = (response: HttpServerResponse.HttpServerResponse, given: object) => {
+const withHeaders = (response: HttpServerResponse.HttpServerResponse, given: Readonly<Record<string, unknown>>) => {
   const headers: Record<string, unknown> = response.headers
-  for (const [name, value] of Object.entries(given)) headers[name.toLowerCase()] = value
+  for (const name in given) headers[name.toLowerCase()] = given[name]
   return response
 }

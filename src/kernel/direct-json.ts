@@ -63,13 +63,14 @@ const objectOf = (ast: SchemaAST.Objects): Write | undefined => {
   const written = members.map(({ isOptional, name, type }) => ({
     name,
     isOptional,
-    label: `${JSON.stringify(name)}:`,
+    first: `{${JSON.stringify(name)}:`,
+    next: `,${JSON.stringify(name)}:`,
     write: writerOf(type)
   }))
   return (value, options) => {
     if (!isRecord(value) || options.onExcessProperty === "error") return null
     let text = ""
-    for (const { isOptional, label, name, write } of written) {
+    for (const { first, isOptional, name, next, write } of written) {
       const given = value[name]
       if (given === undefined && !(name in value)) {
         if (isOptional) continue
@@ -77,9 +78,9 @@ const objectOf = (ast: SchemaAST.Objects): Write | undefined => {
       }
       const json = write(given, options)
       if (json === null) return null
-      if (json !== undefined) text += text === "" ? label + json : `,${label}${json}`
+      if (json !== undefined) text += (text === "" ? first : next) + json
     }
-    return `{${text}}`
+    return text === "" ? "{}" : `${text}}`
   }
 }
 
@@ -89,13 +90,13 @@ const arrayOf = (ast: SchemaAST.Arrays): Write | undefined => {
   const write = writerOf(item)
   return (value, options) => {
     if (!Array.isArray(value)) return null
-    const items: Array<string> = []
+    let text = ""
     for (const one of value) {
       const json = write(one, options)
       if (json === null) return null
-      items.push(json ?? "null")
+      text += (text === "" ? "[" : ",") + (json ?? "null")
     }
-    return `[${items.join()}]`
+    return text === "" ? "[]" : `${text}]`
   }
 }
 

@@ -27,7 +27,7 @@ export const bytesOf = (
   Effect.suspend(() => {
     const { source } = request
     return source instanceof IncomingMessage && isUnread(source) && comesAsDeclared(request)
-      ? eventsOf(source, inOtherWays(request))
+      ? eventsOf(source, () => inOtherWays(request))
       : inOtherWays(request)
   })
 
@@ -38,7 +38,10 @@ const isUnread = ({ destroyed, readableDidRead, readableEnded }: IncomingMessage
 const inOtherWays = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.map(request.arrayBuffer, (buffer) => new Uint8Array(buffer))
 
-const eventsOf = <E>(source: IncomingMessage, brokenOff: Effect.Effect<Uint8Array, E>): Effect.Effect<Uint8Array, E> =>
+const eventsOf = <E>(
+  source: IncomingMessage,
+  brokenOff: () => Effect.Effect<Uint8Array, E>
+): Effect.Effect<Uint8Array, E> =>
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []
     const take = (chunk: Buffer) => void chunks.push(chunk)
@@ -49,7 +52,7 @@ const eventsOf = <E>(source: IncomingMessage, brokenOff: Effect.Effect<Uint8Arra
     }
     const breakOff = () => {
       stop()
-      resume(brokenOff)
+      resume(brokenOff())
     }
     source.on("data", take).on("end", end).on("error", breakOff).on("close", breakOff)
     return Effect.sync(() => {
