@@ -113,8 +113,10 @@ export class TenantsRepository extends Context.Service<
 
       return TenantsRepository.of({
         get: (id) =>
-          Effect.flatMap(gathered.ask(id), (tenant) =>
-            tenant === undefined ? Effect.fail(new TenantNotFound({})) : Effect.succeed(tenant)
+          Effect.filterOrFail(
+            gathered.ask(id),
+            (tenant) => tenant !== undefined,
+            () => new TenantNotFound({})
           ),
         lock: Effect.fn("TenantsRepository.lock")((id) =>
           Change.use(() =>
