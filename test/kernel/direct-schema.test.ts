@@ -1,10 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, Effect, Exit, Option, Schema } from "effect"
+import { Arbitrary, DateTime, Effect, Exit, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { type HttpApiEndpoint, HttpApiSchema } from "effect/http-api"
 import { Api } from "../../src/api.ts"
 import { answering } from "../../src/kernel/answers.ts"
-import { invalid, readerOf } from "../../src/kernel/direct-schema.ts"
+import { invalid, readDirectly, readerOf } from "../../src/kernel/direct-schema.ts"
+import { Instant } from "../../src/kernel/instant.ts"
+import { Usd } from "../../src/kernel/usd.ts"
 
 type Codec = Schema.Codec<unknown>
 
@@ -20,6 +22,9 @@ const endpoints = Object.values(Api.groups).flatMap((group) =>
 const payloads = endpoints.flatMap(([name, { payload }]) =>
   [...payload.values()].flatMap(({ schemas }) => schemas.map((schema) => [name, schema as unknown as Codec] as const))
 )
+
+const makePayload = () =>
+  Schema.Struct({ usd: Usd, at: Schema.optionalKey(Instant), names: Schema.Array(Schema.NonEmptyString) })
 
 /** Values of a schema; none where its checks are too intricate to generate from. */
 const valuesOf = (schema: Codec, seed: string): ReadonlyArray<unknown> =>
@@ -93,5 +98,52 @@ describe("schemas read directly", () => {
       }
     }
     assert.isAbove(compared, 1000)
+  })
+
+  it("an answer with headers has the status and the headers that its schema declares; what is none stays as it is", () => {
+    const answer = answering(Api.groups.spend.endpoints.reserve as unknown as HttpApiEndpoint.Top, lenient)
+    const body = {
+      id: "0198a5b0-7c00-7000-8000-00000000002a",
+      amountUsd: 250_000_000n,
+      tokens: 0,
+      expiresAt: DateTime.makeUnsafe("2026-01-31T09:30:00Z"),
+      remainingTtlSeconds: 300,
+      caps: [],
+      planId: null
+    }
+    for (const [state, status] of [
+      ["open", 201],
+      ["held", 202]
+    ] as const) {
+      const response = answer(HttpApiSchema.withHeaders({ body: { ...body, state }, headers: { location: "/there" } }))
+      assert.isTrue(HttpServerResponse.isHttpServerResponse(response))
+      if (!HttpServerResponse.isHttpServerResponse(response)) continue
+      assert.strictEqual(response.status, status)
+      assert.deepInclude(response.headers, { location: "/there", "content-type": "application/json" })
+      assert.deepInclude(JSON.parse(response.body._tag === "Uint8Array" ? (response.body.text ?? "") : ""), {
+        amountUsd: 0.25,
+        expiresAt: "2026-01-31T09:30:00.000Z",
+        state
+      })
+    }
+    const none = HttpApiSchema.withHeaders({ body: { ...body, state: "other" }, headers: { location: "/there" } })
+    assert.strictEqual(answer(none), none)
+  })
+
+  it("of a value that is refused the same faults are told as before", () => {
+    const direct = makePayload()
+    readDirectly(direct)
+    for (const input of [
+      { usd: 0.25, at: "2026-01-31T09:30:00Z", names: ["a"] },
+      { usd: -1, at: "yesterday", names: ["", 1], more: true },
+      { at: null },
+      [],
+      null
+    ]) {
+      assert.deepStrictEqual(
+        String(Schema.decodeUnknownExit(direct, strict)(input)),
+        String(Schema.decodeUnknownExit(makePayload(), strict)(input))
+      )
+    }
   })
 })
