@@ -173,6 +173,10 @@ export default Effect.gen(function* () {
       `        ON CONFLICT DO NOTHING;`,
       `          AND (is_plain OR NOT EXISTS (
             SELECT FROM gateway_usage u WHERE u.tenant_id = c.tenant_id AND u.reservation_id = c.reservation_id));`
+    ],
+    [
+      `FROM unnest(ids, kinds, verdicts) WITH ORDINALITY AS q(id, kind, verdict, place)`,
+      `FROM unnest(ids, budget_column(kinds, total), verdicts) WITH ORDINALITY AS q(id, kind, verdict, place)`
     ]
   ])
 
