@@ -51,10 +51,9 @@ const randomText = (random: SecureRandom.SecureRandom["Service"], length: number
     return text
   })
 
-const utf8 = new TextEncoder()
-
 export const digestOf = (digest: Digest.Digest["Service"], secret: string) =>
-  digest.digest(Digest.sha256, utf8.encode(secret))
+  // Base62 has one byte for each character.
+  digest.digest(Digest.sha256, Buffer.from(secret, "latin1"))
 
 /** A new key with what is stored of it. */
 export const generate = Effect.fnUntraced(function* (

@@ -53,7 +53,7 @@ export class Authentication extends Context.Service<
 
           const key = headers["x-api-key"]
           if (key !== undefined && key !== "") {
-            return Effect.flatMap(account.owns(key), (owned) =>
+            return Effect.flatMapEager(account.owns(key), (owned) =>
               owned
                 ? letIn
                 : Effect.catch(keys.check(key), (reason) =>

@@ -82,11 +82,15 @@ export const IdempotencyLayer = Layer.effect(
           })
         )
       })
-      return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+      const withoutKey: Effect.Effect<
+        Effect.Success<typeof httpEffect>,
+        Types.unhandled | KeyProblem,
+        Effect.Services<typeof httpEffect>
+      > = httpEffect
+      return Effect.withFiber((fiber): typeof withoutKey => {
+        const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
         const key = headersOf(request)["idempotency-key"]
-        return key === undefined
-          ? Effect.mapError(httpEffect, (error): Types.unhandled | KeyProblem => error)
-          : once(request, key)
+        return key === undefined ? withoutKey : once(request, key)
       })
     })
   })

@@ -1,13 +1,19 @@
 import { Context, Effect, Layer, Record } from "effect"
 import {
-  type HttpApi,
+  HttpApi,
   HttpApiBuilder,
   type HttpApiEndpoint,
   type HttpApiGroup,
   type HttpApiMiddleware
 } from "effect/http-api"
+import { answering } from "./answers.ts"
+import { readDirectly } from "./direct-schema.ts"
 
-type Build = (handlers: unknown) => Effect.Effect<unknown, unknown, unknown>
+type Handle = (request: unknown) => Effect.Effect<unknown, unknown, unknown>
+interface Handlers {
+  readonly handlers: Map<string, { readonly endpoint: HttpApiEndpoint.Top; readonly handler: Handle }>
+}
+type Build = (handlers: unknown) => Effect.Effect<Handlers, unknown, unknown>
 type Api = HttpApi.HttpApi<string, HttpApiGroup.Top>
 type Buildable = { readonly build: Parameters<typeof Layer.fromBuild<never, unknown, unknown>>[0] }
 type Group = (api: Api, name: string, build: Build) => Layer.Layer<never, unknown, unknown>
@@ -28,6 +34,17 @@ const withOwnMiddlewares = (endpoint: HttpApiEndpoint.Top, services: Context.Con
   return Object.assign(endpoint.annotateMerge(Context.empty()), { middlewares: new Set(middlewares) })
 }
 
+/** Handlers whose payloads are read, and whose answers are made, as directly as their schemas allow. */
+const direct = (api: Api, built: Handlers): Handlers => {
+  const options = Context.getOrUndefined(api.annotations, HttpApi.SuccessParseOptions)
+  for (const [name, entry] of built.handlers) {
+    for (const { schemas } of entry.endpoint.payload.values()) schemas.forEach(readDirectly)
+    const answer = answering(entry.endpoint, options)
+    built.handlers.set(name, { ...entry, handler: (request) => Effect.map(entry.handler(request), answer) })
+  }
+  return built
+}
+
 const withoutContext: Group = (api, name, handle) =>
   Layer.fromBuild((memoMap, scope) =>
     Effect.contextWith((services: Context.Context<unknown>) => {
@@ -38,7 +55,9 @@ const withoutContext: Group = (api, name, handle) =>
       )
       const own = Object.assign(given.annotateMerge(Context.empty()), { endpoints })
       const ownApi = { ...api, annotations: api.annotations, groups: { [name]: own } } as unknown as Api
-      const layer = group(ownApi, name, (handlers) => Effect.provideContext(handle(handlers), services))
+      const layer = group(ownApi, name, (handlers) =>
+        Effect.map(Effect.provideContext(handle(handlers), services), (built) => direct(api, built))
+      )
       // Layer.buildWithMemoMap would put its own service into the context.
       const build = (layer as unknown as Buildable).build(memoMap, scope)
       return Effect.updateContext(build, () => Context.empty() as Context.Context<unknown>)

@@ -1,4 +1,4 @@
-import { DateTime, Effect, Option, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { DateTime, Effect, Option, Schema, SchemaGetter, SchemaIssue, SchemaTransformation } from "effect"
 import { Model } from "effect/schema"
 
 const minimum = DateTime.makeUnsafe("1970-01-01T00:00:00Z")
@@ -18,23 +18,42 @@ const parse = (text: string): Option.Option<DateTime.Utc> => {
   return isDay ? Option.map(DateTime.make(text), DateTime.toUtc) : Option.none()
 }
 
+/** Keeps what was made of a few moments: those of one batch, and the ends of periods, are the same for many answers. */
+const remembering = <A>(make: (epochMilliseconds: number) => A): ((epochMilliseconds: number) => A) => {
+  const made: Array<{ readonly of: number; readonly value: A } | undefined> = Array.from({ length: 16 })
+  return (epochMilliseconds) => {
+    const place = epochMilliseconds & 15
+    let known = made[place]
+    if (known?.of !== epochMilliseconds) {
+      made[place] = known = { of: epochMilliseconds, value: make(epochMilliseconds) }
+    }
+    return known.value
+  }
+}
+
+/** The moment so many milliseconds after the start of 1970. */
+export const instantAt = remembering((epochMilliseconds): DateTime.Utc => DateTime.makeUnsafe(epochMilliseconds))
+const textAt = remembering((epochMilliseconds) => DateTime.formatIso(instantAt(epochMilliseconds)))
+
 /** A moment as RFC 3339 text on the wire (written in UTC with milliseconds), within what `timestamptz` holds. */
 export const Instant = Schema.String.annotate({ format: "date-time", examples: ["2026-01-31T09:30:00.000Z"] }).pipe(
   Schema.decodeTo(
     Schema.DateTimeUtc,
-    SchemaTransformation.transformEffect<DateTime.Utc, string, never, never>({
-      decode: (text, options) =>
-        Effect.fromOption(parse(text)).pipe(
-          Effect.mapError(
-            () =>
+    SchemaTransformation.makeTransformation<DateTime.Utc, string>({
+      decode: SchemaGetter.transformEffect((text, options) =>
+        Option.match(parse(text), {
+          onNone: () =>
+            Effect.fail(
               new SchemaIssue.InvalidValue(
                 { expected: "an RFC 3339 timestamp such as 2026-01-31T09:30:00.000Z, from 1970 to 9999" },
                 text,
                 options
               )
-          )
-        ),
-      encode: (moment) => Effect.succeed(DateTime.formatIso(moment))
+            ),
+          onSome: Effect.succeed
+        })
+      ),
+      encode: SchemaGetter.transform((moment) => textAt(moment.epochMilliseconds))
     })
   ),
   Schema.check(between)

@@ -1,10 +1,17 @@
-import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { Effect, Schema, SchemaGetter, SchemaIssue, SchemaTransformation } from "effect"
 
 const least = 0.000000001
 const largest = 8_388_607.999999999
+const nanoPerUsd = 1e9
 
 /** The largest amount of a request, in nano-dollars: below 2^23 dollars a double carries nine decimals. */
 export const largestNanoUsd = 8_388_607_999_999_999n
+
+/** Nano-dollars as the double next to that many dollars: the quotient of two exact doubles is rounded once. */
+const usdOf = (nanoUsd: bigint): number => {
+  const exact = Number(nanoUsd)
+  return Number.isSafeInteger(exact) ? exact / nanoPerUsd : Number(usdText(nanoUsd))
+}
 
 /** Nano-dollars as the decimal number of dollars that they are. */
 export const usdText = (nanoUsd: bigint): string => {
@@ -15,6 +22,9 @@ export const usdText = (nanoUsd: bigint): string => {
 
 /** The nano-dollars of a number of dollars; none when it has more than nine decimals. */
 export const nanoUsdOf = (usd: number): bigint | undefined => {
+  // Below 2^23 no two whole numbers of nano-dollars are the same double, so this is the one, if any is.
+  const rounded = Math.round(usd * nanoPerUsd)
+  if (usd >= 0 && usd <= largest && rounded / nanoPerUsd === usd) return BigInt(rounded)
   const decimals = usd.toFixed(9)
   return Number(decimals) === usd ? BigInt(decimals.replace(".", "")) : undefined
 }
@@ -26,17 +36,17 @@ const dollars = (minimum: number) =>
   ).pipe(
     Schema.decodeTo(
       Schema.BigInt,
-      SchemaTransformation.transformEffect<bigint, number, never, never>({
-        decode: (usd, options) => {
+      SchemaTransformation.makeTransformation<bigint, number>({
+        decode: SchemaGetter.transformEffect((usd, options) => {
           const nanoUsd = nanoUsdOf(usd)
           return nanoUsd === undefined
             ? Effect.fail(
                 new SchemaIssue.InvalidValue({ expected: "US dollars with at most nine decimals" }, usd, options)
               )
             : Effect.succeed(nanoUsd)
-        },
+        }),
         // Exact up to the largest amount.
-        encode: (nanoUsd) => Effect.succeed(Number(usdText(nanoUsd)))
+        encode: SchemaGetter.transform(usdOf)
       })
     )
   )

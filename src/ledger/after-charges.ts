@@ -1,4 +1,4 @@
-import { Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { AfterCharges } from "./charges-api.ts"
 import { Ledger } from "./service.ts"
@@ -8,7 +8,10 @@ export const AfterChargesLayer = Layer.effect(
   Effect.gen(function* () {
     const ledger = yield* Ledger
     return AfterCharges.of((httpEffect) =>
-      Effect.flatMap(CurrentPrincipal, ({ tenantId = null }) => Effect.andThen(ledger.settled(tenantId), httpEffect))
+      Effect.withFiber((fiber) => {
+        const { tenantId = null } = Context.get(fiber.context, CurrentPrincipal)
+        return Effect.flatMapEager(ledger.settled(tenantId), () => httpEffect)
+      })
     )
   })
 )

@@ -31,17 +31,14 @@ export interface Spending {
   readonly plan?: CallPlan | undefined
 }
 
+type SpenderRefused = AgentNotActive | AgentNotFound | ApplicationNotFound | PlanNotFound | Forbidden | ValidationFailed
+
 /** Who spends: what the credential says, and what the caller may add to it. */
 export class Askers extends Context.Service<
   Askers,
   {
     /** What a spend of the caller counts for; under a plan it is of the plan's agent and task type. */
-    spender(
-      declared: Declared
-    ): Effect.Effect<
-      Spending,
-      AgentNotActive | AgentNotFound | ApplicationNotFound | PlanNotFound | Forbidden | ValidationFailed
-    >
+    spender(declared: Declared): Effect.Effect<Spending, SpenderRefused>
   }
 >()("app/ledger/Askers") {
   static readonly layer = Layer.effect(
@@ -59,28 +56,45 @@ export class Askers extends Context.Service<
           : Effect.succeed(known)
       )
 
+      const spender = Effect.fnUntraced(function* (
+        principal: Principal,
+        { planId, ...given }: Declared
+      ): Effect.fn.Return<Spending, SpenderRefused> {
+        const plan = planId === undefined ? undefined : yield* callPlans.get(planId)
+        const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
+        const own = ownValues(principal)
+        for (const name of ["agentId", "applicationId"] as const) {
+          if (own[name] !== undefined && declared[name] !== undefined && declared[name] !== own[name]) {
+            return yield* new Forbidden({ missing: [], detail: `The credential is of another ${name}.` })
+          }
+        }
+        if (own.applicationId === undefined && declared.applicationId !== undefined) {
+          yield* applications.known(declared.applicationId as ApplicationId)
+        }
+        const dimensions = { ...declared, ...own }
+        const agentId = declared.agentId ?? own.agentId
+        const tenantId =
+          agentId === undefined
+            ? (principal.tenantId ?? (yield* defaultTenant))
+            : yield* agents.activeTenantOf(agentId as AgentId)
+        return { tenantId, dimensions, plan }
+      })
+
       return Askers.of({
-        spender: Effect.fnUntraced(function* ({ planId, ...given }) {
-          const principal = yield* CurrentPrincipal
-          const plan = planId === undefined ? undefined : yield* callPlans.get(planId)
-          const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
-          const own = ownValues(principal)
-          for (const name of ["agentId", "applicationId"] as const) {
-            if (own[name] !== undefined && declared[name] !== undefined && declared[name] !== own[name]) {
-              return yield* new Forbidden({ missing: [], detail: `The credential is of another ${name}.` })
-            }
-          }
-          if (own.applicationId === undefined && declared.applicationId !== undefined) {
-            yield* applications.known(declared.applicationId as ApplicationId)
-          }
-          const dimensions = { ...declared, ...own }
-          const agentId = declared.agentId ?? own.agentId
-          const tenantId =
-            agentId === undefined
-              ? (principal.tenantId ?? (yield* defaultTenant))
-              : yield* agents.activeTenantOf(agentId as AgentId)
-          return { tenantId, dimensions, plan }
-        })
+        spender: (declared) =>
+          Effect.withFiber((fiber): Effect.Effect<Spending, SpenderRefused> => {
+            const principal = Context.get(fiber.context, CurrentPrincipal)
+            const own = ownValues(principal)
+            const isAsked =
+              declared.planId !== undefined ||
+              declared.agentId !== undefined ||
+              declared.applicationId !== undefined ||
+              own.agentId !== undefined
+            // Most name nothing that has to be looked up.
+            return isAsked || principal.tenantId === undefined
+              ? spender(principal, declared)
+              : Effect.succeed({ tenantId: principal.tenantId, dimensions: { ...declared, ...own }, plan: undefined })
+          })
       })
     })
   ).pipe(Layer.provide(CallPlans.layer))
@@ -116,11 +130,11 @@ const ownValues = ({
 }: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
   const agentId = after(name, "agent:")
   const apiKeyId = after(name, "api-key:") ?? besides
-  return {
-    ...(agentId === undefined ? {} : { agentId }),
-    ...(apiKeyId === undefined ? {} : { apiKeyId }),
-    ...(applicationId === undefined ? {} : { applicationId })
-  }
+  const own: { -readonly [Name in "agentId" | "apiKeyId" | "applicationId"]?: Dimensions[Name] } = {}
+  if (agentId !== undefined) own.agentId = agentId
+  if (apiKeyId !== undefined) own.apiKeyId = apiKeyId
+  if (applicationId !== undefined) own.applicationId = applicationId
+  return own
 }
 
 /** The caller as rows name it. */

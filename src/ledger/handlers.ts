@@ -9,10 +9,9 @@ import { type Reserved, Spend } from "./spend.ts"
 
 const answered = (reserved: Reserved) => {
   const headers = { location: `/api/spend/reservations/${reserved.id}` }
-  const { state, ...rest } = reserved
-  return state === "open"
-    ? HttpApiSchema.withHeaders({ body: { ...rest, state }, headers })
-    : HttpApiSchema.withHeaders({ body: { ...rest, state }, headers })
+  return reserved.state === "open"
+    ? HttpApiSchema.withHeaders({ body: reserved, headers })
+    : HttpApiSchema.withHeaders({ body: reserved, headers })
 }
 
 export const SpendHandlers = groupHandlers(

@@ -62,7 +62,7 @@ export class Ledger extends Context.Service<
      * is away. Reservations that come later find it done before they are refused.
      */
     closeLater(item: CloseItem): void
-    /** Waits until what was handed over before is written: of one tenant, or of all. */
+    /** Waits until what was handed over before this was called is written: of one tenant, or of all. */
     settled(tenantId: TenantId | null): Effect.Effect<void>
     /** Lets an open reservation live longer, from now on. */
     extend(item: ExtendItem): Effect.Effect<ExtendOutcome>
@@ -221,7 +221,10 @@ export class Ledger extends Context.Service<
         reserve: (item) => Effect.flatten(reserving.ask(item)),
         close: (item) => Effect.flatten(closing.ask(item)),
         closeLater: closing.later,
-        settled: (tenantId) => closing.passed(tenantId ?? undefined),
+        settled: (tenantId) => {
+          const lane = tenantId ?? undefined
+          return closing.isBusy(lane) ? closing.passed(lane) : Effect.void
+        },
         extend: Effect.fn("Ledger.extend")(function* ({ tenantId, ttlSeconds, ...item }) {
           const now = DateTime.formatIso(yield* DateTime.now)
           return yield* repository.extend({ ...item, now, tenant: tenantId, ttl: ttlSeconds })

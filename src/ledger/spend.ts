@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, type DateTime, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { type AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { type ApplicationNotFound } from "../applications/domain.ts"
@@ -6,6 +6,7 @@ import { Audit } from "../audit/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
 import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
 import { checkReplay } from "../idempotency/replays.ts"
+import { instantAt } from "../kernel/instant.ts"
 import { ValidationFailed } from "../kernel/problems.ts"
 import { spanned } from "../kernel/spanned.ts"
 import { largestNanoUsd } from "../kernel/usd.ts"
@@ -18,7 +19,7 @@ import {
   type ReconcileRequest,
   type Reconciled,
   type Reservation,
-  ReservationId,
+  type ReservationId,
   type ReserveRequest,
   spendActions,
   ttlSecondsDefault
@@ -42,9 +43,11 @@ import { Ledger } from "./service.ts"
 import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
 
 /** A reservation as a reserve answers it. */
-export interface Reserved {
+export type Reserved = ReservedAs<"open"> | ReservedAs<"held">
+
+interface ReservedAs<State> {
   readonly id: ReservationId
-  readonly state: "open" | "held"
+  readonly state: State
   readonly amountUsd: bigint
   readonly tokens: number
   readonly expiresAt: DateTime.Utc
@@ -98,7 +101,7 @@ export class Spend extends Context.Service<
         const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* priced("estimate", prices.estimate(estimate))
         const counted = tokens ?? (estimate === undefined ? 0 : estimate.inputTokens + estimate.maxOutputTokens)
         const principal = yield* CurrentPrincipal
-        const id = ReservationId.make(yield* random.uuidV7())
+        const id = (yield* random.uuidV7()) as ReservationId
         const result = yield* ledger.reserve({
           ...(yield* asker),
           kind: "reserve",
@@ -121,7 +124,7 @@ export class Spend extends Context.Service<
               state: result.verdict,
               amountUsd: amount,
               tokens: counted,
-              expiresAt: DateTime.add(result.at, { seconds }),
+              expiresAt: secondsAfter(result.at, seconds),
               remainingTtlSeconds: seconds,
               caps: capViews(principal, result.standings),
               planId: plan?.id ?? null
@@ -234,6 +237,9 @@ export class Spend extends Context.Service<
   )
 }
 
+const secondsAfter = ({ epochMilliseconds }: DateTime.Utc, seconds: number): DateTime.Utc =>
+  instantAt(epochMilliseconds + seconds * 1000)
+
 /** What a member of a request comes to by its price: no more than a request may name itself. */
 const priced = <E>(member: string, price: Effect.Effect<bigint, E>): Effect.Effect<bigint, E | ValidationFailed> =>
   Effect.filterOrFail(
@@ -257,7 +263,7 @@ const replayed = (principal: Principal, reservation: StoredReservation, holdSeco
     state,
     amountUsd: amount,
     tokens,
-    expiresAt: DateTime.add(createdAt, { seconds }),
+    expiresAt: secondsAfter(createdAt, seconds),
     remainingTtlSeconds: seconds,
     caps: (answer?.caps ?? []).flatMap((cap, index) =>
       cap.id === planId

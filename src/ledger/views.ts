@@ -1,6 +1,7 @@
-import { DateTime } from "effect"
+import { type DateTime } from "effect"
 import { type Principal } from "../auth/domain.ts"
 import { covers } from "../kernel/capability.ts"
+import { instantAt } from "../kernel/instant.ts"
 import { allTenants, type CapId } from "./cap-domain.ts"
 import { type Charge, type GoverningCap, PlanId, type Refund, type Reservation } from "./domain.ts"
 import { type Denial } from "./problem-domain.ts"
@@ -16,7 +17,7 @@ interface Shown {
   readonly unit: string
 }
 
-const momentOf = (millis: number | null) => (millis === null ? null : DateTime.makeUnsafe(millis))
+const momentOf = (millis: number | null) => (millis === null ? null : instantAt(millis))
 
 /** Whether a caller sees what a cap says: it may read budgets, and the cap is not over all tenants unless the caller is. */
 const sees = (principal: Principal, cap: Pick<Shown, "tenantId">): boolean =>
@@ -41,9 +42,9 @@ export const namedCapView = (
 })
 
 export const capViews = (principal: Principal, standings: ReadonlyArray<Standing>): ReadonlyArray<GoverningCap> =>
-  standings.flatMap(({ cap, headroom, isPlan, resetsAt }) =>
-    isPlan ? [] : [capView(principal, cap, headroom, resetsAt)]
-  )
+  standings
+    .filter(({ isPlan }) => isPlan !== true)
+    .map(({ cap, headroom, resetsAt }) => capView(principal, cap, headroom, resetsAt))
 
 const zero = 0n
 const positive = (amount: bigint): bigint => (amount > zero ? amount : zero)

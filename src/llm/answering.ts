@@ -1,4 +1,4 @@
-import { Cause, Effect, Option, type Pull, Schema, Stream } from "effect"
+import { Cause, Effect, Option, type Pull, Result, Schema, Stream } from "effect"
 import { Message } from "../compat/anthropic-domain.ts"
 import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type Dialect, type TokenUsage } from "../compat/domain.ts"
@@ -36,34 +36,36 @@ const parsed = (text: string): unknown => {
   }
 }
 
-export const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
+const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
 const utf8 = new TextEncoder()
 
 /** An answer that came as a whole; what cannot be read is handed on in its own dialect, and counted by its bytes. */
 export const wholeAnswer = (
   bytes: Uint8Array,
   { createdSeconds, from, head, to }: Pick<RelayOptions, "createdSeconds" | "from" | "head" | "to">
-): Effect.Effect<Whole, CallRefused> => {
+): Result.Result<Whole, CallRefused> => {
+  // An answer without a word was broken off.
+  if (bytes.length === 0) return Result.fail(unreadable)
   const text = Buffer.from(bytes).toString("utf8")
   if (from === "anthropic") {
     const message = decodeMessage(text)
     if (Option.isNone(message)) {
       return to === from
-        ? Effect.succeed({ bytes, usage: undefined, facts: undefined, textBytes: bytes.length })
-        : Effect.fail(unreadable)
+        ? Result.succeed({ bytes, usage: undefined, facts: undefined, textBytes: bytes.length })
+        : Result.fail(unreadable)
     }
     const usage = believable(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
-    return Effect.succeed({ bytes: out, usage, facts: factsIn(message.value), textBytes: bytes.length })
+    return Result.succeed({ bytes: out, usage, facts: factsIn(message.value), textBytes: bytes.length })
   }
   if (to === from) {
     const value = parsed(text)
-    return Effect.succeed({ bytes, usage: usageIn(value), facts: factsIn(value), textBytes: bytes.length })
+    return Result.succeed({ bytes, usage: usageIn(value), facts: factsIn(value), textBytes: bytes.length })
   }
   const completion = decodeCompletion(text)
-  if (Option.isNone(completion)) return Effect.fail(unreadable)
+  if (Option.isNone(completion)) return Result.fail(unreadable)
   const usage = believable(usageOfCompletion(completion.value.usage))
-  return Effect.succeed({
+  return Result.succeed({
     bytes: json(completionToMessage(completion.value, head)),
     usage,
     facts: factsIn(completion.value),

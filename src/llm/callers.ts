@@ -123,42 +123,47 @@ export class Callers extends Context.Service<
               owns ? Effect.succeed(serviceAccount) : checkKey(credential)
             )
 
-      const principalOf = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
+      const alone = (only: Principal): Effect.Effect<Principal, CallRefused> => {
+        if (policy === "ApiKeyAndAgentToken") return reject("Both a key and an agent's token are asked for.")
+        const isAgent = only.kind === "agent"
+        return policy === (isAgent ? "ApiKey" : "AgentToken")
+          ? reject(isAgent ? "An API key is asked for." : "An agent's token is asked for.")
+          : Effect.succeed(only)
+      }
+
+      const together = (first: Principal, second: Principal): Effect.Effect<Principal, CallRefused> => {
+        if (policy !== "ApiKeyAndAgentToken") {
+          return second.name === first.name ? alone(first) : reject("The two credentials are of two callers.")
+        }
+        const agent = [first, second].find(({ kind }) => kind === "agent")
+        const other = [first, second].find(({ kind }) => kind !== "agent")
+        if (agent === undefined || other === undefined) return alone(first)
+        if (other.tenantId !== undefined && other.tenantId !== agent.tenantId) {
+          return reject("The key and the agent are of two tenants.")
+        }
+        return Effect.succeed({
+          ...agent,
+          capabilities: intersection(agent.capabilities, other.capabilities),
+          applicationId: agent.applicationId ?? other.applicationId,
+          ...(other.kind === "api-key" ? { apiKeyId: other.name.slice("api-key:".length) } : {})
+        })
+      }
+
+      const principalOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal, CallRefused> => {
         const { authorization, "x-api-key": key } = headersOf(request)
         const bearer = authorization === undefined ? undefined : bearerToken(authorization)
         if (authorization !== undefined && bearer === undefined) {
-          return yield* reject("Authorization takes one bearer token: Bearer <token>.")
+          return reject("Authorization takes one bearer token: Bearer <token>.")
         }
-        const given = [
-          ...new Set([key, bearer].filter((one) => one !== undefined && one !== ""))
-        ] as ReadonlyArray<string>
-        if (policy === "None" && given.length === 0) return { ...anonymous, capabilities: ["llm:*"] }
-        if (given.length === 0) return yield* reject("No credential was sent: give a key, as the SDK's API key.")
-        const first = yield* check(given[0]!)
-        const second = given[1] === undefined ? undefined : yield* check(given[1])
-        if (policy === "ApiKeyAndAgentToken") {
-          const agent = [first, second].find((one) => one?.kind === "agent")
-          const other = [first, second].find((one) => one !== undefined && one.kind !== "agent")
-          if (agent === undefined || other === undefined)
-            return yield* reject("Both a key and an agent's token are asked for.")
-          if (other.tenantId !== undefined && other.tenantId !== agent.tenantId) {
-            return yield* reject("The key and the agent are of two tenants.")
-          }
-          return {
-            ...agent,
-            capabilities: intersection(agent.capabilities, other.capabilities),
-            applicationId: agent.applicationId ?? other.applicationId,
-            ...(other.kind === "api-key" ? { apiKeyId: other.name.slice("api-key:".length) } : {})
-          }
+        const [first, second] = [...new Set([key, bearer])].filter((one) => one !== undefined && one !== "")
+        if (first === undefined) {
+          return policy === "None"
+            ? Effect.succeed({ ...anonymous, capabilities: ["llm:*"] })
+            : reject("No credential was sent: give a key, as the SDK's API key.")
         }
-        if (second !== undefined && second.name !== first.name)
-          return yield* reject("The two credentials are of two callers.")
-        const isAgent = first.kind === "agent"
-        if (policy === (isAgent ? "ApiKey" : "AgentToken")) {
-          return yield* reject(isAgent ? "An API key is asked for." : "An agent's token is asked for.")
-        }
-        return first
-      })
+        if (second === undefined) return Effect.flatMap(check(first), alone)
+        return Effect.flatMap(Effect.all([check(first), check(second)]), ([one, other]) => together(one, other))
+      }
 
       const reservationNamed = Effect.fnUntraced(function* (principal: Principal, reservationId: string) {
         if (!uuid.test(reservationId)) {
@@ -249,19 +254,19 @@ export class Callers extends Context.Service<
         admit: Effect.fnUntraced(function* (request) {
           return (yield* bringsCredential(headersOf(request))) ? yield* principalOf(request) : undefined
         }),
-        identify: Effect.fnUntraced(function* (request, capabilities) {
-          const principal = yield* principalOf(request)
-          if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {
-            return yield* refused(403, "forbidden", `The caller lacks ${capabilities[0]}.`)
-          }
-          const {
-            "x-agent-id": agentId,
-            "x-plan-id": planId,
-            "x-reservation-id": reservationId,
-            "x-task-type": taskType
-          } = headersOf(request)
-          return yield* agentOf(principal, { agentId, planId, reservationId, taskType })
-        })
+        identify: (request, capabilities) =>
+          Effect.flatMap(principalOf(request), (principal) => {
+            if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {
+              return refused(403, "forbidden", `The caller lacks ${capabilities[0]}.`)
+            }
+            const {
+              "x-agent-id": agentId,
+              "x-plan-id": planId,
+              "x-reservation-id": reservationId,
+              "x-task-type": taskType
+            } = headersOf(request)
+            return agentOf(principal, { agentId, planId, reservationId, taskType })
+          })
       })
     })
   ).pipe(Layer.provide(CallPlans.layer))

@@ -121,14 +121,14 @@ export class Calls extends Context.Service<
         )
 
       /** One try at a target, which is told of in the end whatever comes of it. */
-      const attempt = Effect.fnUntraced(function* (
+      const attempt = (
         call: Call,
         target: RunningTarget,
         body: string | Uint8Array,
         meter: CallMeter,
         routing: RunningGateway["routing"],
         deadline: number
-      ) {
+      ) => {
         const startedAt = clock.currentTimeMillisUnsafe()
         meter.at(target)
         const watch = {
@@ -139,13 +139,14 @@ export class Calls extends Context.Service<
           answered: (span: Tracer.Span) => meter.traceBy(span)
         }
         const request = { operation: call.operation, body, headers: call.headers, deadline }
-        const made = yield* Effect.result(attempts.make(target, request, routing, watch))
-        const durationMs = clock.currentTimeMillisUnsafe() - startedAt
-        const status = made._tag === "Success" ? made.success.status : made.failure.error.status
-        meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
-        if (made._tag === "Failure") meter.progress = undefined
-        return made
-      })
+        return Effect.map(Effect.result(attempts.make(target, request, routing, watch)), (made) => {
+          const durationMs = clock.currentTimeMillisUnsafe() - startedAt
+          const status = made._tag === "Success" ? made.success.status : made.failure.error.status
+          meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
+          if (made._tag === "Failure") meter.progress = undefined
+          return made
+        })
+      }
 
       /** What is known of a call before anybody is asked. */
       const considered = Effect.fnUntraced(function* (incoming: Call) {
@@ -248,7 +249,7 @@ export class Calls extends Context.Service<
             const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
             if (made._tag === "Success") {
               const { reservationId = "" } = meter
-              const answer = yield* answerCall(incoming, target, made.success, meter)
+              const answer = yield* answerCall(incoming, target, made.success, meter, request?.requestId ?? "")
               const spoken = { ...incoming, request: bytes, reservationId, tenantId: spender.tenantId }
               const recorded = { ...answer, body: yield* contents.record(spoken, answer.body) }
               return slot === undefined ? recorded : yield* slot.keep(recorded, meter)

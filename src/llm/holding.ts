@@ -53,65 +53,80 @@ export class Holding extends Context.Service<
         return { ...terms, bound: { ...terms.bound, inputTokens } }
       })
 
-      const hold = Effect.fnUntraced(function* (
+      const hold = (
         meter: CallMeter,
         spender: Spender,
         target: RunningTarget,
         terms: Terms,
         asking: Asking
-      ) {
+      ): Effect.Effect<Estimate, CallRefused> => {
         const { metadata, perTurnNanoUsd, prepared } = asking
         const most = least(perTurnNanoUsd ?? null, prepared?.amountNanoUsd ?? null)
         let room: Room = { nanoUsd: most, tokens: null }
 
         // Whoever leaves meanwhile must find the hold in the meter, to be given back: the ledger makes it all the same.
-        const ask = Effect.fnUntraced(function* (estimate: Estimate) {
+        const ask = (estimate: Estimate): Effect.Effect<CallRefused | undefined, CallRefused> => {
           const { amountNanoUsd, tokens } = estimate
           const held: Effect.Effect<Hold, NoRoom> =
             prepared === undefined
               ? metering.hold(spender, amountNanoUsd, tokens, metadata)
               : metering.adopt(spender, prepared, amountNanoUsd, tokens)
-          const result = yield* Effect.result(held)
-          if (result._tag === "Success") {
-            meter.take(result.success, target, estimate)
-            return undefined
-          }
-          if (result.failure.room === undefined) return yield* result.failure.refusal
-          room = { nanoUsd: least(most, result.failure.room.nanoUsd), tokens: result.failure.room.tokens }
-          return result.failure.refusal
-        }, Effect.uninterruptible)
-
-        const wanted = yield* estimateOf(terms)
-        const overMost = (estimate: Estimate) =>
-          most === null || estimate.amountNanoUsd <= most ? undefined : tooLarge(estimate, prepared)
-        let refusal = overMost(wanted) ?? (yield* ask(wanted))
-        if (refusal === undefined) return wanted
-
-        const exact = yield* counted(terms, asking, spender)
-        const again = exact === undefined ? wanted : yield* estimateOf(exact)
-        if (exact !== undefined) {
-          refusal = overMost(again) ?? (yield* ask(again))
-          if (refusal === undefined) return again
+          return Effect.uninterruptible(
+            Effect.matchEffect(held, {
+              onSuccess: (hold) => {
+                meter.take(hold, target, estimate)
+                return Effect.succeed(undefined)
+              },
+              onFailure: ({ refusal, room: left }) => {
+                if (left === undefined) return Effect.fail(refusal)
+                room = { nanoUsd: least(most, left.nanoUsd), tokens: left.tokens }
+                return Effect.succeed(refusal)
+              }
+            })
+          )
         }
-        const smaller = fitting(exact ?? terms, again, room)
-        if (smaller === undefined) return yield* refusal
-        refusal = yield* ask(smaller)
-        return refusal === undefined ? smaller : yield* refusal
-      })
+
+        const askWithin = (estimate: Estimate) =>
+          most === null || estimate.amountNanoUsd <= most ? ask(estimate) : Effect.succeed(tooLarge(estimate, prepared))
+
+        const askForLess = Effect.fnUntraced(function* (wanted: Estimate, refused: CallRefused) {
+          let refusal: CallRefused | undefined = refused
+          const exact = yield* counted(terms, asking, spender)
+          const again = exact === undefined ? wanted : yield* estimateOf(exact)
+          if (exact !== undefined) {
+            refusal = yield* askWithin(again)
+            if (refusal === undefined) return again
+          }
+          const smaller = fitting(exact ?? terms, again, room)
+          if (smaller === undefined) return yield* refusal
+          refusal = yield* ask(smaller)
+          return refusal === undefined ? smaller : yield* refusal
+        })
+
+        return Effect.flatMapEager(estimateOf(terms), (wanted) =>
+          Effect.flatMap(askWithin(wanted), (refusal) =>
+            refusal === undefined ? Effect.succeed(wanted) : askForLess(wanted, refusal)
+          )
+        )
+      }
 
       /** By the caps that there are: where others were known before, it is seen to once more. */
-      const holdByCaps = Effect.fnUntraced(function* (
+      const holdByCaps = (
         meter: CallMeter,
         spender: Spender,
         target: RunningTarget,
         terms: Terms,
         asking: Asking
-      ) {
-        const held = yield* Effect.result(hold(meter, spender, target, terms, asking))
-        if (yield* metering.isGovernedStill(spender, terms.governed)) return yield* Effect.fromResult(held)
-        meter.release()
-        return yield* hold(meter, spender, target, { ...terms, governed: yield* metering.governed(spender) }, asking)
-      })
+      ): Effect.Effect<Estimate, CallRefused> =>
+        Effect.flatMap(Effect.result(hold(meter, spender, target, terms, asking)), (held) =>
+          Effect.flatMapEager(metering.isGovernedStill(spender, terms.governed), (isStill) => {
+            if (isStill) return Effect.fromResult(held)
+            meter.release()
+            return Effect.flatMapEager(metering.governed(spender), (governed) =>
+              hold(meter, spender, target, { ...terms, governed }, asking)
+            )
+          })
+        )
 
       return Holding.of({
         hold: (...all) => Effect.tapError(holdByCaps(...all), ({ error }) => countDenial(error.code ?? "unknown"))

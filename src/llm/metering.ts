@@ -75,11 +75,11 @@ export class Metering extends Context.Service<
       const books = yield* CapBooks
       const ledger = yield* Ledger
       const live = yield* LiveHolds
-      const newId = Effect.orDie((yield* SecureRandom.SecureRandom).uuidV7())
+      const newId = (yield* SecureRandom.SecureRandom).uuidV7()
       const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
 
       const governed = (spender: Spender) =>
-        Effect.map(booksOf(books.get, [spender]), (known): Governed => {
+        Effect.mapEager(booksOf(books.get, [spender]), (known): Governed => {
           const caps = governingIn(known, spender).filter(({ cap }) => cap.status === "active")
           return {
             byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
@@ -92,7 +92,7 @@ export class Metering extends Context.Service<
       const isGovernedStill = (spender: Spender, { books: seen }: Governed) =>
         seen === undefined
           ? Effect.succeed(true)
-          : Effect.map(booksOf(books.get, [spender]), (known) =>
+          : Effect.mapEager(booksOf(books.get, [spender]), (known) =>
               [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
             )
 

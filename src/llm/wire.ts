@@ -1,4 +1,4 @@
-import { ByteSize, Cause, Effect, Layer, type Scope } from "effect"
+import { ByteSize, Cause, Context, Effect, Layer, type Scope } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type Dialect } from "../compat/domain.ts"
@@ -40,17 +40,31 @@ const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
-const readBody = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, most: number) {
-  if (declaresMoreThan(headersOf(request), most)) return yield* tooLarge
-  const bytes = yield* Effect.mapError(bytesOf(request), () => tooLarge)
-  const body = yield* Effect.try({ try: (): unknown => JSON.parse(decoder.decode(bytes)), catch: () => notJson })
-  if (!isJson(body)) return yield* notJson
-  const repeated = repeatedMember(bytes)
-  if (repeated !== undefined) {
-    return yield* refused(400, "invalid_json", `${repeated}: The member is there twice`, {}, repeated)
+const parsed = (bytes: Uint8Array): unknown => {
+  try {
+    return JSON.parse(decoder.decode(bytes))
+  } catch {
+    return undefined
   }
-  return { body, bytes }
-})
+}
+
+const readBody = (
+  request: HttpServerRequest.HttpServerRequest,
+  most: number
+): Effect.Effect<Pick<Call, "body" | "bytes">, CallRefused> => {
+  if (declaresMoreThan(headersOf(request), most)) return tooLarge
+  return Effect.matchEffect(bytesOf(request), {
+    onFailure: () => tooLarge,
+    onSuccess: (bytes) => {
+      const body = parsed(bytes)
+      if (!isJson(body)) return notJson
+      const repeated = repeatedMember(bytes)
+      return repeated === undefined
+        ? Effect.succeed({ body, bytes })
+        : refused(400, "invalid_json", `${repeated}: The member is there twice`, {}, repeated)
+    }
+  })
+}
 
 /** Whether a caller wishes the response cache to answer, in a header, since bodies are the vendors'. */
 const cacheAsked = (header: string | undefined): boolean | undefined =>
@@ -96,16 +110,16 @@ export const serve = <E>(
     requestId: string
   ) => Effect.Effect<HttpServerResponse.HttpServerResponse, CallRefused, E>
 ) =>
-  Effect.gen(function* () {
-    const info = yield* CurrentRequest
-    const request = yield* HttpServerRequest.HttpServerRequest
+  Effect.withFiber((fiber) => {
+    const info = Context.get(fiber.context, CurrentRequest)
+    const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     const requestId = info?.requestId ?? ""
     if (info !== undefined) {
       info.route = path
       // Providers take their time, and have one of their own.
       info.untimed()
     }
-    return yield* Effect.catchDefect(work(request, requestId), broken).pipe(
+    return Effect.catchDefect(work(request, requestId), broken).pipe(
       Effect.catch((refusal) => Effect.succeed(errorAnswer(dialectOf(request), refusal, requestId)))
     )
   })

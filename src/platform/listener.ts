@@ -19,11 +19,19 @@ type Problem =
   | PayloadTooLarge
   | RequestTimeout
 
-/** Node writes a whole answer with its header in one write, unless it has to count the body against content-length. */
+const mostInOneWrite = 16_384
+
+/** Node writes a text with its header as one string, unless it has to count the body against content-length. */
 class Answer extends ServerResponse {
   override end(...given: [chunk?: unknown, ...rest: Array<unknown>]): this {
-    // NodeHttpServer takes the length of a text from the text itself.
-    if (typeof given[0] === "string") this.strictContentLength = false
+    const [body] = given
+    // NodeHttpServer takes the length of a body from the body itself.
+    if (typeof body === "string") this.strictContentLength = false
+    if (given.length === 1 && body instanceof Uint8Array && body.length <= mostInOneWrite) {
+      this.strictContentLength = false
+      // Bytes are the characters of Latin-1, so that they go the same way.
+      return super.end(Buffer.from(body.buffer, body.byteOffset, body.length).toString("latin1"), "latin1")
+    }
     return super.end(...(given as [string]))
   }
 }

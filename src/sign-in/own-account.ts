@@ -7,6 +7,7 @@ import { Audit, scopeOf } from "../audit/service.ts"
 import { AuthorityChanges } from "../auth/authority-changes.ts"
 import { CurrentPrincipal, Forbidden, type Principal, type RateLimited, Unauthenticated } from "../auth/domain.ts"
 import { type Slice, slice } from "../kernel/page.ts"
+import { spanned } from "../kernel/spanned.ts"
 import { type Overloaded, type ValidationFailed } from "../kernel/problems.ts"
 import { Database } from "../platform/database.ts"
 import { CurrentRequest } from "../platform/request.ts"
@@ -62,7 +63,7 @@ export class OwnAccount extends Context.Service<
       const tenants = yield* Tenants
       const { sessionIdleSeconds } = (yield* Settings).auth
 
-      const me = Effect.gen(function* () {
+      const me = Effect.fnUntraced(function* () {
         const { capabilities, kind, name, tenantId } = yield* CurrentPrincipal
         const accountId = accountIdOf(name)
         const tenant = tenantId === undefined ? null : yield* Effect.orDie(tenants.get(tenantId))
@@ -73,7 +74,7 @@ export class OwnAccount extends Context.Service<
           tenant: tenant === null ? null : { id: tenant.id, name: tenant.name, slug: tenant.slug },
           account: accountId === undefined ? null : yield* Effect.orDie(accounts.get(accountId))
         }
-      }).pipe(Effect.withSpan("OwnAccount.me"))
+      })
 
       const changePassword = Effect.fn("OwnAccount.changePassword")(function* (input: PasswordChange) {
         const { accountId, sessionId } = yield* signedIn
@@ -140,7 +141,13 @@ export class OwnAccount extends Context.Service<
         return { value: undefined, entries: yield* endings.endAllOf(accountId, sessionId) }
       }).pipe(audit.change, Effect.withSpan("OwnAccount.endOtherSessions"))
 
-      return OwnAccount.of({ me, changePassword, sessions, endSession, endOtherSessions })
+      return OwnAccount.of({
+        me: Effect.suspend(spanned("OwnAccount.me", me)),
+        changePassword,
+        sessions,
+        endSession,
+        endOtherSessions
+      })
     })
   )
 

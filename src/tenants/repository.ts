@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../audit/domain.ts"
+import { makeGathering } from "../kernel/gathering.ts"
 import { underFreeSlug } from "../kernel/slug.ts"
 import { TenantId } from "../kernel/identifier.ts"
 import { Tenant, TenantNotFound, TenantSlugTaken, TenantStatus } from "./domain.ts"
@@ -36,6 +37,19 @@ export class TenantsRepository extends Context.Service<
         idColumn: "id"
       })
 
+      const selectSome = SqlSchema.findAll({
+        Request: Schema.Array(TenantId),
+        Result: Tenant,
+        execute: (ids) => sql`SELECT * FROM tenants WHERE id = ANY(${ids}::uuid[])`
+      })
+      const gathered = yield* makeGathering({
+        maximum: 100,
+        run: (ids: ReadonlyArray<TenantId>) =>
+          Effect.map(Effect.orDie(selectSome([...new Set(ids)])), (tenants) => {
+            const byId = new Map(tenants.map((tenant) => [tenant.id, tenant]))
+            return ids.map((id) => byId.get(id))
+          })
+      })
       const selectLocked = SqlSchema.findOneOption({
         Request: TenantId,
         Result: Tenant,
@@ -99,12 +113,10 @@ export class TenantsRepository extends Context.Service<
 
       return TenantsRepository.of({
         get: (id) =>
-          model.findById(id).pipe(
-            Effect.catchTags({
-              NoSuchElementError: () => new TenantNotFound({}),
-              SqlError: Effect.die,
-              SchemaError: Effect.die
-            })
+          Effect.filterOrFail(
+            gathered.ask(id),
+            (tenant) => tenant !== undefined,
+            () => new TenantNotFound({})
           ),
         lock: Effect.fn("TenantsRepository.lock")((id) =>
           Change.use(() =>

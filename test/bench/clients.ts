@@ -64,8 +64,11 @@ export const load = async (given: Load): Promise<Measured> => {
         const headEnd = received.indexOf("\r\n\r\n")
         if (headEnd < 0) return
         const length = Number(lengthOf.exec(received)?.[1])
-        if (received.length < headEnd + 4 + length) return
-        if (received[9] !== "2" || Number.isNaN(length)) {
+        const isWhole = Number.isNaN(length)
+          ? received.endsWith("\r\n0\r\n\r\n")
+          : received.length >= headEnd + 4 + length
+        if (!isWhole) return
+        if (received[9] !== "2") {
           socket.destroy()
           reject(new Error(`${given.path}: ${received}`))
           return

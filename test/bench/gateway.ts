@@ -1,4 +1,3 @@
-import autocannon from "autocannon"
 import * as fs from "node:fs/promises"
 import {
   giveWay,
@@ -14,51 +13,38 @@ import {
   startService,
   temporaryDirectory
 } from "./rates.ts"
+import { load as loadClients, type Measured as Seen } from "./clients.ts"
 import { readStreams, type Source } from "./streams.ts"
 
 const seconds = Number(process.env.BENCH_SECONDS ?? "3")
 const rounds = Number(process.env.BENCH_ROUNDS ?? "5")
 /** The contract asks for 200,000. */
 const calls = Number(process.env.BENCH_CALLS ?? "40000")
-const callsPerSample = 20_000
+const secondsPerSample = 3
 
 interface Target extends Source {
   readonly server: Server
 }
 
-interface Measured {
-  readonly perSecond: number
-  readonly p50: number
-  readonly p99: number
+interface Measured extends Seen {
   /** Of the processor, in the gateway's process, for each call. */
   readonly micros: number
 }
 
 const body = JSON.stringify({ model: "bench", messages: [{ role: "user", content: "What time is it in Oslo?" }] })
 
-const load = async (
-  { headers, server, url }: Target,
-  connections: number,
-  amount: { duration: number } | { amount: number }
-) => {
+const load = async ({ headers, server, url }: Target, clients: number, during: number): Promise<Measured> => {
   const before = await processorSeconds(server)
-  const result = await autocannon({
-    url: `${url}/v1/chat/completions`,
-    method: "POST",
-    connections,
-    ...amount,
-    body,
+  const seen = await loadClients({
+    url,
+    path: "/v1/chat/completions",
+    clients,
+    seconds: during,
+    body: () => body,
     headers: { "content-type": "application/json", ...headers }
   })
-  if (result.non2xx > 0 || result.errors > 0)
-    throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} broken`)
-  const total = result.requests.total
-  return {
-    perSecond: total / result.duration,
-    p50: result.latency.p50,
-    p99: result.latency.p99,
-    micros: (((await processorSeconds(server)) - before) / total) * 1e6
-  }
+  const spent = (await processorSeconds(server)) - before
+  return { ...seen, micros: (spent / (seen.perSecond * during)) * 1e6 }
 }
 
 const call = async (url: string, method: string, path: string, payload: object) => {
@@ -84,7 +70,7 @@ const middle = (measured: ReadonlyArray<Measured>): Measured => {
   return { perSecond: of("perSecond"), p50: of("p50"), p99: of("p99"), micros: of("micros") }
 }
 const shown = ({ p50, p99, perSecond }: Measured) =>
-  `${Math.round(perSecond).toLocaleString("en")}/s, p50 ${p50} ms, p99 ${p99} ms`
+  `${Math.round(perSecond).toLocaleString("en")}/s, p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms`
 const row = (what: string, measured: string, wanted = "", met = true): Row => ({ what, measured, wanted, met })
 
 /** Rates vary with the machine from second to second, so each is compared with the peer's of the same round. */
@@ -93,11 +79,11 @@ const throughput = async (
   peer: string,
   connections: number
 ): Promise<void> => {
-  for (const target of Object.values(targets)) await load(target, connections, { duration: 8 })
+  for (const target of Object.values(targets)) await load(target, connections, 8)
   const measured = new Map(Object.keys(targets).map((name) => [name, [] as Array<Measured>]))
   for (let round = 0; round < rounds; round++) {
     for (const [name, target] of Object.entries(targets)) {
-      measured.get(name)?.push(await load(target, connections, { duration: seconds }))
+      measured.get(name)?.push(await load(target, connections, seconds))
     }
   }
   const theirs = measured.get(peer) ?? []
@@ -110,7 +96,7 @@ const throughput = async (
     return row(
       name,
       shown(ours),
-      `${cost}, ${times.toFixed(2)} times Portkey (wanted 2, and its p99 of ${theirMiddle.p99} ms)`,
+      `${cost}, ${times.toFixed(2)} times Portkey (wanted 2, and its p99 of ${theirMiddle.p99.toFixed(0)} ms)`,
       times >= 2 && ours.p99 < theirMiddle.p99
     )
   })
@@ -139,18 +125,15 @@ const streaming = async (bare: Source, ours: Source): Promise<void> => {
 
 const memory = async (target: Target): Promise<void> => {
   const samples: Array<number> = []
-  for (let made = 0; made < calls; made += callsPerSample) {
-    await load(target, 64, { amount: callsPerSample })
+  for (let made = 0; made < calls;) {
+    const { perSecond } = await load(target, 64, secondsPerSample)
+    made += perSecond * secondsPerSample
     samples.push(await residentMegabytes(target.server))
   }
   const half = Math.floor(samples.length / 2)
   const [early, late] = [median(samples.slice(0, half)), median(samples.slice(half))]
   print(`Memory over ${calls.toLocaleString("en")} calls`, [
-    row(
-      `resident after each ${callsPerSample.toLocaleString("en")}`,
-      samples.map((one) => one.toFixed(0)).join(" "),
-      "MB"
-    ),
+    row(`resident after each ${secondsPerSample} s`, samples.map((one) => one.toFixed(0)).join(" "), "MB"),
     row("second half beside the first", `${(late / early).toFixed(2)} times`, "at most 1.10", late <= 1.1 * early)
   ])
 }
