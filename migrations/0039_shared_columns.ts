@@ -236,8 +236,9 @@ export default Effect.gen(function* () {
             FROM found f JOIN budget_counters b ON b.tenant_id = f.tenant AND b.id = f.id
             WHERE (SELECT count(*) FROM found) = cardinality(counter_caps)
             ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;
-          IF counters IS NULL THEN
+          IF cardinality(counters) IS DISTINCT FROM cardinality(counter_caps) THEN
             counters := budget_open_counters(counter_tenants, counter_caps, counter_keys, moment);
+            is_rolling := true;
           END IF;
         END IF;
         IF is_rolling IS NOT FALSE THEN PERFORM budget_lock_counters(counter_tenants, counters, moment); END IF;`
