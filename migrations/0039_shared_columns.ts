@@ -4,10 +4,10 @@ import { SqlClient } from "effect/sql"
 type Changes = ReadonlyArray<readonly [before: string, after: string]>
 
 /** Another version of a function: its text with some of it replaced. Each must be there once, so that nothing is lost in silence. */
-const rewrite = Effect.fnUntraced(function* (before: string, after: string, changes: Changes) {
+const rewrite = Effect.fnUntraced(function* (before: string, after: string, takes: string, changes: Changes) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ readonly definition: string }>`
-    SELECT pg_get_functiondef(${`${before}(json, json, json)`}::text::regprocedure) AS definition`
+    SELECT pg_get_functiondef(${`${before}(${takes})`}::text::regprocedure) AS definition`
   let definition = rows[0]?.definition ?? ""
   for (const [from, to] of [[`FUNCTION public.${before}(`, `FUNCTION public.${after}(`] as const, ...changes]) {
     if (definition.split(from).length !== 2) {
@@ -16,7 +16,7 @@ const rewrite = Effect.fnUntraced(function* (before: string, after: string, chan
     definition = definition.replace(from, () => to)
   }
   yield* sql.unsafe(definition)
-  const signature = sql.literal(`${after}(json, json, json)`)
+  const signature = sql.literal(`${after}(${takes})`)
   yield* sql`REVOKE ALL ON FUNCTION ${signature} FROM PUBLIC`
   yield* sql`GRANT EXECUTE ON FUNCTION ${signature} TO application_manager`
 })
@@ -36,7 +36,7 @@ export default Effect.gen(function* () {
   yield* sql`REVOKE ALL ON FUNCTION budget_at(anyarray, integer), budget_column(anyarray, integer) FROM PUBLIC`
 
   // As version 4, but what is the same in all requests comes once, and rows are put together where they are written.
-  yield* rewrite("budgets_close_v4", "budgets_close_v5", [
+  yield* rewrite("budgets_close_v4", "budgets_close_v5", "json, json, json", [
     [
       `      r record;
     BEGIN`,
@@ -182,7 +182,7 @@ export default Effect.gen(function* () {
 
   // As version 3, but what is the same in all requests comes once, one statement finds and locks the counters, and where
   // all have room at once only the room is answered that there was: who asked knows what each of them took.
-  yield* rewrite("budgets_reserve_v3", "budgets_reserve_v4", [
+  yield* rewrite("budgets_reserve_v3", "budgets_reserve_v4", "json, json, json", [
     [
       `      r record;
     BEGIN`,
@@ -352,6 +352,26 @@ export default Effect.gen(function* () {
   for (const index of ["budget_reservations_pkey", "budget_reservations_id"]) {
     yield* sql`ALTER INDEX ${sql(index)} SET (deduplicate_items = off)`
   }
+
+  // As version 1, and writes itself the rows of the calls that it charges: version 2 looked for them by an index of their own.
+  yield* rewrite("budgets_sweep_v1", "budgets_sweep_v3", "json", [
+    [
+      `      WHERE b.tenant_id = m.tenant AND b.id = m.id;
+      PERFORM budget_audit(`,
+      `      WHERE b.tenant_id = m.tenant AND b.id = m.id;
+      IF true = ANY (charges) THEN
+        INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
+          application_id, api_key_id, user_id, task_type, model, provider, cost, method, metadata)
+        SELECT b.tenant_id, b.id, moment, b.charge_id, b.created_by, b.agent_id, b.plan_id, b.application_id,
+          b.api_key_id, b.user_id, b.task_type, b.model, b.provider, b.actual, 'expired', b.metadata
+        FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
+        JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL
+        ON CONFLICT DO NOTHING;
+      END IF;
+      PERFORM budget_audit(`
+    ]
+  ])
+  yield* sql`DROP INDEX budget_reservations_due_calls`
 
   // What only versions before the one before this called.
   yield* sql`DROP FUNCTION budgets_reserve_v2(json, json, json)`

@@ -270,7 +270,7 @@ export class LedgerRepository extends Context.Service<
       return LedgerRepository.of({
         reserve: (batch) => reserve(batch, batch.entries),
         close: (batch) => close(batch, sharedColumnsOf(callColumns, batch.calls)),
-        sweep: sweeping("budgets_sweep_v2"),
+        sweep: sweeping("budgets_sweep_v3"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),
         deny: call("budgets_deny_v1", DenyOutcome),
