@@ -4,7 +4,6 @@ import { AgentId } from "../agents/domain.ts"
 import { ApiKeyId } from "../api-keys/domain.ts"
 import { ApplicationId } from "../applications/domain.ts"
 import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { columnsOf } from "../kernel/columns.ts"
 import { Instant } from "../kernel/instant.ts"
 import {
   callColumns,
@@ -12,7 +11,8 @@ import {
   closeColumns,
   type CloseRequests,
   reserveColumns,
-  type ReserveRequests
+  type ReserveRequests,
+  sharedColumnsOf
 } from "./batch-repository.ts"
 import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
 
@@ -131,15 +131,18 @@ export const ReserveVerdict = Schema.Literals([
 export type ReserveVerdict = typeof ReserveVerdict.Type
 
 const Sums = Schema.Array(Schema.NullOr(Sum))
+const Ends = Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite)))
 
 const ReserveOutcome = Schema.Union([
   Schema.Struct({ stale: Schema.Literal(true) }),
+  /** All are open: the room that each counter had before, and when its period ends. */
+  Schema.Struct({ rooms: Schema.Array(Sum), ends: Ends }),
   Schema.Struct({
     verdicts: Schema.Array(ReserveVerdict),
     headrooms: Sums,
-    ends: Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite))),
+    ends: Ends,
     /** The ends of the periods on which plans hold, by pairs; none where no plan is in play. */
-    pairEnds: Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite))),
+    pairEnds: Ends,
     failing: Schema.Array(Schema.NullOr(Schema.Int)),
     failingLimits: Sums,
     failingSpents: Sums,
@@ -256,8 +259,8 @@ export class LedgerRepository extends Context.Service<
           Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept)
       }
       const callBatch = callingBatch(sql)
-      const reserve = callBatch("budgets_reserve_v3", reserveColumns, ReserveOutcome)
-      const close = callBatch("budgets_close_v4", closeColumns, CloseOutcome)
+      const reserve = callBatch("budgets_reserve_v4", reserveColumns, ReserveOutcome)
+      const close = callBatch("budgets_close_v5", closeColumns, CloseOutcome)
       const selectDrift = SqlSchema.findAll({
         Request: Schema.Void,
         Result: Drift,
@@ -266,8 +269,8 @@ export class LedgerRepository extends Context.Service<
 
       return LedgerRepository.of({
         reserve: (batch) => reserve(batch, batch.entries),
-        close: (batch) => close(batch, columnsOf(callColumns, batch.calls)),
-        sweep: sweeping("budgets_sweep_v2"),
+        close: (batch) => close(batch, sharedColumnsOf(callColumns, batch.calls)),
+        sweep: sweeping("budgets_sweep_v3"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),
         deny: call("budgets_deny_v1", DenyOutcome),

@@ -10,6 +10,8 @@ import { type ReserveOutcome } from "./repository.ts"
 import { entryOf, type ReserveItem, type ReserveResult, slotOf, type Standing } from "./request.ts"
 
 type Outcome = Exclude<ReserveOutcome, { readonly stale: true }>
+type OpenOutcome = Extract<Outcome, { readonly rooms: unknown }>
+type DecidedOutcome = Exclude<Outcome, OpenOutcome>
 
 /** A cap's counter in a batch, by what it counts. */
 interface Counter {
@@ -17,6 +19,8 @@ interface Counter {
   readonly tenant: string
   readonly cap: string
   readonly key: string
+  /** What all requests need of it. */
+  need: bigint
 }
 
 /** One request of a batch with the caps that govern it, and which of the batch's counters those are. */
@@ -51,9 +55,10 @@ export class ReserveBatch {
         const name = `${cap.id}${counterKey}`
         let counter = counters.get(name)
         if (counter === undefined) {
-          counter = { place: counters.size + 1, tenant: cap.tenantId, cap: cap.id, key: counterKey }
+          counter = { place: counters.size + 1, tenant: cap.tenantId, cap: cap.id, key: counterKey, need: 0n }
           counters.set(name, counter)
         }
+        counter.need += needOf(cap, item)
         pairRequests.push(index + 1)
         pairCounters.push(counter.place)
         return counter.place
@@ -61,6 +66,9 @@ export class ReserveBatch {
       return { item, governing, counters: own, first }
     })
     const made = [...counters.values()]
+    const isAlike = this.placed.every(
+      ({ counters: own }) => own.length === made.length && own.every((place, at) => place === at + 1)
+    )
     this.statement = {
       head: {
         now: DateTime.formatIso(now),
@@ -71,10 +79,16 @@ export class ReserveBatch {
         counterTenants: columnOf(made.map(({ tenant }) => tenant)),
         counterCaps: columnOf(made.map(({ cap }) => cap)),
         counterKeys: columnOf(made.map(({ key }) => key)),
+        needs: columnOf(made.map(({ need }) => need)),
         pairRequests: `{${pairRequests.join()}}`,
         pairCounters: `{${pairCounters.join()}}`,
-        firstPairs: columnOf(this.placed.map(({ first }) => first + 1)),
-        lastPairs: columnOf(this.placed.map(({ counters: own, first }) => first + own.length))
+        alike: isAlike,
+        ...(isAlike
+          ? {}
+          : {
+              firstPairs: columnOf(this.placed.map(({ first }) => first + 1)),
+              lastPairs: columnOf(this.placed.map(({ counters: own, first }) => first + own.length))
+            })
       },
       requests: this.placed.map(({ governing, item }) => rowOf(item, governing, holdSeconds)),
       entries: items.flatMap((item, index) =>
@@ -95,6 +109,25 @@ export class ReserveBatch {
 
   /** What became of each item; none where something is due that must be swept first. */
   results(outcome: Outcome): ReadonlyArray<ReserveResult | undefined> {
+    return "rooms" in outcome ? this.opened(outcome) : this.decided(outcome)
+  }
+
+  /** All have room, one after the other. */
+  private opened({ ends, rooms }: OpenOutcome): ReadonlyArray<ReserveResult> {
+    const left = [...rooms]
+    return this.placed.map(({ counters, governing, item }) => ({
+      verdict: "open",
+      at: this.now,
+      standings: governing.map((one, at): Standing => {
+        const counter = (counters[at] ?? 0) - 1
+        const room = (left[counter] ?? 0n) - needOf(one.cap, item)
+        left[counter] = room
+        return { ...one, headroom: room > 0n ? room : 0n, resetsAt: ends?.[counter] ?? null }
+      })
+    }))
+  }
+
+  private decided(outcome: DecidedOutcome): ReadonlyArray<ReserveResult | undefined> {
     const replays = new Map(outcome.replays.map((replay) => [replay.place, replay]))
     const approved = new Map(outcome.approved.map(({ place, reservation }) => [place, reservation]))
     return this.placed.map(({ counters, first, governing, item }, index): ReserveResult | undefined => {
@@ -162,6 +195,10 @@ export const governingIn = (
   ...(books.get(tenantId)?.governing(dimensions) ?? []),
   ...(books.get(allTenants)?.governing(dimensions) ?? [])
 ]
+
+/** What a request takes of a cap. */
+const needOf = ({ unit }: Governing["cap"], { amount, tokens }: ReserveItem): bigint =>
+  unit === "usd" ? amount : unit === "tokens" ? BigInt(tokens) : 1n
 
 const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, holdSeconds: number) => ({
   id: item.id,

@@ -142,6 +142,10 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
           others.slice(0, -1).map(({ verdict }) => verdict),
           verdicts
         )
+        assert.deepStrictEqual(
+          done.map((result) => "closed" in result && result.closed?.reservation.id),
+          opened.together.map(({ id }) => id)
+        )
         const rows = yield* rowsOf(together.tenantId)
         assert.include(JSON.stringify(rows), `"a,{b}"`)
         assert.deepStrictEqual(rows, yield* rowsOf(apart.tenantId))

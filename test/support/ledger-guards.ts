@@ -95,6 +95,28 @@ export const guards = {
     yield* assertNoDrift
   }),
 
+  "fills a cap that nobody has counted on yet, and not beyond": Effect.gen(function* () {
+    const ledger = yield* Ledger
+    const { transaction } = yield* Database
+    const tenantId = yield* makeTenant
+    yield* makeCap(tenantId, { limit: 2, scope: { userId: "each" } })
+    for (let round = 0; round < 10; round++) {
+      const dimensions = { userId: `user ${round}` }
+      const one = Effect.suspend(() =>
+        transaction("all", ledger.reserveBatch([reserveItem(tenantId, nano, { dimensions })]))
+      )
+      const results = yield* Effect.all(
+        Array.from({ length: 8 }, () => one),
+        { concurrency: "unbounded" }
+      )
+      assert.lengthOf(
+        results.flat().filter(({ verdict }) => verdict === "open"),
+        2
+      )
+    }
+    yield* assertNoDrift
+  }),
+
   "lets nobody wait in a circle, and nobody above a cap": Effect.gen(function* () {
     const database = yield* OwnDatabase
     const ledger = yield* Ledger

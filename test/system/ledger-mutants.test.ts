@@ -13,26 +13,34 @@ const mutants = {
     "budget_lock_counters",
     ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY random() FOR UPDATE"]
   ],
-  "no status guard": ["budgets_close_v4", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
-  "no status guard where all are settled together": ["budgets_close_v4", ["AND b.state = 'open' AND", "AND"]],
-  "counters before idempotency": ["budgets_reserve_v3", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
-  "no idempotency where all have room": ["budgets_reserve_v3", ["AND taken = '{}'", ""]],
+  "no status guard": ["budgets_close_v5", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
+  "no status guard where all are settled together": ["budgets_close_v5", ["AND b.state = 'open' AND", "AND"]],
+  "counters before idempotency": ["budgets_reserve_v4", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
+  "no idempotency where all have room": ["budgets_reserve_v4", ["AND taken = '{}'", ""]],
   "< for <=": [
-    "budgets_reserve_v3",
+    "budgets_reserve_v4",
     ["> limits[at] THEN", ">= limits[at] THEN"],
-    ["need <= rooms[at]", "need < rooms[at]"]
+    ["needs[i] <= rooms[i]", "needs[i] < rooms[i]"]
   ],
-  "room for all": ["budgets_reserve_v3", ["(need <= rooms[at] + slacks[at]) IS NOT TRUE", "false"]],
-  "room that nobody takes": ["budgets_reserve_v3", ["rooms[at] := rooms[at] - need;", ""]],
+  "room for all": ["budgets_reserve_v4", ["(needs[i] <= rooms[i] + slacks[i]) IS NOT TRUE", "false"]],
+  "room that nobody takes": ["budgets_reserve_v4", ["deltas[i] := needs[i];", ""]],
   "what had room before somebody had none is counted twice": [
-    "budgets_reserve_v3",
+    "budgets_reserve_v4",
     ["deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);", ""]
   ],
-  "no inline reclaim": ["budgets_reserve_v3", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
-  floats: ["budgets_reserve_v3", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
+  "no inline reclaim": ["budgets_reserve_v4", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
+  floats: ["budgets_reserve_v4", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
   "some caps move although another has no room": [
-    "budgets_reserve_v3",
+    "budgets_reserve_v4",
     ["IF fails IS NOT NULL AND NOT approving", "IF fails = first AND NOT approving"]
+  ],
+  "no lock where all counters are there": [
+    "budgets_reserve_v4",
+    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;", ") l;"]
+  ],
+  "counters locked in no order where all are there": [
+    "budgets_reserve_v4",
+    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;", "ORDER BY random() FOR UPDATE OF b) l;"]
   ],
   "no lock at all": ["budget_lock_counters", ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY b.tenant_id, b.id"]]
 } satisfies Record<string, Mutant>
