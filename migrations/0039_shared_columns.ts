@@ -1,26 +1,6 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-type Changes = ReadonlyArray<readonly [before: string, after: string]>
-
-/** Another version of a function: its text with some of it replaced. Each must be there once, so that nothing is lost in silence. */
-const rewrite = Effect.fnUntraced(function* (before: string, after: string, takes: string, changes: Changes) {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ readonly definition: string }>`
-    SELECT pg_get_functiondef(${`${before}(${takes})`}::text::regprocedure) AS definition`
-  let definition = rows[0]?.definition ?? ""
-  for (const [from, to] of [[`FUNCTION public.${before}(`, `FUNCTION public.${after}(`] as const, ...changes]) {
-    if (definition.split(from).length !== 2) {
-      return yield* Effect.die(new Error(`${before} says not once: ${from}`))
-    }
-    definition = definition.replace(from, () => to)
-  }
-  yield* sql.unsafe(definition)
-  const signature = sql.literal(`${after}(${takes})`)
-  yield* sql`REVOKE ALL ON FUNCTION ${signature} FROM PUBLIC`
-  yield* sql`GRANT EXECUTE ON FUNCTION ${signature} TO application_manager`
-})
-
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
@@ -36,33 +16,36 @@ export default Effect.gen(function* () {
   yield* sql`REVOKE ALL ON FUNCTION budget_at(anyarray, integer), budget_column(anyarray, integer) FROM PUBLIC`
 
   // As version 4, but what is the same in all requests comes once, and rows are put together where they are written.
-  yield* rewrite("budgets_close_v4", "budgets_close_v5", "json, json, json", [
-    [
-      `      r record;
-    BEGIN`,
-      `      operations text[]; dialects text[]; models_asked text[]; models_served text[]; call_providers text[];
+  yield* sql`
+    CREATE FUNCTION budgets_close_v5(p json, requests json, calls json) RETURNS json
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+    SET plan_cache_mode = force_generic_plan SET random_page_cost = 0.01 SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_material = off AS $$
+    DECLARE
+      moment timestamptz := p->>'now'; keyed boolean := (p->>'keyed')::boolean; keys json := p->'keys';
+      ids uuid[]; tenants uuid[]; kinds text[]; origins text[]; principals text[]; unrestricteds boolean[]; amounts bigint[];
+      token_counts bigint[]; charge_ids uuid[]; usages jsonb[]; metadatas jsonb[];
+      verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer; after_plans boolean[];
+      done_kind text; done_tenants uuid[] := '{}'; done_ids uuid[] := '{}'; holds boolean[] := '{}';
+      done_amounts bigint[] := '{}'; done_tokens bigint[] := '{}'; counts integer[] := '{}';
+      is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
+      counters uuid[]; owners uuid[]; freed_amounts numeric[]; freed_tokens numeric[];
+      charged_amounts numeric[]; charged_tokens numeric[]; charges bigint[]; closed json := '[]';
+      operations text[]; dialects text[]; models_asked text[]; models_served text[]; call_providers text[];
       inputs bigint[]; outputs bigint[]; cached_inputs bigint[]; cache_writes bigint[]; cache_writes_1h bigint[];
       reasonings bigint[]; call_rates jsonb[]; catalogues text[]; methods text[]; statuses integer[]; latencies bigint[];
       upstream_latencies bigint[]; first_tokens bigint[]; call_attempts jsonb[]; call_metadatas jsonb[]; traces text[];
       r record;
-    BEGIN`
-    ],
-    [
-      `q.usage::jsonb[], q.metadata::jsonb[]
-      INTO`,
-      `q.usage::jsonb[], q.metadata::jsonb[],
+    BEGIN
+      SELECT q.id::uuid[], q.tenant::uuid[], q.kind::text[], q.origin::text[], q.principal::text[], q.unrestricted::boolean[],
+        q.amount::bigint[], q.tokens::bigint[], q.charge_id::uuid[], q.usage::jsonb[], q.metadata::jsonb[],
         c."operation"::text[], c."dialect"::text[], c."modelAsked"::text[], c."modelServed"::text[], c."provider"::text[],
         c."inputTokens"::bigint[], c."outputTokens"::bigint[], c."cachedInputTokens"::bigint[],
         c."cacheWriteTokens"::bigint[], c."cacheWrite1hTokens"::bigint[], c."reasoningTokens"::bigint[],
         c."rates"::jsonb[], c."catalogueVersion"::text[], c."method"::text[], c."status"::integer[],
         c."latencyMs"::bigint[], c."upstreamLatencyMs"::bigint[], c."timeToFirstTokenMs"::bigint[],
         c."attempts"::jsonb[], c."metadata"::jsonb[], c."traceId"::text[]
-      INTO`
-    ],
-    [
-      `charge_ids, usages, metadatas
-      FROM json_to_record(requests)`,
-      `charge_ids, usages, metadatas,
+      INTO ids, tenants, kinds, origins, principals, unrestricteds, amounts, token_counts, charge_ids, usages, metadatas,
         operations, dialects, models_asked, models_served, call_providers, inputs, outputs, cached_inputs, cache_writes,
         cache_writes_1h, reasonings, call_rates, catalogues, methods, statuses, latencies, upstream_latencies, first_tokens,
         call_attempts, call_metadatas, traces
@@ -71,18 +54,17 @@ export default Effect.gen(function* () {
           "cacheWrite1hTokens" text, "reasoningTokens" text, "rates" text, "catalogueVersion" text, "method" text,
           "status" text, "latencyMs" text, "upstreamLatencyMs" text, "timeToFirstTokenMs" text, "attempts" text,
           "metadata" text, "traceId" text),
-        json_to_record(requests)`
-    ],
-    [`coalesce(tenants, array_fill(NULL::uuid, ARRAY[total]))`, `coalesce(tenants, ARRAY[NULL::uuid])`],
-    [
-      `SELECT b.id, b.amount, b.tokens, b.counter_ids, q.amount AS charged, coalesce(q.tokens, b.tokens) AS charged_tokens,
-          q.kind = 'settle' AND b.state = 'open' AND b.origin = q.origin AND (q.unrestricted OR b.created_by = q.principal)
-            AND b.plan_id IS NULL AND b.decided_at IS NULL AS is_plain
-        FROM unnest(ids, tenants, kinds, origins, principals, unrestricteds, amounts, token_counts)
-          AS q(id, tenant, kind, origin, principal, unrestricted, amount, tokens)
-        JOIN budget_reservations b ON b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant)
-        WHERE`,
-      `SELECT b.id, b.amount, b.tokens, b.counter_ids, budget_at(amounts, q.place) AS charged,
+        json_to_record(requests) AS q(id text, tenant text, kind text, origin text, principal text, unrestricted text,
+        amount text, tokens text, charge_id text, usage text, metadata text);
+      total := coalesce(cardinality(ids), 0);
+      tenants := coalesce(tenants, ARRAY[NULL::uuid]);
+      verdicts := array_fill('missing'::text, ARRAY[total]);
+      IF keyed THEN taken := budget_claim_keys(keys, moment); END IF;
+      FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;
+
+      -- Each is locked in its order. Where all are open calls of their own that are settled once, nothing is left to decide.
+      WITH locked AS MATERIALIZED (
+        SELECT b.id, b.amount, b.tokens, b.counter_ids, budget_at(amounts, q.place) AS charged,
           coalesce(budget_at(token_counts, q.place), b.tokens) AS charged_tokens,
           budget_at(kinds, q.place) = 'settle' AND b.state = 'open' AND b.origin = budget_at(origins, q.place)
             AND (budget_at(unrestricteds, q.place) OR b.created_by = budget_at(principals, q.place))
@@ -90,46 +72,100 @@ export default Effect.gen(function* () {
         FROM generate_series(1, total) AS q(place)
         JOIN budget_reservations b ON b.id = ids[q.place]
           AND (budget_at(tenants, q.place) IS NULL OR b.tenant_id = budget_at(tenants, q.place))
-        WHERE`
-    ],
-    [
-      `        after_plans := array_fill(false, ARRAY[total]);`,
-      `        after_plans := array_fill(false, ARRAY[total]);
+        WHERE b.origin <> 'plan'
+        ORDER BY b.tenant_id, b.id FOR UPDATE OF b
+      ), moves AS (
+        SELECT e.counter, sum(l.amount) AS amount, sum(l.tokens) AS tokens, sum(l.charged) AS charged,
+          sum(l.charged_tokens) AS charged_tokens, count(*) AS requests
+        FROM locked l CROSS JOIN LATERAL unnest(l.counter_ids) AS e(counter) GROUP BY e.counter
+      )
+      SELECT (SELECT count(*) = total AND count(DISTINCT l.id) = total AND bool_and(l.is_plain) FROM locked l),
+        array_agg(m.counter), array_agg(m.amount), array_agg(m.tokens), array_agg(m.charged), array_agg(m.charged_tokens),
+        array_agg(m.requests)
+      INTO is_plain, counters, freed_amounts, freed_tokens, charged_amounts, charged_tokens, charges
+      FROM moves m;
+
+      IF is_plain AND taken = '{}' THEN
+        verdicts := array_fill('done'::text, ARRAY[total]);
+        IF counters IS NOT NULL THEN
+          owners := tenants || '00000000-0000-0000-0000-000000000000'::uuid;
+          IF array_position(tenants, NULL) IS NOT NULL THEN
+            owners := owners || ARRAY(SELECT DISTINCT b.tenant_id FROM budget_reservations b WHERE b.id = ANY (ids));
+          END IF;
+          -- What rolls has to be known for what is charged; what does not is locked last, for as long as a commit takes.
+          is_rolling := EXISTS (
+            SELECT FROM budget_counters b WHERE b.tenant_id = ANY (owners) AND b.id = ANY (counters) AND b.ring IS NOT NULL);
+          IF is_rolling THEN PERFORM budget_lock_counters(owners, counters, moment); END IF;
+        END IF;
+      ELSE
+        after_plans := array_fill(false, ARRAY[total]);
         tenants := budget_column(tenants, total);
         kinds := budget_column(kinds, total);
         origins := budget_column(origins, total);
         principals := budget_column(principals, total);
         unrestricteds := budget_column(unrestricteds, total);
         amounts := budget_column(amounts, total);
-        token_counts := budget_column(token_counts, total);`
-    ],
-    [
-      `            state = CASE q.kind WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment, charge_id = q.charge,
-            late = q.kind = 'settle' AND (b.state <> 'open' OR b.expires_at <= moment OR coalesce(q.is_after_plan, false)),
-            actual = CASE q.kind WHEN 'settle' THEN q.amount END,
-            actual_tokens = CASE q.kind WHEN 'settle' THEN coalesce(q.tokens, b.tokens) END
-          FROM json_to_record(calls) AS c("operation" text, "dialect" text, "modelAsked" text, "modelServed" text,
-              "provider" text, "inputTokens" text, "outputTokens" text, "cachedInputTokens" text, "cacheWriteTokens" text,
-              "cacheWrite1hTokens" text, "reasoningTokens" text, "rates" text, "catalogueVersion" text, "method" text,
-              "status" text, "latencyMs" text, "upstreamLatencyMs" text, "timeToFirstTokenMs" text, "attempts" text,
-              "metadata" text, "traceId" text),
-            unnest(verdicts, ids, tenants, kinds, principals, amounts, token_counts, charge_ids, usages, metadatas, after_plans,
-              c."operation"::text[], c."dialect"::text[], c."modelAsked"::text[], c."modelServed"::text[],
-              c."provider"::text[], c."inputTokens"::bigint[], c."outputTokens"::bigint[], c."cachedInputTokens"::bigint[],
-              c."cacheWriteTokens"::bigint[], c."cacheWrite1hTokens"::bigint[], c."reasoningTokens"::bigint[],
-              c."rates"::jsonb[], c."catalogueVersion"::text[], c."method"::text[], c."status"::integer[],
-              c."latencyMs"::bigint[], c."upstreamLatencyMs"::bigint[], c."timeToFirstTokenMs"::bigint[],
-              c."attempts"::jsonb[], c."metadata"::jsonb[], c."traceId"::text[]
-            ) AS q(verdict, id, tenant, kind, principal, amount, tokens, charge, usage, metadata, is_after_plan,
-              operation, dialect, model_asked, model_served, call_provider, input_tokens, output_tokens,
-              cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens, rates, catalogue_version,
-              method, status, latency_ms, upstream_latency_ms, time_to_first_token_ms, attempts, call_metadata, trace_id)
-          WHERE b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant) AND q.verdict = 'done'
-          RETURNING b.tenant_id, b.id AS reservation_id, b.charge_id, b.created_by, b.agent_id, b.plan_id, b.application_id,
-            b.api_key_id, b.user_id, b.task_type, b.model, b.provider, b.amount AS reserved, b.actual, b.actual_tokens,
-            b.late, b.counter_ids, q.*
-        )`,
-      `            state = CASE budget_at(kinds, q.place) WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment,
+        token_counts := budget_column(token_counts, total);
+        FOR r IN
+          SELECT q.*, b.tenant_id, b.state, b.origin AS is_of, b.created_by, b.tokens AS reserved_tokens, b.actual,
+            b.actual_tokens, CASE WHEN b.plan_id IS NOT NULL THEN (
+              SELECT budget_plan_status(l.status, l.heartbeat_by, l.dead_at, moment) NOT IN ('active', 'suspended')
+              FROM budget_plans l WHERE l.tenant_id = b.tenant_id AND l.id = b.plan_id) ELSE false END AS is_after_plan
+          FROM unnest(ids, tenants, kinds, origins, principals, unrestricteds, amounts, token_counts) WITH ORDINALITY
+            AS q(id, tenant, kind, origin, principal, unrestricted, amount, tokens, place)
+          JOIN budget_reservations b ON b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant)
+          WHERE b.origin <> 'plan'
+          ORDER BY b.tenant_id, b.id, q.place FOR UPDATE OF b
+        LOOP
+          CONTINUE WHEN verdicts[r.place] = 'replay';
+          verdict := CASE
+            WHEN done_ids[cardinality(done_ids)] = r.id THEN
+              CASE WHEN done_kind = r.kind AND (r.kind = 'release' OR (done_amounts[cardinality(done_amounts)] = r.amount
+                AND done_tokens[cardinality(done_tokens)] = coalesce(r.tokens, r.reserved_tokens)))
+                THEN 'same' ELSE 'conflict' END
+            WHEN r.created_by <> r.principal AND NOT r.unrestricted THEN 'foreign'
+            WHEN r.is_of <> r.origin THEN 'managed'
+            WHEN r.kind = 'settle' AND r.state = 'settled' THEN
+              CASE WHEN r.actual = r.amount AND coalesce(r.tokens = r.actual_tokens, true) THEN 'same' ELSE 'conflict' END
+            WHEN r.kind = 'settle' AND r.state IN ('held', 'denied') THEN 'unopened'
+            WHEN r.kind = 'release' AND r.state = 'settled' THEN 'conflict'
+            WHEN r.kind = 'release' AND r.state IN ('released', 'expired', 'denied') THEN 'same'
+            ELSE 'done' END;
+          verdicts[r.place] := verdict;
+          IF verdict = 'done' THEN
+            done_kind := r.kind;
+            done_tenants := done_tenants || r.tenant_id;
+            done_ids := done_ids || r.id;
+            holds := holds || (r.state = 'open');
+            done_amounts := done_amounts || CASE r.kind WHEN 'settle' THEN r.amount ELSE 0 END;
+            done_tokens := done_tokens || CASE r.kind WHEN 'settle' THEN coalesce(r.tokens, r.reserved_tokens) ELSE 0 END;
+            counts := counts || CASE r.kind WHEN 'settle' THEN 1 ELSE 0 END;
+            after_plans[r.place] := r.is_after_plan;
+          END IF;
+        END LOOP;
+
+        -- A plan's own is locked by the plan's functions alone, after the plan.
+        IF 'missing' = ANY (verdicts) THEN
+          FOR r IN
+            SELECT q.place, b.created_by <> q.principal AND NOT q.unrestricted AS is_foreign
+            FROM unnest(ids, tenants, principals, unrestricteds) WITH ORDINALITY AS q(id, tenant, principal, unrestricted, place)
+            JOIN budget_reservations b ON b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant)
+            WHERE b.origin = 'plan'
+          LOOP
+            CONTINUE WHEN verdicts[r.place] = 'replay';
+            verdicts[r.place] := CASE WHEN r.is_foreign THEN 'foreign' ELSE 'managed-by-plan' END;
+          END LOOP;
+        END IF;
+
+        IF cardinality(done_ids) > 0 THEN
+          is_rolling := budget_move(moment, done_tenants, done_ids, holds, done_amounts, done_tokens, counts);
+        END IF;
+      END IF;
+
+      IF 'done' = ANY (verdicts) THEN
+        WITH closed AS (
+          UPDATE budget_reservations b SET
+            state = CASE budget_at(kinds, q.place) WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment,
             charge_id = budget_at(charge_ids, q.place),
             late = budget_at(kinds, q.place) = 'settle'
               AND (b.state <> 'open' OR b.expires_at <= moment OR coalesce(after_plans[q.place], false)),
@@ -142,22 +178,22 @@ export default Effect.gen(function* () {
           RETURNING b.tenant_id, b.id AS reservation_id, b.charge_id, b.created_by, b.agent_id, b.plan_id, b.application_id,
             b.api_key_id, b.user_id, b.task_type, b.model, b.provider, b.amount AS reserved, b.actual, b.actual_tokens,
             b.late, b.counter_ids, q.place
-        )`
-    ],
-    [
-      `greatest(c.actual - c.reserved, 0), c.late, c.usage, c.metadata, moment, c.principal, c.counter_ids,`,
-      `greatest(c.actual - c.reserved, 0), c.late, budget_at(usages, c.place), budget_at(metadatas, c.place), moment,
-            budget_at(principals, c.place), c.counter_ids,`
-    ],
-    [`FROM closed c WHERE c.kind = 'settle'`, `FROM closed c WHERE budget_at(kinds, c.place) = 'settle'`],
-    [
-      `c.api_key_id, c.user_id, c.task_type, c.operation, c.dialect, c.model_asked, c.model, c.model_served,
-          coalesce(c.call_provider, c.provider), c.input_tokens, c.output_tokens, c.cached_input_tokens,
-          c.cache_write_tokens, c.cache_write_1h_tokens, c.reasoning_tokens, coalesce(c.actual, 0), c.rates,
-          c.catalogue_version, c.method, c.status, c.latency_ms, c.upstream_latency_ms, c.time_to_first_token_ms,
-          c.attempts, c.call_metadata, c.trace_id
-        FROM closed c WHERE c.method IS NOT NULL`,
-      `c.api_key_id, c.user_id, c.task_type, budget_at(operations, c.place), budget_at(dialects, c.place),
+        ), charged AS (
+          INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
+            late, usage, metadata, occurred_at, created_by, counter_ids, buckets)
+          SELECT c.tenant_id, c.charge_id, c.reservation_id, 'charge', c.charge_id, c.actual, c.actual_tokens, 1,
+            greatest(c.actual - c.reserved, 0), c.late, budget_at(usages, c.place), budget_at(metadatas, c.place), moment,
+            budget_at(principals, c.place), c.counter_ids,
+            CASE WHEN is_rolling THEN budget_buckets(c.tenant_id, c.counter_ids) ELSE '{}' END
+          FROM closed c WHERE budget_at(kinds, c.place) = 'settle'
+        )
+        INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
+          application_id, api_key_id, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
+          input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens,
+          cost, rates, catalogue_version, method, status, latency_ms, upstream_latency_ms, time_to_first_token_ms, attempts,
+          metadata, trace_id)
+        SELECT c.tenant_id, c.reservation_id, moment, c.charge_id, c.created_by, c.agent_id, c.plan_id, c.application_id,
+          c.api_key_id, c.user_id, c.task_type, budget_at(operations, c.place), budget_at(dialects, c.place),
           budget_at(models_asked, c.place), c.model, budget_at(models_served, c.place),
           coalesce(budget_at(call_providers, c.place), c.provider), budget_at(inputs, c.place),
           budget_at(outputs, c.place), budget_at(cached_inputs, c.place), budget_at(cache_writes, c.place),
@@ -166,46 +202,102 @@ export default Effect.gen(function* () {
           budget_at(statuses, c.place), budget_at(latencies, c.place), budget_at(upstream_latencies, c.place),
           budget_at(first_tokens, c.place), budget_at(call_attempts, c.place), budget_at(call_metadatas, c.place),
           budget_at(traces, c.place)
-        FROM closed c WHERE budget_at(methods, c.place) IS NOT NULL`
-    ],
-    // What was open has no row yet, and whoever writes one holds the reservation.
-    [
-      `        ON CONFLICT DO NOTHING;`,
-      `          AND (is_plain OR NOT EXISTS (
-            SELECT FROM gateway_usage u WHERE u.tenant_id = c.tenant_id AND u.reservation_id = c.reservation_id));`
-    ],
-    [
-      `FROM unnest(ids, kinds, verdicts) WITH ORDINALITY AS q(id, kind, verdict, place)`,
-      `FROM unnest(ids, budget_column(kinds, total), verdicts) WITH ORDINALITY AS q(id, kind, verdict, place)`
-    ]
-  ])
+        FROM closed c WHERE budget_at(methods, c.place) IS NOT NULL
+          AND (is_plain OR NOT EXISTS (
+            SELECT FROM gateway_usage u WHERE u.tenant_id = c.tenant_id AND u.reservation_id = c.reservation_id));
+      END IF;
+
+      IF owners IS NOT NULL THEN
+        IF NOT is_rolling THEN PERFORM budget_lock_counters(owners, counters, moment); END IF;
+        WITH moved AS (
+          UPDATE budget_counters c SET reserved = c.reserved - (CASE c.unit
+              WHEN 'usd' THEN d.amount WHEN 'tokens' THEN d.tokens ELSE d.requests END)::bigint,
+            spent = c.spent + (CASE c.unit
+              WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint,
+            ring = CASE WHEN c.ring IS NULL THEN NULL
+              ELSE c.ring[:cardinality(c.ring) - 1] || (c.ring[cardinality(c.ring)] + (CASE c.unit
+                WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint) END
+          FROM unnest(counters, freed_amounts, freed_tokens, charged_amounts, charged_tokens, charges)
+            AS d(counter, amount, tokens, charged, charged_tokens, requests)
+          WHERE c.tenant_id = ANY (owners) AND c.id = ANY (counters) AND c.id = d.counter
+          RETURNING c.tenant_id, c.cap_id
+        )
+        SELECT coalesce(bool_or(k.alert_thresholds <> '[]'), false) INTO has_thresholds
+        FROM moved m JOIN budget_caps k ON k.tenant_id = m.tenant_id AND k.id = m.cap_id;
+        IF has_thresholds THEN PERFORM budget_note_alerts(moment, counters); END IF;
+      END IF;
+
+      IF keyed THEN
+        PERFORM budget_free_keys(keys, ARRAY(
+          SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
+          WHERE v.verdict NOT IN ('done', 'same', 'replay')));
+      END IF;
+      IF NOT coalesce((p->>'unread')::boolean, false) THEN
+        SELECT coalesce(json_agg(json_build_object('place', q.place, 'reservation', to_json(b),
+          'charge', CASE WHEN e.id IS NOT NULL THEN to_json(e) END)), '[]')
+        INTO closed
+        FROM unnest(ids, budget_column(kinds, total), verdicts) WITH ORDINALITY AS q(id, kind, verdict, place)
+        JOIN budget_reservations b ON b.id = q.id
+        LEFT JOIN budget_entries e ON e.tenant_id = b.tenant_id AND e.id = b.charge_id
+        WHERE q.kind = 'settle' AND q.verdict IN ('done', 'same', 'replay');
+      END IF;
+      RETURN json_build_object('verdicts', verdicts, 'closed', closed,
+        'replays', CASE WHEN cardinality(taken) = 0 THEN '[]'::json ELSE budget_replays(keys, taken) END);
+    END
+    $$`
 
   // As version 3, but what is the same in all requests comes once, one statement finds and locks the counters, and where
   // all have room at once only the room is answered that there was: who asked knows what each of them took.
-  yield* rewrite("budgets_reserve_v3", "budgets_reserve_v4", "json, json, json", [
-    [
-      `      r record;
-    BEGIN`,
-      `      needs numeric[]; is_alike boolean; is_rolling boolean; all_rooms text[];
+  yield* sql`
+    CREATE FUNCTION budgets_reserve_v4(p json, requests json, entries json) RETURNS json
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_material = off AS $$
+    DECLARE
+      moment timestamptz; keyed boolean; has_plans boolean; keys json := p->'keys'; is_stale boolean;
+      ids uuid[]; origins text[]; agents uuid[]; applications integer[]; api_keys uuid[]; user_ids text[]; models text[];
+      providers text[]; task_types text[]; ttls integer[]; holds integer[]; principals text[]; metadatas jsonb[];
+      reasons text[]; confineds boolean[]; repeated text[]; caps jsonb[]; first_pairs integer[]; last_pairs integer[];
+      has_approvals boolean; is_roomy boolean; rooms bigint[]; slacks bigint[]; pair_ids uuid[];
+      answered json := '[]';
+      tenants uuid[]; kinds text[]; amounts bigint[]; tokens bigint[]; plans uuid[];
+      counter_tenants uuid[]; counter_caps uuid[]; counter_keys text[]; counters uuid[];
+      units text[]; modes text[]; limits bigint[]; spents bigint[]; reserveds bigint[]; deltas bigint[]; ends bigint[];
+      pair_requests integer[]; pair_counters integer[]; headrooms text[];
+      verdicts text[]; failing integer[]; failing_limits text[]; failing_spents text[]; failing_reserveds text[];
+      taken integer[] := '{}'; refused integer[]; due boolean[];
+      lists text[]; headroom_lists text[]; end_lists text[];
+      total integer; first integer; next integer := 1; fails integer; hard_fails integer; at integer;
+      need bigint; approving boolean; waits boolean := false;
+      has_thresholds boolean := false; pair_holds uuid[]; pair_ends bigint[]; plan_lists text[]; is_needed boolean[];
+      approved uuid[] := '{}'; uncounted boolean[]; opened uuid[];
+      places integer[]; place_tenants uuid[]; place_caps uuid[]; place_keys text[];
+      needs numeric[]; is_alike boolean; is_rolling boolean; all_rooms text[];
       r record;
-    BEGIN`
-    ],
-    [
-      `h."lastPairs"::integer[],
-        EXISTS (`,
-      `h."lastPairs"::integer[], h.needs::numeric[], coalesce(h.alike, false),
-        EXISTS (`
-    ],
-    [
-      `first_pairs, last_pairs, is_stale,
-        counter_tenants`,
-      `first_pairs, last_pairs, needs, is_alike, is_stale,
-        counter_tenants`
-    ],
-    [`"firstPairs" text, "lastPairs" text),`, `"firstPairs" text, "lastPairs" text, needs text, alike boolean),`],
-    [
-      `      has_approvals := coalesce('reserve' <> ANY (kinds), false);`,
-      `      has_approvals := coalesce('reserve' <> ANY (kinds), false);
+    BEGIN
+      SELECT h.now, coalesce(h.keyed, false), coalesce(h.plans, false), h."pairRequests"::integer[],
+        h."pairCounters"::integer[], h."firstPairs"::integer[], h."lastPairs"::integer[], h.needs::numeric[], coalesce(h.alike, false),
+        EXISTS (
+          SELECT FROM unnest(h."bookTenants"::uuid[], h."bookVersions"::bigint[]) AS b(tenant, version)
+          LEFT JOIN budget_books k ON k.tenant_id = b.tenant WHERE coalesce(k.caps_version, 0) <> b.version),
+        h."counterTenants"::uuid[], h."counterCaps"::uuid[], h."counterKeys"::text[],
+        q.id::uuid[], q.tenant::uuid[], q.kind::text[], q.origin::text[], q.agent::uuid[], q.plan::uuid[],
+        q.application::integer[], q.api_key::uuid[], q.user_id::text[], q.model::text[], q.provider::text[],
+        q.task_type::text[], q.amount::bigint[], q.tokens::bigint[], q.ttl::integer[], q.hold::integer[],
+        q.principal::text[], q.metadata::jsonb[], q.reason::text[], q.confined::boolean[], q.key::text[], q.caps::jsonb[]
+      INTO moment, keyed, has_plans, pair_requests, pair_counters, first_pairs, last_pairs, needs, is_alike, is_stale,
+        counter_tenants, counter_caps, counter_keys,
+        ids, tenants, kinds, origins, agents, plans, applications, api_keys, user_ids, models, providers, task_types,
+        amounts, tokens, ttls, holds, principals, metadatas, reasons, confineds, repeated, caps
+      FROM json_to_record(p) AS h(now timestamptz, keyed boolean, plans boolean, "bookTenants" text, "bookVersions" text,
+          "counterTenants" text, "counterCaps" text, "counterKeys" text, "pairRequests" text, "pairCounters" text,
+          "firstPairs" text, "lastPairs" text, needs text, alike boolean),
+        json_to_record(requests) AS q(id text, tenant text, kind text, origin text, agent text, plan text, application text,
+          api_key text, user_id text, model text, provider text, task_type text, amount text, tokens text, ttl text,
+          hold text, principal text, metadata text, reason text, confined text, key text, caps text);
+      IF is_stale THEN RETURN json_build_object('stale', true); END IF;
+      total := coalesce(cardinality(ids), 0);
+      has_approvals := coalesce('reserve' <> ANY (kinds), false);
       tenants := budget_column(tenants, total);
       kinds := budget_column(kinds, total);
       plans := budget_column(plans, total);
@@ -213,14 +305,71 @@ export default Effect.gen(function* () {
       tokens := budget_column(tokens, total);
       principals := budget_column(principals, total);
       confineds := budget_column(confineds, total);
-      reasons := budget_column(reasons, total);`
-    ],
-    [
-      `        ELSE
-          counters := budget_open_counters(counter_tenants, counter_caps, counter_keys, moment);
-        END IF;
-        PERFORM budget_lock_counters(counter_tenants, counters, moment);`,
-      `        ELSE
+      reasons := budget_column(reasons, total);
+      verdicts := array_fill(NULL::text, ARRAY[total]);
+
+      IF keyed THEN taken := budget_claim_keys(keys, moment); END IF;
+      FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;
+
+      -- Approvals take what is held, and nobody else then does. A plan's own reservation waits for no approval.
+      IF has_approvals THEN
+        FOR i IN 1..total LOOP
+          IF kinds[i] <> 'reserve' THEN verdicts[i] := 'gone'; END IF;
+        END LOOP;
+        FOR r IN
+          SELECT q.place, b.state, b.expires_at, b.amount, b.tokens
+          FROM unnest(ids, tenants, kinds) WITH ORDINALITY AS q(id, tenant, kind, place)
+          JOIN budget_reservations b ON b.tenant_id = q.tenant AND b.id = q.id
+          WHERE q.kind <> 'reserve' AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id, q.place FOR UPDATE OF b
+        LOOP
+          IF r.state = 'held' AND r.expires_at > moment AND NOT ids[r.place] = ANY (approved) THEN
+            verdicts[r.place] := NULL;
+            approved := approved || ids[r.place];
+          END IF;
+        END LOOP;
+      END IF;
+      IF has_plans THEN
+        PERFORM budget_lock_plans(
+          ARRAY(SELECT q.tenant FROM unnest(tenants, plans) AS q(tenant, plan) WHERE q.plan IS NOT NULL),
+          ARRAY(SELECT q.plan FROM unnest(plans) AS q(plan) WHERE q.plan IS NOT NULL));
+        plan_lists := array_fill(NULL::text, ARRAY[total]);
+        FOR r IN
+          SELECT q.place, l.counter_ids,
+            coalesce(budget_plan_status(l.status, l.heartbeat_by, l.dead_at, moment), 'missing') AS status
+          FROM unnest(tenants, plans) WITH ORDINALITY AS q(tenant, plan, place)
+          LEFT JOIN budget_plans l ON l.tenant_id = q.tenant AND l.id = q.plan
+          WHERE q.plan IS NOT NULL
+        LOOP
+          plan_lists[r.place] := nullif(array_to_string(r.counter_ids, ','), '');
+          IF verdicts[r.place] IS NULL AND r.status <> 'active' THEN verdicts[r.place] := 'plan-' || r.status; END IF;
+        END LOOP;
+      END IF;
+
+      IF counter_caps IS NOT NULL THEN
+        IF has_plans THEN
+          -- What a plan holds already is taken from the plan: the counter that it holds it on is neither locked nor moved.
+          SELECT array_agg(h.id ORDER BY k.pair), array_agg(h.ends ORDER BY k.pair) INTO pair_holds, pair_ends
+          FROM unnest(pair_requests, pair_counters) WITH ORDINALITY AS k(request, counter, pair)
+          LEFT JOIN LATERAL (
+            SELECT b.id, CASE WHEN isfinite(b.period_end) THEN (extract(epoch FROM b.period_end) * 1000)::bigint END AS ends
+            FROM budget_plans l
+            CROSS JOIN LATERAL unnest(l.counter_ids, l.held_caps, l.held_keys) AS e(counter, cap, key)
+            JOIN budget_counters b ON b.tenant_id = counter_tenants[k.counter] AND b.id = e.counter
+            WHERE l.tenant_id = tenants[k.request] AND l.id = plans[k.request]
+              AND e.cap = counter_caps[k.counter]) h ON true;
+          is_needed := array_fill(false, ARRAY[cardinality(counter_caps)]);
+          FOR pair IN 1..cardinality(pair_requests) LOOP
+            IF pair_holds[pair] IS NULL THEN is_needed[pair_counters[pair]] := true; END IF;
+          END LOOP;
+          SELECT array_agg(k.place ORDER BY k.place), array_agg(k.tenant ORDER BY k.place),
+            array_agg(k.cap ORDER BY k.place), array_agg(k.key ORDER BY k.place)
+          INTO places, place_tenants, place_caps, place_keys
+          FROM unnest(counter_tenants, counter_caps, counter_keys, is_needed)
+            WITH ORDINALITY AS k(tenant, cap, key, needed, place) WHERE k.needed;
+          opened := budget_open_counters(place_tenants, place_caps, place_keys, moment);
+          counters := array_fill(NULL::uuid, ARRAY[cardinality(counter_caps)]);
+          FOR i IN 1..cardinality(places) LOOP counters[places[i]] := opened[i]; END LOOP;
+        ELSE
           -- Nobody waits for a counter that somebody else makes while others are locked, so they are locked here all or none.
           WITH found AS MATERIALIZED (
             SELECT k.tenant, k.place, f.id
@@ -241,43 +390,41 @@ export default Effect.gen(function* () {
             is_rolling := true;
           END IF;
         END IF;
-        IF is_rolling IS NOT FALSE THEN PERFORM budget_lock_counters(counter_tenants, counters, moment); END IF;`
-    ],
-    [
-      `coalesce(l.budget, budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment)) ORDER BY k.place`,
-      `coalesce(l.budget, CASE WHEN c.id IS NOT NULL THEN
+        IF is_rolling IS NOT FALSE THEN PERFORM budget_lock_counters(counter_tenants, counters, moment); END IF;
+        SELECT array_agg(b.unit ORDER BY k.place), array_agg(b.spent ORDER BY k.place),
+          array_agg(b.reserved ORDER BY k.place),
+          array_agg(CASE WHEN l.id IS NOT NULL THEN 'hard'
+            WHEN c.status = 'active' AND c.deleted_at IS NULL THEN c.mode ELSE 'soft' END ORDER BY k.place),
+          array_agg(coalesce(l.budget, CASE WHEN c.id IS NOT NULL THEN
             least(9223372036854775807, c.limit_amount + coalesce((
               SELECT sum(g.amount) FROM budget_grants g
               WHERE g.tenant_id = b.tenant_id AND g.cap_id = b.cap_id AND g.ended_at IS NULL
                 AND (g.expires_at IS NULL OR g.expires_at > moment)
-                AND (g.counter_key IS NULL OR g.counter_key = b.counter_key)), 0))::bigint END) ORDER BY k.place`
-    ],
-    [
-      `      IF is_roomy THEN
-        pair_ids := array_fill(NULL::uuid, ARRAY[cardinality(pair_requests)]);
-        rooms := deltas;`,
-      `      IF is_roomy THEN
-        rooms := deltas;`
-    ],
-    [
-      `          IF modes[i] = 'soft' THEN slacks[i] := 9223372036854775807 - limits[i]; END IF;
-        END LOOP;
-        FOR pair IN 1..cardinality(pair_requests) LOOP
-          at := pair_counters[pair];
-          need := CASE units[at] WHEN 'usd' THEN amounts[pair_requests[pair]]
-            WHEN 'tokens' THEN tokens[pair_requests[pair]] ELSE 1 END;
-          IF (need <= rooms[at] + slacks[at]) IS NOT TRUE THEN
-            is_roomy := false;
-            EXIT;
-          END IF;
-          rooms[at] := rooms[at] - need;
-          deltas[at] := deltas[at] + need;
-          headrooms[pair] := greatest(rooms[at], 0);
-          pair_ids[pair] := counters[at];
-        END LOOP;
+                AND (g.counter_key IS NULL OR g.counter_key = b.counter_key)), 0))::bigint END) ORDER BY k.place),
+          array_agg(CASE WHEN isfinite(b.period_end) THEN (extract(epoch FROM b.period_end) * 1000)::bigint END
+            ORDER BY k.place),
+          coalesce(bool_or(c.alert_thresholds <> '[]'), false)
+        INTO units, spents, reserveds, modes, limits, ends, has_thresholds
+        FROM unnest(counter_tenants, counters) WITH ORDINALITY AS k(tenant, id, place)
+        LEFT JOIN budget_counters b ON b.tenant_id = k.tenant AND b.id = k.id
+        LEFT JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id
+        LEFT JOIN budget_plans l ON has_plans AND l.tenant_id = b.tenant_id AND l.id = b.cap_id;
+        deltas := array_fill(0::bigint, ARRAY[cardinality(counters)]);
       END IF;
-`,
-      `          IF modes[i] = 'soft' THEN slacks[i] := 9223372036854775807 - limits[i]; END IF;
+
+      headrooms := array_fill(NULL::text, ARRAY[cardinality(pair_requests)]);
+      headroom_lists := array_fill(NULL::text, ARRAY[total]);
+      end_lists := headroom_lists;
+
+      -- Where all have room at once nobody is refused, held or due, whatever the order; the first that has none ends this.
+      is_roomy := NOT has_plans AND NOT has_approvals AND taken = '{}';
+      IF is_roomy THEN
+        rooms := deltas;
+        slacks := deltas;
+        FOR i IN 1..coalesce(cardinality(counters), 0) LOOP
+          rooms[i] := limits[i] - (spents[i] + reserveds[i]);
+          -- A cap that refuses nothing counts up to what it can hold.
+          IF modes[i] = 'soft' THEN slacks[i] := 9223372036854775807 - limits[i]; END IF;
           IF (needs[i] <= rooms[i] + slacks[i]) IS NOT TRUE THEN
             is_roomy := false;
             EXIT;
@@ -285,14 +432,9 @@ export default Effect.gen(function* () {
           deltas[i] := needs[i];
         END LOOP;
       END IF;
-`
-    ],
-    [
-      `        verdicts := array_fill('open'::text, ARRAY[total]);
-        IF keyed THEN
-          FOR pair IN 1..cardinality(pair_requests) LOOP
-            at := pair_requests[pair];`,
-      `        verdicts := array_fill('open'::text, ARRAY[total]);
+
+      IF is_roomy THEN
+        verdicts := array_fill('open'::text, ARRAY[total]);
         all_rooms := rooms;
         IF NOT is_alike THEN
           pair_ids := array_fill(NULL::uuid, ARRAY[cardinality(pair_requests)]);
@@ -304,24 +446,136 @@ export default Effect.gen(function* () {
             rooms[at] := rooms[at] - CASE units[at] WHEN 'usd' THEN amounts[pair_requests[pair]]
               WHEN 'tokens' THEN tokens[pair_requests[pair]] ELSE 1 END;
             headrooms[pair] := greatest(rooms[at], 0);
-            at := pair_requests[pair];`
-    ],
-    [
-      `      SELECT q.tenant, q.id, q.verdict, q.origin, q.agent, q.plan, q.application, q.api_key, q.user_id, q.model,
-        q.provider, q.task_type, q.amount, q.tokens, q.ttl,
-        moment + make_interval(secs => CASE q.verdict WHEN 'open' THEN q.ttl ELSE q.hold END),
-        moment, q.principal, q.metadata,
-        CASE WHEN is_roomy THEN coalesce(pair_ids[q.first_pair:q.last_pair], '{}') ELSE q.list::uuid[] END,
-        CASE WHEN q.key IS NOT NULL THEN jsonb_build_object(
-          'state', q.verdict, 'amount', q.amount, 'tokens', q.tokens, 'ttl', q.ttl, 'caps', q.caps,
-          'headrooms', string_to_array(q.headroom_list, ','), 'ends', ('[' || q.end_list || ']')::jsonb) END
-      FROM unnest(ids, tenants, kinds, origins, agents, plans, applications, api_keys, user_ids, models, providers, task_types,
-        amounts, tokens, ttls, holds, principals, metadatas, repeated, caps, verdicts, lists, headroom_lists, end_lists,
-        first_pairs, last_pairs
-      ) AS q(id, tenant, kind, origin, agent, plan, application, api_key, user_id, model, provider, task_type, amount,
-        tokens, ttl, hold, principal, metadata, key, caps, verdict, list, headroom_list, end_list, first_pair, last_pair)
-      WHERE q.verdict IN ('open', 'held') AND q.kind = 'reserve';`,
-      `      SELECT budget_at(tenants, q.place), ids[q.place], verdicts[q.place], budget_at(origins, q.place),
+            at := pair_requests[pair];
+            headroom_lists[at] := concat_ws(',', headroom_lists[at], headrooms[pair]);
+            end_lists[at] := concat_ws(',', end_lists[at], coalesce(ends[pair_counters[pair]]::text, 'null'));
+          END LOOP;
+        END IF;
+      ELSE
+        failing := array_fill(NULL::integer, ARRAY[total]);
+        failing_limits := array_fill(NULL::text, ARRAY[total]);
+        failing_spents := failing_limits;
+        failing_reserveds := failing_limits;
+        lists := failing_limits;
+        deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);
+        headrooms := array_fill(NULL::text, ARRAY[cardinality(pair_requests)]);
+        due := array_fill(NULL::boolean, ARRAY[coalesce(cardinality(counters), 0)]);
+
+        FOR i IN 1..total LOOP
+          first := next;
+          fails := NULL;
+          hard_fails := NULL;
+          WHILE pair_requests[next] = i LOOP
+            at := pair_counters[next];
+            IF verdicts[i] IS NULL AND pair_holds[next] IS NULL AND modes[at] <> 'soft' THEN
+              need := CASE units[at] WHEN 'usd' THEN amounts[i] WHEN 'tokens' THEN tokens[i] ELSE 1 END;
+              IF spents[at]::numeric + reserveds[at] + need > limits[at] THEN
+                fails := coalesce(fails, next);
+                IF spents[at]::numeric + reserveds[at] + need > 9223372036854775807 THEN
+                  hard_fails := coalesce(hard_fails, next);
+                END IF;
+                IF modes[at] = 'hard' OR (counter_tenants[at] = '00000000-0000-0000-0000-000000000000'
+                  AND confineds[i]) THEN hard_fails := coalesce(hard_fails, next); END IF;
+              END IF;
+            END IF;
+            next := next + 1;
+          END LOOP;
+          CONTINUE WHEN verdicts[i] IS NOT NULL;
+          -- Whoever comes after one that waits for the sweep waits too, so that the order of arrival holds.
+          IF waits THEN
+            verdicts[i] := 'due';
+            CONTINUE;
+          END IF;
+
+          approving := kinds[i] = 'override' AND hard_fails IS NULL AND fails IS NOT NULL;
+          IF fails IS NOT NULL AND NOT approving THEN
+            fails := coalesce(hard_fails, fails);
+            at := pair_counters[fails];
+            need := CASE units[at] WHEN 'usd' THEN amounts[i] WHEN 'tokens' THEN tokens[i] ELSE 1 END;
+            -- What has expired takes no room, so it is swept before anybody is refused for it.
+            IF spents[at]::numeric + need <= limits[at] THEN
+              IF due[at] IS NULL THEN
+                due[at] := EXISTS (SELECT FROM budget_reservations b WHERE b.state = 'open' AND b.origin <> 'plan'
+                  AND b.expires_at <= moment
+                  AND (counter_tenants[at] = '00000000-0000-0000-0000-000000000000' OR b.tenant_id = counter_tenants[at]))
+                OR EXISTS (SELECT FROM budget_plans l WHERE l.status IN ('active', 'suspended') AND l.dead_at <= moment
+                  AND (counter_tenants[at] = '00000000-0000-0000-0000-000000000000' OR l.tenant_id = counter_tenants[at]));
+              END IF;
+            END IF;
+            failing[i] := fails;
+            failing_limits[i] := limits[at];
+            failing_spents[i] := spents[at];
+            failing_reserveds[i] := reserveds[at];
+            verdicts[i] := CASE
+              WHEN due[at] AND spents[at]::numeric + need <= limits[at] THEN 'due'
+              WHEN kinds[i] <> 'reserve' THEN 'no-room'
+              WHEN hard_fails IS NULL THEN 'held'
+              ELSE 'denied' END;
+            waits := verdicts[i] = 'due';
+          ELSE
+            verdicts[i] := 'open';
+            FOR pair IN first..next - 1 LOOP
+              CONTINUE WHEN pair_holds[pair] IS NOT NULL;
+              at := pair_counters[pair];
+              need := CASE units[at] WHEN 'usd' THEN amounts[i] WHEN 'tokens' THEN tokens[i] ELSE 1 END;
+              IF modes[at] = 'soft' AND spents[at]::numeric + reserveds[at] + need > 9223372036854775807 THEN
+                uncounted[pair] := true;
+                CONTINUE;
+              END IF;
+              IF approving AND modes[at] = 'approval' AND spents[at]::numeric + reserveds[at] + need > limits[at] THEN
+                INSERT INTO budget_grants (
+                  reservation_id, tenant_id, cap_id, counter_key, amount, reason, expires_at, created_at, created_by)
+                SELECT ids[i], counter_tenants[at], counter_caps[at], counter_keys[at],
+                  spents[at] + reserveds[at] + need - limits[at], 'approval of ' || ids[i],
+                  CASE WHEN ends[at] IS NOT NULL THEN to_timestamp(ends[at] / 1000.0) END, moment, principals[i];
+                limits[at] := spents[at] + reserveds[at] + need;
+              END IF;
+              reserveds[at] := reserveds[at] + need;
+              deltas[at] := deltas[at] + need;
+            END LOOP;
+          END IF;
+          -- Where the plan holds, the call has what the plan has: its first counter is the plan's own.
+          lists[i] := plan_lists[i];
+          FOR pair IN first..next - 1 LOOP
+            at := pair_counters[pair];
+            IF pair_holds[pair] IS NULL THEN
+              headrooms[pair] := greatest(limits[at]::numeric - spents[at] - reserveds[at], 0);
+              IF uncounted[pair] IS NULL THEN lists[i] := concat_ws(',', lists[i], counters[at]); END IF;
+            ELSE
+              headrooms[pair] := headrooms[first];
+            END IF;
+            IF keyed THEN
+              headroom_lists[i] := concat_ws(',', headroom_lists[i], headrooms[pair]);
+              end_lists[i] := concat_ws(',', end_lists[i],
+                coalesce(CASE WHEN pair_holds[pair] IS NULL THEN ends[at] ELSE pair_ends[pair] END::text, 'null'));
+            END IF;
+          END LOOP;
+          lists[i] := '{' || coalesce(lists[i], '') || '}';
+        END LOOP;
+
+        IF counters IS NOT NULL
+          AND array_remove(array_remove(array_remove(verdicts, 'open'), 'held'), 'replay') <> '{}' THEN
+          DELETE FROM budget_counters b
+          WHERE b.tenant_id = ANY (counter_tenants) AND b.id = ANY (counters) AND b.created_at = moment
+            AND b.xmin = pg_current_xact_id()::xid AND b.spent = 0 AND b.reserved = 0
+            AND deltas[array_position(counters, b.id)] = 0
+            AND NOT EXISTS (
+              SELECT FROM unnest(verdicts, lists) AS v(verdict, list)
+              WHERE v.verdict IN ('open', 'held') AND b.id = ANY (v.list::uuid[]));
+        END IF;
+      END IF;
+      IF counter_caps IS NOT NULL THEN
+        UPDATE budget_counters b SET reserved = b.reserved + deltas[array_position(counters, b.id)]
+        WHERE b.tenant_id = ANY (counter_tenants) AND b.id = ANY (counters) AND deltas[array_position(counters, b.id)] > 0;
+        IF has_thresholds THEN
+          PERFORM budget_note_alerts(moment, counters);
+        END IF;
+      END IF;
+
+      INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, plan_id, application_id, api_key_id,
+        user_id, model, provider, task_type, amount, tokens, ttl_seconds, expires_at, created_at, created_by, metadata,
+        counter_ids, answer)
+      SELECT budget_at(tenants, q.place), ids[q.place], verdicts[q.place], budget_at(origins, q.place),
         budget_at(agents, q.place), budget_at(plans, q.place), budget_at(applications, q.place),
         budget_at(api_keys, q.place), budget_at(user_ids, q.place), budget_at(models, q.place),
         budget_at(providers, q.place), budget_at(task_types, q.place), budget_at(amounts, q.place),
@@ -337,16 +591,41 @@ export default Effect.gen(function* () {
           'headrooms', string_to_array(headroom_lists[q.place], ','),
           'ends', ('[' || end_lists[q.place] || ']')::jsonb) END
       FROM generate_series(1, total) AS q(place)
-      WHERE verdicts[q.place] IN ('open', 'held') AND kinds[q.place] = 'reserve';`
-    ],
-    [
-      `      RETURN json_build_object('verdicts', verdicts, 'headrooms', headrooms,`,
-      `      IF is_roomy AND NOT keyed THEN
+      WHERE verdicts[q.place] IN ('open', 'held') AND kinds[q.place] = 'reserve';
+
+      IF has_approvals THEN
+        UPDATE budget_reservations b SET state = 'open', amount = q.amount, decided_at = moment, decided_by = q.principal,
+          decision_reason = q.reason, expires_at = moment + make_interval(secs => b.ttl_seconds),
+          counter_ids = q.list::uuid[]
+        FROM unnest(ids, tenants, kinds, amounts, principals, reasons, verdicts, lists)
+          AS q(id, tenant, kind, amount, principal, reason, verdict, list)
+        WHERE b.tenant_id = q.tenant AND b.id = q.id AND q.verdict = 'open' AND q.kind <> 'reserve';
+        SELECT coalesce(json_agg(json_build_object('place', q.place, 'reservation', to_json(b))), '[]') INTO answered
+        FROM unnest(ids, tenants, kinds) WITH ORDINALITY AS q(id, tenant, kind, place)
+        JOIN budget_reservations b ON b.tenant_id = q.tenant AND b.id = q.id WHERE q.kind <> 'reserve';
+      END IF;
+
+      IF keyed THEN
+        refused := ARRAY(
+          SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
+          WHERE verdict NOT IN ('open', 'held', 'replay'));
+        IF cardinality(refused) > 0 THEN PERFORM budget_free_keys(keys, refused); END IF;
+      END IF;
+      IF json_array_length(entries) > 0 THEN
+        PERFORM budget_audit(entries, array_agg(place::integer), array_agg(tenants[place]), moment)
+        FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place) WHERE verdict = 'open';
+      END IF;
+
+      IF is_roomy AND NOT keyed THEN
         RETURN json_build_object('rooms', coalesce(all_rooms, '{}'), 'ends', ends);
       END IF;
-      RETURN json_build_object('verdicts', verdicts, 'headrooms', headrooms,`
-    ]
-  ])
+      RETURN json_build_object('verdicts', verdicts, 'headrooms', headrooms, 'ends', ends, 'pairEnds', pair_ends,
+        'failing', coalesce(failing, '{}'), 'failingLimits', coalesce(failing_limits, '{}'),
+        'failingSpents', coalesce(failing_spents, '{}'), 'failingReserveds', coalesce(failing_reserveds, '{}'),
+        'replays', CASE WHEN cardinality(taken) = 0 THEN '[]'::json ELSE budget_replays(keys, taken) END,
+        'approved', answered);
+    END
+    $$`
 
   // The only duplicates in these are versions of one row: looking for them cost more than they took.
   for (const index of ["budget_reservations_pkey", "budget_reservations_id"]) {
@@ -354,11 +633,55 @@ export default Effect.gen(function* () {
   }
 
   // As version 1, and writes itself the rows of the calls that it charges: version 2 looked for them by an index of their own.
-  yield* rewrite("budgets_sweep_v1", "budgets_sweep_v3", "json", [
-    [
-      `      WHERE b.tenant_id = m.tenant AND b.id = m.id;
-      PERFORM budget_audit(`,
-      `      WHERE b.tenant_id = m.tenant AND b.id = m.id;
+  yield* sql`
+    CREATE FUNCTION budgets_sweep_v3(p json) RETURNS json
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_material = off AS $$
+    DECLARE
+      moment timestamptz := p->>'now';
+      only_tenant uuid := p->>'tenant';
+      most integer := p->>'most';
+      tenants uuid[]; ids uuid[]; holds boolean[]; charges boolean[]; amounts bigint[]; charged_tokens bigint[]; counts integer[];
+      charge_ids uuid[];
+    BEGIN
+      IF (p->>'waiting')::boolean THEN
+        PERFORM FROM budget_reservations b
+        WHERE (b.tenant_id, b.id) IN (
+          SELECT d.tenant_id, d.id FROM budget_reservations d
+          WHERE d.state IN ('open', 'held') AND d.origin <> 'plan' AND d.expires_at <= moment
+            AND (only_tenant IS NULL OR d.tenant_id = only_tenant)
+          ORDER BY d.expires_at LIMIT most)
+        ORDER BY b.tenant_id, b.id FOR UPDATE;
+      END IF;
+      WITH due AS MATERIALIZED (
+        SELECT d.tenant_id, d.id, d.state = 'open' AS holds, d.state = 'open' AND d.origin = 'gateway' AS charges,
+          d.amount, d.tokens
+        FROM budget_reservations d
+        WHERE d.state IN ('open', 'held') AND d.origin <> 'plan' AND d.expires_at <= moment
+          AND (only_tenant IS NULL OR d.tenant_id = only_tenant)
+        ORDER BY d.expires_at LIMIT most FOR UPDATE SKIP LOCKED)
+      SELECT array_agg(d.tenant_id), array_agg(d.id), array_agg(d.holds), array_agg(d.charges),
+        array_agg(CASE WHEN d.charges THEN d.amount ELSE 0 END),
+        array_agg(CASE WHEN d.charges THEN d.tokens ELSE 0 END),
+        array_agg(CASE WHEN d.charges THEN 1 ELSE 0 END), array_agg(CASE WHEN d.charges THEN new_id() END)
+      INTO tenants, ids, holds, charges, amounts, charged_tokens, counts, charge_ids FROM due d;
+      IF ids IS NULL THEN RETURN json_build_object('swept', 0); END IF;
+      PERFORM budget_move(moment, tenants, ids, holds, amounts, charged_tokens, counts);
+      IF true = ANY (charges) THEN
+        INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, reason,
+          occurred_at, created_by, counter_ids, buckets)
+        SELECT b.tenant_id, m.charge_id, b.id, 'charge', m.charge_id, b.amount, b.tokens, 1, 'abandoned', moment, 'system',
+          b.counter_ids, budget_buckets(b.tenant_id, b.counter_ids)
+        FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
+        JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL;
+      END IF;
+      UPDATE budget_reservations b SET state = CASE WHEN m.charge_id IS NULL THEN 'expired' ELSE 'settled' END,
+        closed_at = moment, charge_id = m.charge_id,
+        actual = CASE WHEN m.charge_id IS NOT NULL THEN b.amount END,
+        actual_tokens = CASE WHEN m.charge_id IS NOT NULL THEN b.tokens END
+      FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
+      WHERE b.tenant_id = m.tenant AND b.id = m.id;
       IF true = ANY (charges) THEN
         INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
           application_id, api_key_id, user_id, task_type, model, provider, cost, method, metadata)
@@ -368,10 +691,28 @@ export default Effect.gen(function* () {
         JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL
         ON CONFLICT DO NOTHING;
       END IF;
-      PERFORM budget_audit(`
-    ]
-  ])
+      PERFORM budget_audit(json_agg(json_build_object('place', s.place, 'action_type', 'SpendReservationsExpired',
+          'entity_type', 'Tenant', 'entity_id', s.tenant, 'user_id', 'system', 'actor_type', 'system',
+          'changes', json_build_object('before', NULL,
+            'after', json_build_object('expired', s.expired, 'charged', s.charged)))),
+        array_agg(s.place::integer), array_agg(s.tenant), moment)
+      FROM (
+        SELECT tenant, row_number() OVER () AS place, count(*) FILTER (WHERE charge_id IS NULL) AS expired,
+          count(*) FILTER (WHERE charge_id IS NOT NULL) AS charged
+        FROM unnest(tenants, charge_ids) AS m(tenant, charge_id) GROUP BY tenant) s;
+      RETURN json_build_object('swept', cardinality(ids));
+    END
+    $$`
   yield* sql`DROP INDEX budget_reservations_due_calls`
+
+  for (const name of [
+    "budgets_close_v5(json, json, json)",
+    "budgets_reserve_v4(json, json, json)",
+    "budgets_sweep_v3(json)"
+  ]) {
+    yield* sql`REVOKE ALL ON FUNCTION ${sql.literal(name)} FROM PUBLIC`
+    yield* sql`GRANT EXECUTE ON FUNCTION ${sql.literal(name)} TO application_manager`
+  }
 
   // What only versions before the one before this called.
   yield* sql`DROP FUNCTION budgets_reserve_v2(json, json, json)`

@@ -80,26 +80,6 @@ export const callColumns = [
   "traceId"
 ]
 
-/**
- * Rows by their columns. A column that says the same in all rows says it once: most do, and PostgreSQL took longer to read
- * them than to write what they say. Only ids stand for each row, so that their number is that of the rows.
- */
-export const sharedColumnsOf = (
-  names: ReadonlyArray<string>,
-  rows: ReadonlyArray<Row | undefined>
-): { readonly [name: string]: string | undefined } =>
-  Object.assign(
-    {},
-    ...names.map((name) => {
-      const isShared = name !== "id" && rows.every((row) => isSame(row?.[name], rows[0]?.[name]))
-      return columnsOf([name], isShared ? rows.slice(0, 1) : rows)
-    })
-  )
-
-const isSame = (value: unknown, other: unknown): boolean =>
-  value === other ||
-  (typeof value === "object" && typeof other === "object" && JSON.stringify(value) === JSON.stringify(other))
-
 /** The keys under which requests may come again, by the places of the requests. */
 const keysOf = (requests: ReadonlyArray<Row>): ReadonlyArray<object> =>
   requests.flatMap((request, index) => {
@@ -123,7 +103,7 @@ export const callingBatch =
         Effect.map(
           find({
             head: JSON.stringify({ ...head, keys: keysOf(requests) }),
-            requests: JSON.stringify(sharedColumnsOf(columns, requests)),
+            requests: JSON.stringify(columnsOf(columns, requests, "id")),
             beside: JSON.stringify(beside)
           }),
           (found) => (found as { readonly outcome: S["Type"] }).outcome

@@ -3,6 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../agents/domain.ts"
 import { ApiKeyId } from "../api-keys/domain.ts"
 import { ApplicationId } from "../applications/domain.ts"
+import { columnsOf } from "../kernel/columns.ts"
 import { TenantId, Uuid } from "../kernel/identifier.ts"
 import { Instant } from "../kernel/instant.ts"
 import {
@@ -11,8 +12,7 @@ import {
   closeColumns,
   type CloseRequests,
   reserveColumns,
-  type ReserveRequests,
-  sharedColumnsOf
+  type ReserveRequests
 } from "./batch-repository.ts"
 import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
 
@@ -269,7 +269,7 @@ export class LedgerRepository extends Context.Service<
 
       return LedgerRepository.of({
         reserve: (batch) => reserve(batch, batch.entries),
-        close: (batch) => close(batch, sharedColumnsOf(callColumns, batch.calls)),
+        close: (batch) => close(batch, columnsOf(callColumns, batch.calls, undefined)),
         sweep: sweeping("budgets_sweep_v3"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),

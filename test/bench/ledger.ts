@@ -107,15 +107,17 @@ interface Compared {
   readonly naive: Measured
 }
 
-const row = (what: string, { naive, ours }: Compared, noWork: Measured, wantedTimes?: number): Row => {
+/** `noWork` is what the endpoint without work serves, where the same server was asked. */
+const row = (what: string, { naive, ours }: Compared, noWork: Measured | undefined, wantedTimes?: number): Row => {
   const ratio = ours.perSecond / naive.perSecond
-  const share = ours.perSecond / noWork.perSecond
+  const share = noWork === undefined ? undefined : ours.perSecond / noWork.perSecond
   const wanted = wantedTimes === undefined ? "" : ` (wanted ${wantedTimes})`
+  const beside = share === undefined ? "" : `; ${share.toFixed(2)} of no work (wanted 0.25)`
   return {
     what,
     measured: `${perSecond(ours.perSecond)}, p99 ${millis(ours.p99)}`,
-    wanted: `${times(ratio)}${wanted} ${perSecond(naive.perSecond)}, p99 ${millis(naive.p99)}; ${share.toFixed(2)} of no work (wanted 0.25)`,
-    met: ratio >= (wantedTimes ?? 0) && share >= 0.25 && ours.p99 <= 25
+    wanted: `${times(ratio)}${wanted} ${perSecond(naive.perSecond)}, p99 ${millis(naive.p99)}${beside}`,
+    met: ratio >= (wantedTimes ?? 0) && (share ?? 1) >= 0.25 && ours.p99 <= 25
   }
 }
 
@@ -196,7 +198,7 @@ const run = async (): Promise<void> => {
         row("four hot caps for each", compared("four"), noWork, 10),
         row("one hot cap, an Idempotency-Key for each", compared("keyed"), noWork),
         row(`one of ${count(caps)} caps`, compared("many"), noWork, 2),
-        row("one hot cap, the database 1 ms away", far, noWork, 10),
+        row("one hot cap, the database 1 ms away", far, undefined, 10),
         row(`one hot cap, ${count(oldReservations)} old reservations`, aged, noWork),
         {
           what: "a lone request",

@@ -8,7 +8,7 @@ describe("rows by their columns", () => {
   it("are one array for each name, and none for what no row has", () => {
     const rows = [{ id: "a", amount: 1 }, { id: "b", amount: 2, isLate: true }, undefined]
     assert.deepStrictEqual(
-      { ...columnsOf(["id", "amount", "isLate", "note"], rows) },
+      { ...columnsOf(["id", "amount", "isLate", "note"], rows, "id") },
       {
         id: "{a,b,NULL}",
         amount: "{1,2,NULL}",
@@ -17,6 +17,25 @@ describe("rows by their columns", () => {
       }
     )
     assert.isUndefined(columnOf([]))
+  })
+
+  it("say once what is the same in all rows, but for those that stand for them", () => {
+    const rows = [
+      { id: "a", model: "m", rates: { input: "1" }, tokens: 1 },
+      { id: "a", model: "m", rates: { input: "1" }, tokens: 2 }
+    ]
+    assert.deepStrictEqual(columnsOf(["id", "model", "rates", "tokens"], rows, "id"), {
+      id: "{a,a}",
+      model: "{m}",
+      rates: `{"{\\"input\\":\\"1\\"}"}`,
+      tokens: "{1,2}"
+    })
+  })
+
+  it("take a value that some rows lack for one that differs", () => {
+    const rows = [{ provider: "p" }, undefined, { provider: "p", usage: {} }]
+    const columns = columnsOf(["provider", "usage"], rows, undefined)
+    assert.deepStrictEqual(columns, { provider: "{p,NULL,p}", usage: '{NULL,NULL,"{}"}' })
   })
 
   it.live("are what PostgreSQL reads again, whatever stands in them", () =>
