@@ -1,5 +1,6 @@
 import { type Dialect } from "./domain.ts"
 import { EventReader } from "./event-reader.ts"
+import { parsedJson } from "../kernel/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
 type Members = Record<string, unknown>
@@ -7,14 +8,6 @@ type Members = Record<string, unknown>
 const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isJson) : [])
 const placeOf = ({ index }: Json): number => (typeof index === "number" ? index : 0)
-
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 /** Members that come piece by piece. */
 const pieces = new Set(["content", "refusal", "reasoning", "reasoning_content", "text", "thinking", "signature"])
@@ -56,7 +49,7 @@ export class StreamToWhole {
 
   private take(data: string): void {
     if (data === "[DONE]") this.done = true
-    const event = parsed(data)
+    const event = parsedJson(data)
     if (!isJson(event)) return
     if (event.error) this.failed = true
     if (this.dialect === "openai") this.takeChunk(event)
@@ -108,7 +101,7 @@ export class StreamToWhole {
   private message(): Json | undefined {
     if (!this.done) return undefined
     const content = [...this.blocks.values()].map(({ block, json }) =>
-      json === "" ? block : Object.assign(block, { input: parsed(json) ?? {} })
+      json === "" ? block : Object.assign(block, { input: parsedJson(json) ?? {} })
     )
     return { ...this.head, content }
   }

@@ -1,4 +1,5 @@
 import { type Dialect } from "./domain.ts"
+import { parsedJson } from "../kernel/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -10,12 +11,7 @@ const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ?
  * is none that can be read.
  */
 export const wholeToStream = (text: string, dialect: Dialect, includeUsage: boolean): string | undefined => {
-  let answer: unknown
-  try {
-    answer = JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  const answer = parsedJson(text)
   if (!isJson(answer)) return undefined
   if (dialect === "openai") return Array.isArray(answer.choices) ? chunksOf(answer, includeUsage) : undefined
   return Array.isArray(answer.content) ? eventsOf(answer) : undefined

@@ -10,6 +10,7 @@ import { type CallMeter, type Progress } from "./call-meter.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
 import { mostKeptBytes, Relay, type RelayOptions } from "./relay.ts"
+import { parsedJson } from "../kernel/parsed-json.ts"
 
 /** A whole answer in the dialect of its caller, and what the provider said that it used. */
 export interface Whole {
@@ -26,14 +27,6 @@ const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
 const usageIn = (value: unknown): TokenUsage | undefined => {
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
   return believable(usageOfCompletion(value.usage))
-}
-
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
@@ -59,7 +52,7 @@ export const wholeAnswer = (
     return Result.succeed({ bytes: out, usage, facts: factsIn(message.value), textBytes: bytes.length })
   }
   if (to === from) {
-    const value = parsed(text)
+    const value = parsedJson(text)
     return Result.succeed({ bytes, usage: usageIn(value), facts: factsIn(value), textBytes: bytes.length })
   }
   const completion = decodeCompletion(text)

@@ -6,7 +6,7 @@ import { Adoptions } from "../ledger/adoptions.ts"
 import { type CapBook } from "../ledger/cap-book.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
 import { asker, type Spending } from "../ledger/askers.ts"
-import { ChargeId, ReservationId } from "../ledger/domain.ts"
+import { type ChargeId, type ReservationId } from "../ledger/domain.ts"
 import { type Asker, type CloseItem } from "../ledger/request.ts"
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
@@ -122,8 +122,8 @@ export class Metering extends Context.Service<
       ) {
         const principal = yield* CurrentPrincipal
         const who = { principal: principal.name }
-        const id = ReservationId.make(yield* newId, asMade)
-        const chargeId = ChargeId.make(yield* newId, asMade)
+        const id = (yield* newId) as ReservationId
+        const chargeId = (yield* newId) as ChargeId
         const result = yield* ledger
           .reserve({
             ...who,
@@ -171,7 +171,7 @@ export class Metering extends Context.Service<
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
           remainingNanoUsd: adopted.roomNanoUsd,
-          ...closing(id, spender.tenantId, { principal }, adopted.amount, ChargeId.make(yield* newId))
+          ...closing(id, spender.tenantId, { principal }, adopted.amount, (yield* newId) as ChargeId)
         }
       })
 
@@ -179,9 +179,6 @@ export class Metering extends Context.Service<
     })
   )
 }
-
-/** What was made as an id needs no check. */
-const asMade = { disableChecks: true }
 
 const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, NoRoom> =>
   Effect.andThen(

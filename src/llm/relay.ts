@@ -9,6 +9,7 @@ import { EventsToChunks } from "../compat/events-to-chunks.ts"
 import { ChatChunk, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
 import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
 import { StreamedFacts } from "./answer-facts.ts"
+import { parsedJson } from "../kernel/parsed-json.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
@@ -16,14 +17,6 @@ const utf8 = new TextEncoder()
 
 const bytesIn = (...texts: ReadonlyArray<string | null | undefined>): number =>
   texts.reduce((sum, text) => sum + (text ? Buffer.byteLength(text) : 0), 0)
-
-const parsed = (data: string): unknown => {
-  try {
-    return JSON.parse(data)
-  } catch {
-    return undefined
-  }
-}
 
 /** Nobody counts more than so much. */
 export const mostKeptBytes = 262_144
@@ -132,7 +125,7 @@ export class Relay {
       this.done = true
       return this.hidesUsage ? dataText(data) : ""
     }
-    const value = parsed(data)
+    const value = parsedJson(data)
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }
 

@@ -16,6 +16,8 @@ import { type Operation } from "./providers/provider.ts"
 import { type CallRefused, refused, retryAfter } from "./refusal.ts"
 import { repeatedMember } from "./repeated-members.ts"
 import { MessageCounts } from "./message-counts.ts"
+import { parsedJson } from "../kernel/parsed-json.ts"
+import { isUtf8 } from "node:buffer"
 
 /** An address of the compatibility endpoints. */
 interface Route {
@@ -38,15 +40,7 @@ const notJson = refused(400, "invalid_json", "The body is no JSON object.")
 const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-const decoder = new TextDecoder("utf-8", { fatal: true })
-
-const parsed = (bytes: Uint8Array): unknown => {
-  try {
-    return JSON.parse(decoder.decode(bytes))
-  } catch {
-    return undefined
-  }
-}
+const decoder = new TextDecoder()
 
 const readBody = (
   request: HttpServerRequest.HttpServerRequest,
@@ -56,7 +50,7 @@ const readBody = (
   return Effect.matchEffect(bytesOf(request), {
     onFailure: () => tooLarge,
     onSuccess: (bytes) => {
-      const body = parsed(bytes)
+      const body = isUtf8(bytes) ? parsedJson(decoder.decode(bytes)) : undefined
       if (!isJson(body)) return notJson
       const repeated = repeatedMember(bytes)
       return repeated === undefined

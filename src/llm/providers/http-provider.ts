@@ -12,6 +12,7 @@ import {
 } from "./provider.ts"
 import { saidError, saidNothing } from "./said-error.ts"
 import { bad, failure } from "./transport-failures.ts"
+import { parsedJson } from "../../kernel/parsed-json.ts"
 
 /** What a client of a vendor's service is made of. */
 export interface HttpProviderOptions {
@@ -133,18 +134,10 @@ const refusalOf = (
     return failure("status", unpaid, false, { received })
   }
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
-  return failure("status", readError(received, jsonOf(withoutSecrets(text))), false, {
+  return failure("status", readError(received, parsedJson(withoutSecrets(text))), false, {
     received,
     retryAfterSeconds: retryAfterSeconds(headers["retry-after"])
   })
-}
-
-const jsonOf = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** Whole seconds; a date, which vendors do not send, is read over. */

@@ -1,5 +1,6 @@
 import { EventReader } from "../../compat/event-reader.ts"
 import { type ProviderAnswer } from "./provider.ts"
+import { parsedJson } from "../../kernel/parsed-json.ts"
 
 const looksLikeError = /^\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error")/
 /** The same as the first event of a stream, comments before it read over. */
@@ -8,14 +9,6 @@ const longestHead = 1024
 
 const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
-
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 /** Whether an answer ended before its first byte. */
 export const saidNothing = ({ body }: ProviderAnswer): boolean =>
@@ -34,13 +27,13 @@ export const saidError = ({ body, headers }: ProviderAnswer): ProviderAnswer | u
 const headOf = (bytes: Uint8Array): string => Buffer.from(bytes.subarray(0, longestHead)).toString("utf8")
 
 const whole = (bytes: Uint8Array): unknown =>
-  looksLikeError.test(headOf(bytes)) ? parsed(Buffer.from(bytes).toString("utf8")) : undefined
+  looksLikeError.test(headOf(bytes)) ? parsedJson(Buffer.from(bytes).toString("utf8")) : undefined
 
 const firstEvent = (chunks: ReadonlyArray<Uint8Array>): unknown => {
   const [first] = chunks
   if (first === undefined || !beginsWithError.test(headOf(first))) return undefined
   const [event] = new EventReader().push(Buffer.concat(chunks))
-  return event === undefined ? undefined : parsed(event.data)
+  return event === undefined ? undefined : parsedJson(event.data)
 }
 
 const statuses: Readonly<Record<string, number>> = {
