@@ -25,30 +25,31 @@ const arrayOf = (elements: ReadonlyArray<string>): string | undefined =>
 export const columnOf = (values: ReadonlyArray<unknown>): string | undefined => arrayOf(values.map(elementOf))
 
 /**
- * Rows by their columns: PostgreSQL reads an array in half the time that it takes for objects. A column that says the same
- * in all rows says it once, since most do, and PostgreSQL took longer to read them than to write what they say; but for the
- * one whose elements stand for the rows.
+ * Rows by their columns, each under the name of the parameter that takes it: PostgreSQL reads an array in half the time that
+ * it takes for objects. A column that says the same in all rows says it once, since most do, and PostgreSQL took longer to
+ * read them than to write what they say; but for the one whose elements stand for the rows.
  */
-export const columnsOf = <Name extends string>(
-  names: ReadonlyArray<Name>,
-  rows: ReadonlyArray<{ readonly [name in Name]?: unknown } | undefined>,
-  ofEachRow: NoInfer<Name> | undefined
-): { readonly [name in Name]?: string } => {
-  const columns: { [name in Name]?: string } = {}
-  for (const name of names) {
+export const columnsOf = <Parameter extends string, Member extends string>(
+  members: { readonly [parameter in Parameter]: Member },
+  rows: ReadonlyArray<{ readonly [member in Member]?: unknown } | undefined>,
+  ofEachRow: NoInfer<Parameter> | undefined
+): { readonly [parameter in Parameter]?: string } => {
+  const columns: { [parameter in Parameter]?: string } = {}
+  for (const parameter in members) {
+    const member = members[parameter]
     const elements: Array<string> = []
-    let differs = name === ofEachRow
+    let differs = parameter === ofEachRow
     let last: unknown
     let element = "NULL"
     for (const row of rows) {
-      const value = row?.[name]
+      const value = row?.[member]
       // What stands in one row often stands in the next.
       if (value !== last) element = elementOf((last = value))
       if (elements.length > 0 && element !== elements[0]) differs = true
       elements.push(element)
     }
     if (!differs && elements.length > 1) elements.length = 1
-    columns[name] = arrayOf(elements)
+    columns[parameter] = arrayOf(elements)
   }
   return columns
 }

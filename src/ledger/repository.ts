@@ -10,8 +10,11 @@ import {
   callColumns,
   callingBatch,
   closeColumns,
+  closeParameters,
   type CloseRequests,
+  keysOf,
   reserveColumns,
+  reserveParameters,
   type ReserveRequests
 } from "./batch-repository.ts"
 import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
@@ -259,8 +262,8 @@ export class LedgerRepository extends Context.Service<
           Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept)
       }
       const callBatch = callingBatch(sql)
-      const reserve = callBatch("budgets_reserve_v4", reserveColumns, ReserveOutcome)
-      const close = callBatch("budgets_close_v5", closeColumns, CloseOutcome)
+      const reserve = callBatch("budgets_reserve_v5", reserveParameters, ReserveOutcome)
+      const close = callBatch("budgets_close_v6", closeParameters, CloseOutcome)
       const selectDrift = SqlSchema.findAll({
         Request: Schema.Void,
         Result: Drift,
@@ -268,8 +271,20 @@ export class LedgerRepository extends Context.Service<
       })
 
       return LedgerRepository.of({
-        reserve: (batch) => reserve(batch, batch.entries),
-        close: (batch) => close(batch, columnsOf(callColumns, batch.calls, undefined)),
+        reserve: ({ entries, head, requests }) =>
+          reserve({
+            ...head,
+            ...columnsOf(reserveColumns, requests, "ids"),
+            keys: keysOf(requests),
+            entries: entries.length === 0 ? undefined : JSON.stringify(entries)
+          }),
+        close: ({ calls, head, requests }) =>
+          close({
+            ...head,
+            ...columnsOf(closeColumns, requests, "ids"),
+            ...columnsOf(callColumns, calls, undefined),
+            keys: keysOf(requests)
+          }),
         sweep: sweeping("budgets_sweep_v3"),
         sweepPlans: sweeping("budgets_plans_sweep_v1"),
         extend: call("budgets_extend_v1", ExtendOutcome),

@@ -71,26 +71,28 @@ export class ReserveBatch {
     )
     this.statement = {
       head: {
-        now: DateTime.formatIso(now),
+        moment: DateTime.formatIso(now),
+        hold_seconds: `${holdSeconds}`,
         keyed: items.some(({ repeatable }) => repeatable !== undefined),
-        plans: items.some(({ plan }) => plan !== undefined),
-        bookTenants: columnOf([...books.keys()]),
-        bookVersions: columnOf(Array.from(books.values(), ({ version }) => Number(version))),
-        counterTenants: columnOf(made.map(({ tenant }) => tenant)),
-        counterCaps: columnOf(made.map(({ cap }) => cap)),
-        counterKeys: columnOf(made.map(({ key }) => key)),
+        has_plans: items.some(({ plan }) => plan !== undefined),
+        has_approvals: items.some(({ kind }) => kind !== "reserve"),
+        is_alike: isAlike,
+        book_tenants: columnOf([...books.keys()]),
+        book_versions: columnOf(Array.from(books.values(), ({ version }) => Number(version))),
+        counter_tenants: columnOf(made.map(({ tenant }) => tenant)),
+        counter_caps: columnOf(made.map(({ cap }) => cap)),
+        counter_keys: columnOf(made.map(({ key }) => key)),
         needs: columnOf(made.map(({ need }) => need)),
-        pairRequests: `{${pairRequests.join()}}`,
-        pairCounters: `{${pairCounters.join()}}`,
-        alike: isAlike,
         ...(isAlike
           ? {}
           : {
-              firstPairs: columnOf(this.placed.map(({ first }) => first + 1)),
-              lastPairs: columnOf(this.placed.map(({ counters: own, first }) => first + own.length))
+              pair_requests: columnOf(pairRequests),
+              pair_counters: columnOf(pairCounters),
+              first_pairs: columnOf(this.placed.map(({ first }) => first + 1)),
+              last_pairs: columnOf(this.placed.map(({ counters: own, first }) => first + own.length))
             })
       },
-      requests: this.placed.map(({ governing, item }) => rowOf(item, governing, holdSeconds)),
+      requests: this.placed.map(({ governing, item }) => rowOf(item, governing)),
       entries: items.flatMap((item, index) =>
         // Reservations are their own record; that somebody let one in is an entry of the audit log.
         item.kind === "reserve"
@@ -200,7 +202,7 @@ export const governingIn = (
 const needOf = ({ unit }: Governing["cap"], { amount, tokens }: ReserveItem): bigint =>
   unit === "usd" ? amount : unit === "tokens" ? BigInt(tokens) : 1n
 
-const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, holdSeconds: number) => ({
+const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>) => ({
   id: item.id,
   tenant: item.tenantId,
   kind: item.kind,
@@ -216,7 +218,6 @@ const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>, holdSecon
   amount: Number(item.amount),
   tokens: item.tokens,
   ttl: item.ttlSeconds,
-  hold: holdSeconds,
   metadata: item.metadata,
   reason: item.reason,
   confined: item.kind === "reserve" ? undefined : item.confined,

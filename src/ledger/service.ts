@@ -127,7 +127,7 @@ export class Ledger extends Context.Service<
         const isRead = items.some(({ origin }) => origin !== "gateway")
         const outcome = yield* repository.close({
           head: {
-            now: DateTime.formatIso(yield* DateTime.now),
+            moment: DateTime.formatIso(yield* DateTime.now),
             keyed: items.some(({ repeatable }) => repeatable !== undefined),
             unread: !isRead
           },

@@ -8,12 +8,12 @@ describe("rows by their columns", () => {
   it("are one array for each name, and none for what no row has", () => {
     const rows = [{ id: "a", amount: 1 }, { id: "b", amount: 2, isLate: true }, undefined]
     assert.deepStrictEqual(
-      { ...columnsOf(["id", "amount", "isLate", "note"], rows, "id") },
+      { ...columnsOf({ ids: "id", amounts: "amount", late: "isLate", notes: "note" }, rows, "ids") },
       {
-        id: "{a,b,NULL}",
-        amount: "{1,2,NULL}",
-        isLate: "{NULL,true,NULL}",
-        note: undefined
+        ids: "{a,b,NULL}",
+        amounts: "{1,2,NULL}",
+        late: "{NULL,true,NULL}",
+        notes: undefined
       }
     )
     assert.isUndefined(columnOf([]))
@@ -24,9 +24,9 @@ describe("rows by their columns", () => {
       { id: "a", model: "m", rates: { input: "1" }, tokens: 1 },
       { id: "a", model: "m", rates: { input: "1" }, tokens: 2 }
     ]
-    assert.deepStrictEqual(columnsOf(["id", "model", "rates", "tokens"], rows, "id"), {
-      id: "{a,a}",
-      model: "{m}",
+    assert.deepStrictEqual(columnsOf({ ids: "id", models: "model", rates: "rates", tokens: "tokens" }, rows, "ids"), {
+      ids: "{a,a}",
+      models: "{m}",
       rates: `{"{\\"input\\":\\"1\\"}"}`,
       tokens: "{1,2}"
     })
@@ -34,8 +34,8 @@ describe("rows by their columns", () => {
 
   it("take a value that some rows lack for one that differs", () => {
     const rows = [{ provider: "p" }, undefined, { provider: "p", usage: {} }]
-    const columns = columnsOf(["provider", "usage"], rows, undefined)
-    assert.deepStrictEqual(columns, { provider: "{p,NULL,p}", usage: '{NULL,NULL,"{}"}' })
+    const columns = columnsOf({ providers: "provider", usages: "usage" }, rows, undefined)
+    assert.deepStrictEqual(columns, { providers: "{p,NULL,p}", usages: '{NULL,NULL,"{}"}' })
   })
 
   it.live("are what PostgreSQL reads again, whatever stands in them", () =>

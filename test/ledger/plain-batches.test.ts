@@ -1,8 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
+import { asSystem } from "../../src/audit/service.ts"
 import { type TenantId } from "../../src/kernel/identifier.ts"
+import { type Cap, type CapCreation } from "../../src/ledger/cap-domain.ts"
 import { type CloseItem, type ReserveItem } from "../../src/ledger/request.ts"
+import { Grants } from "../../src/ledger/grants.ts"
 import { Ledger } from "../../src/ledger/service.ts"
 import { OwnDatabase } from "../support/clock.ts"
 import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../support/ledger.ts"
@@ -10,14 +13,16 @@ import { asSuperuser } from "../support/statements.ts"
 
 const nano = 1_000_000_000n
 
+const rolling = { period: "rolling", windowSeconds: 3600 } as const
+
 /** A tenant with a cap of every unit and mode, of which one has room for nothing. */
-const makeSetting = Effect.gen(function* () {
+const makeSetting = Effect.fnUntraced(function* (window: Partial<CapCreation> = rolling) {
   const tenantId = yield* makeTenant
   const caps = [
     yield* makeCap(tenantId, { limit: 20, alertThresholds: [{ measure: "committed", percent: 10 }] }),
     yield* makeCap(tenantId, { unit: "tokens", limit: 5, mode: "soft" }),
     yield* makeCap(tenantId, { unit: "requests", limit: 50, mode: "approval", scope: { userId: "each" } }),
-    yield* makeCap(tenantId, { limit: 30, period: "rolling", windowSeconds: 3600, scope: { model: "large" } }),
+    yield* makeCap(tenantId, { limit: 30, scope: { model: "large" }, ...window }),
     yield* makeCap(tenantId, { limit: 0, scope: { model: "none" } })
   ]
   return { tenantId, caps }
@@ -65,11 +70,14 @@ const standingsOf = Effect.fnUntraced(function* (caps: ReadonlyArray<{ readonly 
 })
 
 layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) => {
-  it.effect("is what would be decided one by one", () =>
+  it.effect.each([
+    ["where one of its caps rolls", rolling],
+    ["where no cap does", {}]
+  ] as const)("is what would be decided one by one, %s", ([, window]) =>
     Effect.gen(function* () {
       const ledger = yield* Ledger
-      const together = yield* makeSetting
-      const apart = yield* makeSetting
+      const together = yield* makeSetting(window)
+      const apart = yield* makeSetting(window)
 
       const asked = yield* ledger.reserveBatch(itemsOf(together.tenantId))
       // One that is refused lets nobody be decided at once.
@@ -97,12 +105,41 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
     })
   )
 
+  it.effect.each([1, 2])("tells the room that there is under %i caps, whatever rolled away or was granted", (count) =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const grants = yield* Grants
+      const headrooms = Effect.fnUntraced(function* (tenantId: TenantId) {
+        const [result] = yield* ledger.reserveBatch([reserveItem(tenantId, nano)])
+        return result !== undefined && "standings" in result ? result.standings.map(({ headroom }) => headroom) : []
+      })
+      const rolls = yield* makeTenant
+      const granted = yield* makeTenant
+      const caps: Array<Cap> = []
+      for (let place = 0; place < count; place++) {
+        yield* makeCap(rolls, { limit: 10, ...rolling })
+        caps.push(yield* makeCap(granted, { limit: 10 }))
+      }
+      const used = reserveItem(rolls, 4n * nano)
+      yield* ledger.reserveBatch([used])
+      yield* ledger.closeBatch([closeItem("settle", used.id, { tenantId: rolls, amount: 4n * nano })])
+      assert.deepStrictEqual(yield* headrooms(rolls), Array(count).fill(5n * nano))
+      yield* TestClock.adjust("2 hours")
+      assert.deepStrictEqual(yield* headrooms(rolls), Array(count).fill(8n * nano))
+
+      assert.deepStrictEqual(yield* headrooms(granted), Array(count).fill(9n * nano))
+      yield* Effect.forEach(caps, ({ id }) => asSystem(grants.create(id, { amount: 5, reason: "Month-end close" })))
+      assert.deepStrictEqual(yield* headrooms(granted), Array(count).fill(13n * nano))
+      assert.deepStrictEqual(yield* ledger.drift, [])
+    })
+  )
+
   for (const tenancy of ["of their tenant", "of any tenant"]) {
     it.effect(`is charged as it would be one by one, ${tenancy}`, () =>
       Effect.gen(function* () {
         const ledger = yield* Ledger
-        const together = yield* makeSetting
-        const apart = yield* makeSetting
+        const together = yield* makeSetting()
+        const apart = yield* makeSetting()
         const opened = { together: itemsOf(together.tenantId), apart: itemsOf(apart.tenantId) }
         yield* ledger.reserveBatch(opened.together)
         yield* ledger.reserveBatch(opened.apart)
@@ -175,7 +212,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
   it.effect("is not decided again when it is asked again", () =>
     Effect.gen(function* () {
       const ledger = yield* Ledger
-      const { caps, tenantId } = yield* makeSetting
+      const { caps, tenantId } = yield* makeSetting()
       const items = itemsOf(tenantId, { origin: "gateway" })
       yield* ledger.reserveBatch(items)
       const close = (members: Partial<CloseItem> = {}) =>

@@ -76,6 +76,45 @@ const fill = [
   "VACUUM ANALYZE"
 ]
 
+const tenantId = TenantId.make(id("aaaa", 0))
+const agentId = id("bbbb", 30) as AgentId
+const minutes = CapId.make(id("cccc", 0))
+
+/** Reserves under one cap, and under two, and closes the second; how many of them had room. */
+const reserveAndClose = Effect.gen(function* () {
+  const ledger = yield* LedgerRepository
+  const [moment, keyed] = [now, false]
+  const asker = { origin: "api", principal: "service-account" }
+  const capIds = [id("cccc", 30), minutes]
+  const keys = [`{"agentId" : "${agentId}"}`, ""]
+  const rooms: Array<number> = []
+  for (const [count, amount] of [
+    [1, 1],
+    [2, 600_000_000_000_000]
+  ] as const) {
+    const outcome = yield* ledger.reserve({
+      head: {
+        moment,
+        hold_seconds: "60",
+        keyed,
+        has_plans: false,
+        has_approvals: false,
+        is_alike: true,
+        counter_tenants: columnOf(Array(count).fill(tenantId)),
+        counter_caps: columnOf(capIds.slice(0, count)),
+        counter_keys: columnOf(keys.slice(0, count)),
+        needs: columnOf(Array(count).fill(amount))
+      },
+      requests: [{ ...asker, id: id("8888", count), tenant: tenantId, kind: "reserve", amount, tokens: 0, ttl: 60 }],
+      entries: []
+    })
+    rooms.push("rooms" in outcome ? outcome.rooms.length : 0)
+  }
+  const close = { ...asker, id: id("8888", 2), kind: "settle", unrestricted: true, amount: 1, charge_id: id("8888", 3) }
+  yield* ledger.close({ head: { moment, keyed, unread: false }, requests: [close], calls: [] })
+  return rooms
+})
+
 it.live(
   "every question to the ledger is answered from a few pages, however much there is",
   () =>
@@ -83,11 +122,8 @@ it.live(
       const database = yield* makeDatabase
       yield* asSuperuser(database, (sql) => Effect.forEach(fill, (text) => sql.unsafe(text), { discard: true }))
       const { explained, layer } = yield* makeExplaining(database)
-      const tenantId = TenantId.make(id("aaaa", 0))
-      const agentId = id("bbbb", 30) as AgentId
       const planId = id("ffff", 30) as PlanId
       const at = DateTime.makeUnsafe(now)
-      const minutes = CapId.make(id("cccc", 0))
 
       const asked = Effect.gen(function* () {
         const reservations = yield* ReservationsRepository
@@ -141,39 +177,7 @@ it.live(
         const extend = { id: id("eeee", 0), origin: "api", unrestricted: true, ttl: 60 }
         assert.strictEqual((yield* ledger.extend({ ...base, ...extend })).verdict, "done")
         yield* ledger.deny({ ...base, id: id("eeee", 1009), reason: "no" })
-        const counters = {
-          counterTenants: columnOf([tenantId, tenantId]),
-          counterCaps: columnOf([minutes, id("cccc", 30)]),
-          counterKeys: columnOf(["", `{"agentId" : "${agentId}"}`]),
-          needs: columnOf([600_000_000_000_000, 600_000_000_000_000]),
-          alike: true,
-          pairRequests: "{1,1}",
-          pairCounters: "{1,2}"
-        }
-        const reserved = yield* ledger.reserve({
-          head: { now: base.now, keyed: false, plans: false, ...counters },
-          requests: [
-            {
-              id: id("8888", 1),
-              tenant: tenantId,
-              kind: "reserve",
-              origin: "api",
-              principal: "service-account",
-              amount: 600_000_000_000_000,
-              tokens: 0,
-              ttl: 60,
-              hold: 60
-            }
-          ],
-          entries: []
-        })
-        assert.lengthOf("rooms" in reserved ? reserved.rooms : [], 2)
-        const close = { id: id("8888", 1), tenant: null, kind: "settle", origin: "api", unrestricted: true }
-        yield* ledger.close({
-          head: { now: base.now, keyed: false },
-          requests: [{ ...close, principal: "service-account", amount: 1, charge_id: id("7777", 1) }],
-          calls: []
-        })
+        assert.deepStrictEqual(yield* reserveAndClose, [1, 2])
       })
       yield* asked.pipe(
         Effect.provide(
