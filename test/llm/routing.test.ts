@@ -88,6 +88,7 @@ describe("another try", () => {
     )
     assert.strictEqual(pauseBefore(1, status(500), 0), 100)
     assert.strictEqual(pauseBefore(1, failure({ retryAfterSeconds: 3 }), 0), 3000)
+    assert.strictEqual(pauseBefore(1, failure({ retryAfterSeconds: 1.5 }), 0), 1500)
     assert.isUndefined(pauseBefore(1, failure({ retryAfterSeconds: 60 }), 0))
   })
 })

@@ -1,4 +1,4 @@
-import { Effect, Option, Redacted, Schema } from "effect"
+import { Clock, Effect, Option, Redacted, Schema } from "effect"
 import { type Dialect } from "../../compat/domain.ts"
 import { readError } from "../../compat/errors.ts"
 import { type ProviderClient } from "./clients.ts"
@@ -10,6 +10,7 @@ import {
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
+import { retryAfterSeconds } from "./retry-after.ts"
 import { saidError, saidNothing } from "./said-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
@@ -70,7 +71,9 @@ export const makeHttpProvider = (
       const isSuccess = answer.status >= 200 && answer.status < 300
       if (isSuccess && saidNothing(answer)) return Effect.fail(nothing)
       const refused = isSuccess ? saidError(answer) : answer
-      return refused === undefined ? Effect.succeed(answer) : Effect.fail(refusalOf(refused, withoutSecrets))
+      return refused === undefined
+        ? Effect.succeed(answer)
+        : Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.fail(refusalOf(refused, withoutSecrets, now)))
     })
 
   const send: Provider["send"] = ({ body, deadline, headers: passed, operation }) => {
@@ -118,7 +121,8 @@ const nothing = failure("broken-off", bad(502, "The provider answered nothing.",
 /** What an answer that is no success says. */
 const refusalOf = (
   { body, headers, status: received }: ProviderAnswer,
-  withoutSecrets: (text: string) => string
+  withoutSecrets: (text: string) => string,
+  now: number
 ): ProviderFailure => {
   // A redirect would lead where nobody checked; an error of the credentials is the gateway's, not the caller's.
   if (received < 400) {
@@ -136,13 +140,9 @@ const refusalOf = (
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
   return failure("status", readError(received, parsedJson(withoutSecrets(text))), false, {
     received,
-    retryAfterSeconds: retryAfterSeconds(headers["retry-after"])
+    retryAfterSeconds: retryAfterSeconds(headers, now)
   })
 }
-
-/** Whole seconds; a date, which vendors do not send, is read over. */
-const retryAfterSeconds = (header: string | undefined): number | undefined =>
-  header !== undefined && /^\d{1,6}(?:\.\d+)?$/.test(header) ? Math.ceil(Number(header)) : undefined
 
 const dateOf = (value: number | string | null): Date | null => {
   if (value === null) return null

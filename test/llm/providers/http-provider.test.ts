@@ -169,6 +169,12 @@ describe("a provider over HTTP", () => {
         [tooMany.reason, tooMany.sent, tooMany.error.status, tooMany.error.message, tooMany.retryAfterSeconds],
         ["status", false, 429, "Slow down.", 7]
       )
+      const inFourSeconds = new Date((yield* Clock.currentTimeMillis) + 4000).toUTCString()
+      for (const header of [{ "retry-after": inFourSeconds }, { "retry-after-ms": "3500" }]) {
+        const soon = yield* provider((_, response) => json(response, 503, error, header))
+        const { retryAfterSeconds = 0 } = yield* refusal(soon.provider)
+        assert.isTrue(retryAfterSeconds > 1 && retryAfterSeconds <= 4, `${retryAfterSeconds}`)
+      }
       const html = yield* provider((_, response) => response.writeHead(500).end("<html>"))
       assert.match((yield* refusal(html.provider)).error.message, /status 500/)
       for (const status of [401, 402, 403]) {
