@@ -7,6 +7,7 @@ import {
   type Operation,
   type Provider,
   type ProviderAnswer,
+  providerCredentials,
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
@@ -129,20 +130,25 @@ const refusalOf = (
     return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, { received })
   }
   if (received === 401 || received === 403) {
-    const refused = bad(502, "The provider refuses the gateway's key.", "provider-credentials")
+    const refused = bad(502, "The provider refuses the gateway's key.", providerCredentials)
     return failure("status", refused, false, { received })
   }
-  // A caller that is told 402 would look for a cap of its own.
-  if (received === 402) {
-    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", "provider-credentials")
+  const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
+  const said = parsedJson(withoutSecrets(text))
+  const error = readError(received, said)
+  // A caller that is told 402, or of a quota that is used up, would look for a cap of its own.
+  if (received === 402 || (received === 429 && unpaidCodes.has(error.code))) {
+    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
     return failure("status", unpaid, false, { received })
   }
-  const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
-  return failure("status", readError(received, parsedJson(withoutSecrets(text))), false, {
+  return failure("status", error, false, {
     received,
     retryAfterSeconds: retryAfterSeconds(headers, now)
   })
 }
+
+/** What tells an account that is empty, or closed, from one that is asked too often: OpenAI says 429 of both. */
+const unpaidCodes = new Set<string | null>(["insufficient_quota", "billing_not_active"])
 
 const dateOf = (value: number | string | null): Date | null => {
   if (value === null) return null

@@ -26,6 +26,9 @@ export interface ProviderAnswer {
   readonly body: Uint8Array | { readonly first: ReadonlyArray<Uint8Array>; readonly rest: Bytes }
 }
 
+/** The code of a failure that is the gateway's own with its provider: its key is refused, or its account is not paid for. */
+export const providerCredentials = "provider-credentials"
+
 /**
  * Why a provider gave no answer. `sent` says that the request may have reached the model and cost something, which nobody
  * will ever know.

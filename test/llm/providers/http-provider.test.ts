@@ -182,6 +182,20 @@ describe("a provider over HTTP", () => {
         const { error: told } = yield* refusal(unauthorized.provider)
         assert.deepStrictEqual([told.status, told.code], [502, "provider-credentials"])
       }
+      for (const unpaid of [
+        { message: "Check your plan.", type: "insufficient_quota", param: null, code: "insufficient_quota" },
+        { message: "Not active.", type: "billing_not_active", param: null, code: null }
+      ]) {
+        const empty = yield* provider((_, response) =>
+          json(response, 429, { error: unpaid }, { "retry-after": "1", "x-should-retry": "false" })
+        )
+        const { error: told, received, retryAfterSeconds } = yield* refusal(empty.provider)
+        assert.deepStrictEqual(
+          [told.status, told.code, received, retryAfterSeconds],
+          [502, "provider-credentials", 429, undefined]
+        )
+        assert.notInclude(told.message, unpaid.message)
+      }
       const moved = yield* provider((_, response) => response.writeHead(302, { location: "http://127.0.0.1/" }).end())
       assert.strictEqual((yield* refusal(moved.provider)).error.status, 502)
       assert.lengthOf(moved.standIn.requests, 1)
