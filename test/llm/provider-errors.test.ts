@@ -29,4 +29,51 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
       assert.deepInclude(last, { state: "released", amount: "0" })
     }).pipe(Effect.scoped)
   )
+
+  it.effect("is told with the headers that its answers have too, and in its dialect as it came", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const error = { message: "Slow down.", type: "tokens", param: null, code: "rate_limit_exceeded" }
+      const oa = yield* startProvider((_, response) =>
+        json(
+          response,
+          429,
+          { error },
+          { "x-request-id": "req_oa", "x-ratelimit-remaining-tokens": "0", "retry-after": "20", "set-cookie": "a=b" }
+        )
+      )
+      const details = { error_visibility: "user_facing" }
+      const an = yield* startProvider((_, response) =>
+        json(
+          response,
+          529,
+          { type: "error", error: { type: "overloaded_error", message: "Busy.", details } },
+          { "request-id": "req_an", "anthropic-ratelimit-requests-limit": "50" }
+        )
+      )
+      yield* configure(
+        service,
+        [provider("oa", oa), { id: "an", dialect: "anthropic", baseUrl: an.url }],
+        [model("gpt", ["oa"]), model("claude", ["an"])]
+      )
+      const messages = [{ role: "user", content: "Hi" }]
+      const openai = yield* ask(service, service.serviceKey)
+      assert.deepStrictEqual([openai.status, openai.body], [429, { error }])
+      assert.strictEqual(openai.headers.get("x-upstream-request-id"), "req_oa")
+      assert.notStrictEqual(openai.headers.get("x-request-id"), "req_oa")
+      assert.strictEqual(openai.headers.get("x-ratelimit-remaining-tokens"), "0")
+      assert.strictEqual(openai.headers.get("retry-after"), "20")
+      assert.isNull(openai.headers.get("set-cookie"))
+      for (const path of ["/v1/messages", "/v1/messages/count_tokens"]) {
+        const anthropic = yield* service.call("POST", path, { body: { model: "claude", max_tokens: 9, messages } })
+        assert.strictEqual(anthropic.status, 529, anthropic.text)
+        assert.deepStrictEqual(anthropic.body.error, { type: "overloaded_error", message: "Busy.", details })
+        assert.strictEqual(anthropic.headers.get("x-upstream-request-id"), "req_an")
+        assert.strictEqual(anthropic.headers.get("anthropic-ratelimit-requests-limit"), "50")
+      }
+      const other = yield* ask(service, service.serviceKey, { model: "claude" })
+      assert.deepInclude(other.body.error, { type: "server_error", code: "overloaded_error" })
+      assert.strictEqual(other.headers.get("x-upstream-request-id"), "req_an")
+    }).pipe(Effect.scoped)
+  )
 })

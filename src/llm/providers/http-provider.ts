@@ -1,6 +1,6 @@
 import { Clock, Effect, Option, Redacted, Schema } from "effect"
 import { type Dialect } from "../../compat/domain.ts"
-import { readError } from "../../compat/errors.ts"
+import { readErrorIn } from "../../compat/errors.ts"
 import { type ProviderClient } from "./clients.ts"
 import { type ExchangeRequest } from "./exchange.ts"
 import {
@@ -74,7 +74,9 @@ export const makeHttpProvider = (
       const refused = isSuccess ? saidError(answer) : answer
       return refused === undefined
         ? Effect.succeed(answer)
-        : Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.fail(refusalOf(refused, withoutSecrets, now)))
+        : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+            Effect.fail(refusalOf(vendor.dialect, refused, withoutSecrets, now))
+          )
     })
 
   const send: Provider["send"] = ({ body, deadline, headers: passed, operation }) => {
@@ -121,27 +123,32 @@ const nothing = failure("broken-off", bad(502, "The provider answered nothing.",
 
 /** What an answer that is no success says. */
 const refusalOf = (
+  dialect: Dialect,
   { body, headers, status: received }: ProviderAnswer,
   withoutSecrets: (text: string) => string,
   now: number
 ): ProviderFailure => {
   // A redirect would lead where nobody checked; an error of the credentials is the gateway's, not the caller's.
   if (received < 400) {
-    return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, { received })
+    return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, {
+      headers,
+      received
+    })
   }
   if (received === 401 || received === 403) {
     const refused = bad(502, "The provider refuses the gateway's key.", providerCredentials)
-    return failure("status", refused, false, { received })
+    return failure("status", refused, false, { headers, received })
   }
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
   const said = parsedJson(withoutSecrets(text))
-  const error = readError(received, said)
+  const error = readErrorIn(dialect, received, said)
   // A caller that is told 402, or of a quota that is used up, would look for a cap of its own.
   if (received === 402 || (received === 429 && unpaidCodes.has(error.code))) {
     const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
-    return failure("status", unpaid, false, { received })
+    return failure("status", unpaid, false, { headers, received })
   }
   return failure("status", error, false, {
+    headers,
     received,
     retryAfterSeconds: retryAfterSeconds(headers, now)
   })

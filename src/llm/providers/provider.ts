@@ -40,6 +40,8 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
   /** The status that the provider answered with, which `error` may not show to callers. */
   readonly received?: number | undefined
   readonly retryAfterSeconds?: number | undefined
+  /** What the provider's answer had, where there was one. */
+  readonly headers?: ProviderAnswer["headers"] | undefined
 }> {
   /** What spans and logs see: a provider's own words may repeat what was said. */
   override get message() {
