@@ -68,7 +68,8 @@ export default Effect.gen(function* () {
     SET plan_cache_mode = force_generic_plan SET random_page_cost = 0.01 SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_material = off AS $$
     DECLARE
-      verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(ids), 0); after_plans boolean[];
+      verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(ids), 0);
+      after_plans boolean[];
       done_kind text; done_tenants uuid[] := '{}'; done_ids uuid[] := '{}'; holds boolean[] := '{}';
       done_amounts bigint[] := '{}'; done_tokens bigint[] := '{}'; counts integer[] := '{}';
       is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
@@ -286,7 +287,8 @@ export default Effect.gen(function* () {
       verdicts text[]; failing integer[]; failing_limits text[]; failing_spents text[]; failing_reserveds text[];
       taken integer[] := '{}'; refused integer[]; due boolean[];
       lists text[]; headroom_lists text[]; end_lists text[];
-      total integer := coalesce(cardinality(ids), 0); first integer; next integer := 1; fails integer; hard_fails integer; at integer;
+      total integer := coalesce(cardinality(ids), 0); first integer; next integer := 1; fails integer; hard_fails integer;
+      at integer;
       need bigint; approving boolean; waits boolean := false;
       has_thresholds boolean := false; pair_holds uuid[]; pair_ends bigint[]; plan_lists text[]; is_needed boolean[];
       approved uuid[] := '{}'; uncounted boolean[]; opened uuid[];
