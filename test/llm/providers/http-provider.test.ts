@@ -215,12 +215,32 @@ describe("a provider over HTTP", () => {
         [tooMany.reason, tooMany.sent, tooMany.error.status, tooMany.error.message, tooMany.retryAfterSeconds],
         ["status", false, 429, "Slow down.", 7]
       )
+      const inFourSeconds = new Date((yield* Clock.currentTimeMillis) + 4000).toUTCString()
+      for (const header of [{ "retry-after": inFourSeconds }, { "retry-after-ms": "3500" }]) {
+        const soon = yield* provider((_, response) => json(response, 503, error, header))
+        const { retryAfterSeconds = 0 } = yield* refusal(soon.provider)
+        assert.isTrue(retryAfterSeconds > 1 && retryAfterSeconds <= 4, `${retryAfterSeconds}`)
+      }
       const html = yield* provider((_, response) => response.writeHead(500).end("<html>"))
       assert.match((yield* refusal(html.provider)).error.message, /status 500/)
       for (const status of [401, 402, 403]) {
         const unauthorized = yield* provider((_, response) => json(response, status, error))
         const { error: told } = yield* refusal(unauthorized.provider)
         assert.deepStrictEqual([told.status, told.code], [502, "provider-credentials"])
+      }
+      for (const unpaid of [
+        { message: "Check your plan.", type: "insufficient_quota", param: null, code: "insufficient_quota" },
+        { message: "Not active.", type: "billing_not_active", param: null, code: null }
+      ]) {
+        const empty = yield* provider((_, response) =>
+          json(response, 429, { error: unpaid }, { "retry-after": "1", "x-should-retry": "false" })
+        )
+        const { error: told, received, retryAfterSeconds } = yield* refusal(empty.provider)
+        assert.deepStrictEqual(
+          [told.status, told.code, received, retryAfterSeconds],
+          [502, "provider-credentials", 429, undefined]
+        )
+        assert.notInclude(told.message, unpaid.message)
       }
       const moved = yield* provider((_, response) => response.writeHead(302, { location: "http://127.0.0.1/" }).end())
       assert.strictEqual((yield* refusal(moved.provider)).error.status, 502)
