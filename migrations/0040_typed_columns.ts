@@ -257,14 +257,8 @@ export default Effect.gen(function* () {
       is_rolling boolean; all_rooms text[];
       r record;
     BEGIN
-      IF EXISTS (
-        SELECT FROM unnest(book_tenants, book_versions) AS b(tenant, version)
-        LEFT JOIN budget_books k ON k.tenant_id = b.tenant WHERE coalesce(k.caps_version, 0) <> b.version) THEN
-        RETURN json_build_object('stale', true);
-      END IF;
-
-      -- Most ask for nothing but room: where one statement finds it under every cap, nothing is left to decide. What was granted
-      -- beyond a cap, and what rolls, has to be read once the counters are locked.
+      -- Most ask for nothing but room: where one statement finds it under every cap, nothing is left to decide. What was
+      -- granted beyond a cap, and what rolls, has to be read once the counters are locked.
       IF NOT keyed AND NOT has_plans AND NOT has_approvals THEN
         IF counter_caps IS NULL THEN
           is_open := true;
@@ -297,10 +291,11 @@ export default Effect.gen(function* () {
             WHERE f.period_end > moment
           )
           SELECT array_agg(l.id ORDER BY l.place), array_agg(l.room::text ORDER BY l.place),
-            array_agg(budget_millis(l.period_end) ORDER BY l.place), bool_and(l.has_room), bool_or(l.has_thresholds)
-          INTO counters, all_rooms, ends, is_open, has_thresholds FROM (
-            SELECT b.id, f.place, b.period_end, c.limit_amount - (b.spent + b.reserved) AS room,
-              c.alert_thresholds <> '[]' AS has_thresholds,
+            array_agg(budget_millis(l.period_end) ORDER BY l.place), bool_and(l.has_room), bool_or(l.has_thresholds),
+            bool_or(l.rolls)
+          INTO counters, all_rooms, ends, is_open, has_thresholds, is_rolling FROM (
+            SELECT b.id, f.place, b.period_end, b.ring IS NOT NULL AS rolls,
+              c.limit_amount - (b.spent + b.reserved) AS room, c.alert_thresholds <> '[]' AS has_thresholds,
               b.ring IS NULL AND f.need <= budget_most(c) - (b.spent + b.reserved)
                 AND NOT EXISTS (
                   SELECT FROM budget_grants g
@@ -311,28 +306,40 @@ export default Effect.gen(function* () {
             JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id
             WHERE (SELECT count(*) FROM found) = cardinality(counter_caps)
             ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;
-          IF is_open THEN
-            UPDATE budget_counters b SET reserved = b.reserved + needs[array_position(counters, b.id)]::bigint
-            WHERE b.tenant_id = ANY (counter_tenants) AND b.id = ANY (counters);
-          END IF;
         END IF;
-        IF is_open THEN
-          IF has_thresholds THEN PERFORM budget_note_alerts(moment, counters); END IF;
-          IF NOT is_alike THEN
-            FOR pair IN 1..cardinality(pair_counters) LOOP pair_ids[pair] := counters[pair_counters[pair]]; END LOOP;
-          END IF;
-          INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, application_id, api_key_id, user_id, model,
-            provider, task_type, amount, tokens, ttl_seconds, expires_at, created_at, created_by, metadata, counter_ids)
-          SELECT budget_at(tenants, q.place), ids[q.place], 'open', budget_at(origins, q.place), budget_at(agents, q.place),
-            budget_at(applications, q.place), budget_at(api_keys, q.place), budget_at(user_ids, q.place),
-            budget_at(models, q.place), budget_at(providers, q.place), budget_at(task_types, q.place),
-            budget_at(amounts, q.place), budget_at(tokens, q.place), budget_at(ttls, q.place),
-            moment + make_interval(secs => budget_at(ttls, q.place)), moment, budget_at(principals, q.place),
-            budget_at(metadatas, q.place),
-            coalesce(CASE WHEN is_alike THEN counters ELSE pair_ids[first_pairs[q.place]:last_pairs[q.place]] END, '{}')
-          FROM generate_series(1, total) AS q(place);
-          RETURN json_build_object('rooms', coalesce(all_rooms, '{}'), 'ends', ends);
+      END IF;
+
+      -- Whoever waited for a counter read the caps before: they are those that hold if none was changed until it was locked.
+      IF EXISTS (
+        SELECT FROM unnest(book_tenants, book_versions) AS b(tenant, version)
+        LEFT JOIN budget_books k ON k.tenant_id = b.tenant WHERE coalesce(k.caps_version, 0) <> b.version) THEN
+        IF is_open AND cardinality(counter_caps) = 1 THEN
+          UPDATE budget_counters b SET reserved = b.reserved - needs[1]::bigint
+          WHERE b.tenant_id = counter_tenants[1] AND b.id = counters[1];
         END IF;
+        RETURN json_build_object('stale', true);
+      END IF;
+
+      IF is_open THEN
+        IF cardinality(counter_caps) > 1 THEN
+          UPDATE budget_counters b SET reserved = b.reserved + needs[array_position(counters, b.id)]::bigint
+          WHERE b.tenant_id = ANY (counter_tenants) AND b.id = ANY (counters);
+        END IF;
+        IF has_thresholds THEN PERFORM budget_note_alerts(moment, counters); END IF;
+        IF NOT is_alike THEN
+          FOR pair IN 1..cardinality(pair_counters) LOOP pair_ids[pair] := counters[pair_counters[pair]]; END LOOP;
+        END IF;
+        INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, application_id, api_key_id, user_id, model,
+          provider, task_type, amount, tokens, ttl_seconds, expires_at, created_at, created_by, metadata, counter_ids)
+        SELECT budget_at(tenants, q.place), ids[q.place], 'open', budget_at(origins, q.place), budget_at(agents, q.place),
+          budget_at(applications, q.place), budget_at(api_keys, q.place), budget_at(user_ids, q.place),
+          budget_at(models, q.place), budget_at(providers, q.place), budget_at(task_types, q.place),
+          budget_at(amounts, q.place), budget_at(tokens, q.place), budget_at(ttls, q.place),
+          moment + make_interval(secs => budget_at(ttls, q.place)), moment, budget_at(principals, q.place),
+          budget_at(metadatas, q.place),
+          coalesce(CASE WHEN is_alike THEN counters ELSE pair_ids[first_pairs[q.place]:last_pairs[q.place]] END, '{}')
+        FROM generate_series(1, total) AS q(place);
+        RETURN json_build_object('rooms', coalesce(all_rooms, '{}'), 'ends', ends);
       END IF;
 
       IF is_alike THEN
@@ -413,21 +420,24 @@ export default Effect.gen(function* () {
           counters := array_fill(NULL::uuid, ARRAY[cardinality(counter_caps)]);
           FOR i IN 1..cardinality(places) LOOP counters[places[i]] := opened[i]; END LOOP;
         ELSE
-          -- Nobody waits for a counter that somebody else makes while others are locked, so they are locked here all or none.
-          WITH found AS MATERIALIZED (
-            SELECT k.tenant, k.place, f.id
-            FROM unnest(counter_tenants, counter_caps, counter_keys) WITH ORDINALITY AS k(tenant, cap, key, place)
-            CROSS JOIN LATERAL (
-              SELECT o.id, o.period_end FROM budget_counters o
-              WHERE o.tenant_id = k.tenant AND o.cap_id = k.cap AND o.counter_key = k.key
-              ORDER BY o.period_start DESC LIMIT 1) f
-            WHERE f.period_end > moment
-          )
-          SELECT array_agg(l.id ORDER BY l.place), bool_or(l.rolls) INTO counters, is_rolling FROM (
-            SELECT b.id, f.place, b.ring IS NOT NULL AS rolls
-            FROM found f JOIN budget_counters b ON b.tenant_id = f.tenant AND b.id = f.id
-            WHERE (SELECT count(*) FROM found) = cardinality(counter_caps)
-            ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;
+          -- Nobody waits for a counter that somebody else makes while others are locked, so they are locked all or none, and
+          -- looked for once.
+          IF counters IS NULL THEN
+            WITH found AS MATERIALIZED (
+              SELECT k.tenant, k.place, f.id
+              FROM unnest(counter_tenants, counter_caps, counter_keys) WITH ORDINALITY AS k(tenant, cap, key, place)
+              CROSS JOIN LATERAL (
+                SELECT o.id, o.period_end FROM budget_counters o
+                WHERE o.tenant_id = k.tenant AND o.cap_id = k.cap AND o.counter_key = k.key
+                ORDER BY o.period_start DESC LIMIT 1) f
+              WHERE f.period_end > moment
+            )
+            SELECT array_agg(l.id ORDER BY l.place), bool_or(l.rolls) INTO counters, is_rolling FROM (
+              SELECT b.id, f.place, b.ring IS NOT NULL AS rolls
+              FROM found f JOIN budget_counters b ON b.tenant_id = f.tenant AND b.id = f.id
+              WHERE (SELECT count(*) FROM found) = cardinality(counter_caps)
+              ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;
+          END IF;
           IF cardinality(counters) IS DISTINCT FROM cardinality(counter_caps) THEN
             counters := budget_open_counters(counter_tenants, counter_caps, counter_keys, moment);
             is_rolling := true;
@@ -444,8 +454,7 @@ export default Effect.gen(function* () {
               WHERE g.tenant_id = b.tenant_id AND g.cap_id = b.cap_id AND g.ended_at IS NULL
                 AND (g.expires_at IS NULL OR g.expires_at > moment)
                 AND (g.counter_key IS NULL OR g.counter_key = b.counter_key)), 0))::bigint END) ORDER BY k.place),
-          array_agg(budget_millis(b.period_end)
-            ORDER BY k.place),
+          array_agg(budget_millis(b.period_end) ORDER BY k.place),
           coalesce(bool_or(c.alert_thresholds <> '[]'), false)
         INTO units, spents, reserveds, modes, limits, ends, has_thresholds
         FROM unnest(counter_tenants, counters) WITH ORDINALITY AS k(tenant, id, place)
