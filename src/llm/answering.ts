@@ -38,7 +38,7 @@ const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined =
 const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
 const utf8 = new TextEncoder()
 
-/** An answer that came as a whole; what cannot be read is handed on in its own dialect, and counted by its bytes. */
+/** An answer that came as a whole; JSON that cannot be read is handed on in its own dialect, and counted by its bytes. */
 export const wholeAnswer = (
   bytes: Uint8Array,
   { createdSeconds, from, head, to }: Pick<RelayOptions, "createdSeconds" | "from" | "head" | "to">,
@@ -50,7 +50,9 @@ export const wholeAnswer = (
   if (from === "anthropic") {
     const message = decodeMessage(text)
     if (Option.isNone(message)) {
-      return to === from ? Result.succeed({ bytes, usage: undefined, facts: undefined }) : Result.fail(unreadable)
+      return to === from && parsedJson(text) !== undefined
+        ? Result.succeed({ bytes, usage: undefined, facts: undefined })
+        : Result.fail(unreadable)
     }
     const usage = believable(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
@@ -58,6 +60,7 @@ export const wholeAnswer = (
   }
   if (to === from) {
     const value = parsedJson(text)
+    if (value === undefined) return Result.fail(unreadable)
     return Result.succeed({ bytes, usage: usageIn(value, operation), facts: factsIn(value) })
   }
   const completion = decodeCompletion(text)

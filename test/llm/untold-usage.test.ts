@@ -200,6 +200,23 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
       }).pipe(Effect.scoped)
     )
 
+    for (const [dialect, path] of [
+      ["openai", "/v1/chat/completions"],
+      ["anthropic", "/v1/messages"]
+    ] as const) {
+      it.effect(`is charged where the answer is no JSON, and told to be none, at ${path}`, () =>
+        Effect.gen(function* () {
+          const { key, row, service } = yield* setUp(dialect, (_, response) =>
+            response.writeHead(200, { "content-type": "application/json" }).end("<html>Sign in first</html>")
+          )
+          const made = yield* service.call("POST", path, { key, body: asked })
+          assert.strictEqual(made.status, 502)
+          assert.include(made.body.error.message, "cannot be read")
+          assert.deepInclude(yield* row, { method: "estimated", outputTokens: 9 })
+        }).pipe(Effect.scoped)
+      )
+    }
+
     it.effect("is asked for where no word is wanted: Anthropic fills its cache for that", () =>
       Effect.gen(function* () {
         const none = message({ content: [], stop_reason: "max_tokens", usage: { input_tokens: 20, output_tokens: 0 } })

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Pull, Redacted } from "effect"
+import * as zlib from "node:zlib"
 import { ProviderClients } from "../../../src/llm/providers/clients.ts"
 import { anthropic } from "../../../src/llm/providers/anthropic.ts"
 import { makeHttpProvider, type Vendor } from "../../../src/llm/providers/http-provider.ts"
@@ -77,16 +78,61 @@ describe("a provider over HTTP", () => {
       for (const [answer, status, message] of [
         [(_, response) => (sse(response, [event]), response.end()), 529, "Overloaded"],
         [(_, response) => (sse(response, [limited]), response.end()), 429, "Slow down"],
-        [(_, response) => json(response, 200, { error: { message: "boom", type: "odd" } }), 502, "boom"]
+        [(_, response) => json(response, 200, { error: { message: "boom", type: "odd" } }), 502, "boom"],
+        [(_, response) => json(response, 200, { id: null, object: "error", error: { message: "late" } }), 502, "late"],
+        [
+          (_, response) => json(response, 200, { object: "error", message: "no such model", code: 404 }),
+          404,
+          "no such model"
+        ]
       ] as ReadonlyArray<readonly [Answerer, number, string]>) {
         const { provider: made } = yield* provider(answer)
         const { error, sent } = yield* refusal(made)
         assert.deepStrictEqual([error.status, error.message, sent], [status, message, false])
       }
       const quoting = { choices: [{ index: 0, delta: { content: '{"error":{}}' } }], error: null }
+      const beside = {
+        choices: [{ message: { content: '{"object":"error"}' } }],
+        object: "error",
+        error: { message: "x" }
+      }
+      const { provider: partial } = yield* provider((_, response) => json(response, 200, beside))
+      assert.strictEqual(yield* textOf(yield* partial.send(request)), JSON.stringify(beside))
       const { provider: good } = yield* provider((_, response) => (sse(response, [quoting]), response.end()))
       assert.strictEqual(yield* textOf(yield* good.send(request)), `data: ${JSON.stringify(quoting)}\n\n`)
     }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live(
+    "that encodes its answer, which nobody asked for, is read all the same; a stream of such is told to be none",
+    () =>
+      Effect.gen(function* () {
+        const said = { choices: [{ index: 0, message: { content: "It is noon." } }] }
+        for (const [coding, encode] of [
+          ["gzip", zlib.gzipSync],
+          ["BR", zlib.brotliCompressSync],
+          ["deflate", zlib.deflateSync],
+          ["zstd", zlib.zstdCompressSync]
+        ] as const) {
+          const answering =
+            (type: string): Answerer =>
+            (_, response) => {
+              response.writeHead(200, { "content-type": type, "content-encoding": coding })
+              response.end(encode(JSON.stringify(said)))
+            }
+          const { provider: made } = yield* provider(answering("application/json"))
+          assert.strictEqual(yield* textOf(yield* made.send(request)), JSON.stringify(said), coding)
+          const { provider: streaming } = yield* provider(answering("text/event-stream"))
+          assert.include((yield* refusal(streaming)).error.message, "encoded")
+        }
+        for (const coding of ["gzip", "rot13"]) {
+          const { provider: torn } = yield* provider((_, response) =>
+            json(response, 200, said, { "content-encoding": coding })
+          )
+          const { error, sent } = yield* refusal(torn)
+          assert.deepStrictEqual([error.status, sent], [502, true])
+        }
+      }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
   it.live("is given up where its answer has no end", () =>
