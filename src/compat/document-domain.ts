@@ -112,7 +112,7 @@ const reasons: Readonly<Record<string, string>> = {
   409: "The Idempotency-Key was used: the call is under way, or was made",
   413: "The body is larger than Llm:Gateway:MaxBodyBytes",
   422: "The Idempotency-Key was used with another body",
-  429: "Asked too often; Retry-After says when to try again",
+  429: "Asked too often; Retry-After says when to try again, and the vendor's rate-limit headers what is left",
   500: "Something went wrong here",
   502: "The provider cannot be reached, or gave no usable answer",
   503: "The ledger or the provider takes no more; to Anthropic's clients 529",

@@ -1,5 +1,7 @@
 import { type Principal } from "../auth/domain.ts"
+import { type Quota } from "../compat/quota-headers.ts"
 import { type AdoptionRefused } from "../ledger/adoptions.ts"
+import { allTenants } from "../ledger/cap-domain.ts"
 import { type ReservationId } from "../ledger/domain.ts"
 import { BudgetDenied, PlanNotActive } from "../ledger/problem-domain.ts"
 import { type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
@@ -107,12 +109,34 @@ const denied = (
   const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
   const problem = new BudgetDenied(denialOf(principal, shortage, standings, asked))
   const { detail, reason } = problem
-  const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) =>
-    new CallRefused({ error: { status, code, message: detail }, headers, problem })
+  const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) => {
+    const quota = status === 429 ? quotaOf(shortage, principal, now) : undefined
+    return new CallRefused({ error: { status, code, message: detail }, headers, quota, problem })
+  }
   const { resetsAt } = shortage.standing
   const secondsLeft = resetsAt === null ? 60 : (resetsAt - now) / 1000
   if (reason === "in-flight") return refuse(429, "rate_limit_exceeded", retryAfter(1))
   if (isRate(shortage.standing)) return refuse(429, "rate_limit_exceeded", retryAfter(secondsLeft))
   const left = shortage.limit - shortage.spent
   return left > 0n ? refuse(402, "request_exceeds_budget", hopeless) : refuse(402, "insufficient_quota", hopeless)
+}
+
+/**
+ * What a cap in requests or tokens leaves; of one over all tenants that is for none of them to know. A window that rolls has
+ * let go of everything when it is over once.
+ */
+const quotaOf = (
+  { limit, reserved, spent, standing: { cap, resetsAt } }: Shortage,
+  { tenantId }: Principal,
+  now: number
+): Quota | undefined => {
+  const { unit, windowSeconds } = cap
+  if (unit === "usd" || (cap.tenantId === allTenants && tenantId !== undefined)) return undefined
+  const left = limit - spent - reserved
+  return {
+    unit,
+    limit,
+    remaining: left > 0n ? left : 0n,
+    resetsAt: resetsAt ?? (windowSeconds === null ? null : now + windowSeconds * 1000)
+  }
 }

@@ -1,5 +1,6 @@
 import { Data } from "effect"
 import { type DialectError } from "../compat/errors.ts"
+import { type Quota } from "../compat/quota-headers.ts"
 import { type AgentNotActive } from "../agents/domain.ts"
 import { type AdoptionRefused } from "../ledger/adoptions.ts"
 import { problemType } from "../kernel/problem.ts"
@@ -9,6 +10,8 @@ import { type AlreadyCompleted } from "./repeat-domain.ts"
 export class CallRefused extends Data.TaggedError("CallRefused")<{
   readonly error: DialectError
   readonly headers?: Readonly<Record<string, string>>
+  /** What is left of the limit that was hit, where it is one of requests or tokens. */
+  readonly quota?: Quota | undefined
   /** What the gateway's own words tell, where that is more than a message: the denial of a cap, a plan or a reservation. */
   readonly problem?: AdoptionRefused | AgentNotActive | AlreadyCompleted
 }> {

@@ -1,12 +1,13 @@
-import { ByteSize, Cause, Context, Effect, Layer, type Scope } from "effect"
+import { ByteSize, Cause, Clock, Context, Effect, Layer, type Scope } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../auth/domain.ts"
 import { type Dialect } from "../compat/domain.ts"
 import { errorBody, statusIn } from "../compat/errors.ts"
+import { type Quota, quotaHeaders } from "../compat/quota-headers.ts"
 import { type Capability } from "../kernel/capability.ts"
 import { InternalError } from "../kernel/problems.ts"
 import { problemOf } from "../platform/failures.ts"
-import { CurrentRequest, headersOf } from "../platform/request.ts"
+import { CurrentRequest, headersOf, type RequestInfo } from "../platform/request.ts"
 import { bytesOf, declaresMoreThan } from "../platform/request-body.ts"
 import { Settings } from "../platform/settings.ts"
 import { Callers, type GatewayCaller } from "./callers.ts"
@@ -78,12 +79,24 @@ const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<st
   return passed
 }
 
-const errorAnswer = (dialect: Dialect, { error, headers = {} }: CallRefused, requestId: string) =>
+const errorAnswer = (
+  dialect: Dialect,
+  { error, headers = {} }: CallRefused,
+  requestId: string,
+  limits: Readonly<Record<string, string>> = {}
+) =>
   HttpServerResponse.text(JSON.stringify(errorBody(dialect, error, requestId)), {
     status: statusIn(dialect, error.status),
     contentType: "application/json",
-    headers: { ...headers, "request-id": requestId }
+    headers: { ...headers, ...limits, "request-id": requestId }
   })
+
+/** The limit of requests without a valid credential, where it was asked for; no other is written down here. */
+const addressQuota = (info: RequestInfo | undefined, now: number): Quota | undefined => {
+  if (info?.rateLimit === undefined) return undefined
+  const { limit, remaining, resetSeconds } = info.rateLimit
+  return { unit: "requests", limit: BigInt(limit), remaining: BigInt(remaining), resetsAt: now + resetSeconds * 1000 }
+}
 
 const answerOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
   const answer =
@@ -114,7 +127,17 @@ export const serve = <E>(
       info.untimed()
     }
     return Effect.catchDefect(work(request, requestId), broken).pipe(
-      Effect.catch((refusal) => Effect.succeed(errorAnswer(dialectOf(request), refusal, requestId)))
+      Effect.catch((refusal) =>
+        Effect.map(Clock.currentTimeMillis, (now) => {
+          const quota = refusal.error.status === 429 ? (refusal.quota ?? addressQuota(info, now)) : undefined
+          return errorAnswer(
+            dialectOf(request),
+            refusal,
+            requestId,
+            quota && quotaHeaders(dialectOf(request), quota, now)
+          )
+        })
+      )
     )
   })
 
