@@ -11,6 +11,7 @@ import { knowsOlderLimitAlone, limitMember } from "./output-limits.ts"
 import { type Operation } from "./providers/provider.ts"
 import { CallRefused, refused } from "./refusal.ts"
 import { type RunningTarget } from "./running.ts"
+import { unsignedThinking } from "./unsigned-thinking.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -97,7 +98,9 @@ export const outgoing = (
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
-  return Effect.succeed(edited(bytes, mergePatch(bytes, body, changes(incoming, target, limit))))
+  const patch = mergePatch(bytes, body, changes(incoming, target, limit))
+  const unsigned = incoming.dialect === "anthropic" ? unsignedThinking(bytes, body) : []
+  return Effect.succeed(edited(bytes, [...patch, ...unsigned]))
 }
 
 const isLimit = (value: unknown, most: number): boolean =>

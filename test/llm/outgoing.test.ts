@@ -23,6 +23,9 @@ const sent = Effect.fnUntraced(function* (
   return typeof out === "string" ? out : Buffer.from(out).toString("utf8")
 })
 
+const conversation = (messages: string) => `{"model":"claude","messages":${messages},"n":1.10}`
+const said = (...blocks: ReadonlyArray<string>) => `{"content":[${blocks.join(" , ")}],"role":"assistant"}`
+
 describe("a request in its provider's own dialect", () => {
   it.effect("leaves byte for byte where nothing is to be changed", () =>
     Effect.gen(function* () {
@@ -70,6 +73,23 @@ describe("a request in its provider's own dialect", () => {
       assert.strictEqual(
         yield* sent(limited, undefined, "mistral", "m"),
         '{"max_tokens":5,"model":"m","messages":[] ,"price":1.10}'
+      )
+    })
+  )
+
+  it.effect("goes to Anthropic without thoughts that bear no signature", () =>
+    Effect.gen(function* () {
+      const sentTo = (messages: string) => sent(conversation(messages), undefined, undefined, "claude", "anthropic")
+      const user = '{"role":"user","content":"Hello"}'
+      const unsigned = '{"type":"thinking","thinking":"Hm.","signature":""}'
+      const bare = '{"type":"thinking","thinking":"Hm."}'
+      const signed = '{"type":"thinking", "thinking":"", "signature":"sig"}'
+      const text = '{"type":"text","text":"a",  "price":1.10}'
+      const signedTurn = `[${user},${said(signed, text)}]`
+      assert.strictEqual(yield* sentTo(signedTurn), conversation(signedTurn))
+      assert.strictEqual(
+        yield* sentTo(`[${user}, ${said(unsigned, text)} ,${said(bare)},${user}, ${said(text, unsigned, signed)}]`),
+        conversation(`[${user}, ${said(text)},${user}, ${said(text, signed)}]`)
       )
     })
   )
