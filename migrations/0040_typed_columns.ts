@@ -4,45 +4,6 @@ import { SqlClient } from "effect/sql"
 export default Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
 
-  // PostgreSQL reads the checks of a table from their text for each statement, and those of a type once in a session: of what
-  // a reservation took, an eighth went into reading. A type that has no check yet is put on without rewriting a table.
-  yield* sql`CREATE DOMAIN budget_quantity AS bigint`
-  yield* sql`CREATE DOMAIN budget_seconds AS integer`
-  yield* sql`CREATE DOMAIN budget_ring AS bigint[]`
-  yield* sql`CREATE DOMAIN budget_reservation_state AS text`
-  yield* sql`CREATE DOMAIN budget_origin AS text`
-  yield* sql`CREATE DOMAIN gateway_usage_method AS text`
-  yield* sql`
-    ALTER TABLE budget_counters DROP CONSTRAINT budget_counters_spent_check, DROP CONSTRAINT budget_counters_reserved_check,
-      DROP CONSTRAINT budget_counters_ring_check`
-  yield* sql`
-    ALTER TABLE budget_counters ALTER COLUMN spent TYPE budget_quantity, ALTER COLUMN reserved TYPE budget_quantity,
-      ALTER COLUMN ring TYPE budget_ring`
-  yield* sql`
-    ALTER TABLE budget_reservations DROP CONSTRAINT budget_reservations_state_check,
-      DROP CONSTRAINT budget_reservations_origin_check, DROP CONSTRAINT budget_reservations_amount_check,
-      DROP CONSTRAINT budget_reservations_tokens_check, DROP CONSTRAINT budget_reservations_ttl_seconds_check`
-  yield* sql`
-    ALTER TABLE budget_reservations ALTER COLUMN state TYPE budget_reservation_state,
-      ALTER COLUMN origin TYPE budget_origin, ALTER COLUMN amount TYPE budget_quantity,
-      ALTER COLUMN tokens TYPE budget_quantity, ALTER COLUMN ttl_seconds TYPE budget_seconds`
-  // What kind an entry is of is said by the check of its amount as well.
-  yield* sql`ALTER TABLE budget_entries DROP CONSTRAINT budget_entries_kind_check`
-  yield* sql`
-    ALTER TABLE gateway_usage DROP CONSTRAINT gateway_usage_cost_check, DROP CONSTRAINT gateway_usage_method_check`
-  yield* sql`
-    ALTER TABLE gateway_usage ALTER COLUMN cost TYPE budget_quantity, ALTER COLUMN method TYPE gateway_usage_method`
-  yield* sql`ALTER DOMAIN budget_quantity ADD CHECK (VALUE >= 0)`
-  yield* sql`ALTER DOMAIN budget_seconds ADD CHECK (VALUE > 0)`
-  yield* sql`ALTER DOMAIN budget_ring ADD CHECK (0 <= ALL (VALUE))`
-  yield* sql`
-    ALTER DOMAIN budget_reservation_state
-    ADD CHECK (VALUE IN ('held', 'open', 'denied', 'expired', 'released', 'settled'))`
-  yield* sql`ALTER DOMAIN budget_origin ADD CHECK (VALUE IN ('api', 'gateway', 'plan'))`
-  yield* sql`
-    ALTER DOMAIN gateway_usage_method
-    ADD CHECK (VALUE IN ('provider_usage', 'aborted', 'estimated', 'unanswered', 'released', 'expired'))`
-
   // The most that a cap lets through: one that refuses nothing counts up to what it can hold.
   yield* sql`
     CREATE FUNCTION budget_most(c budget_caps) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -68,7 +29,8 @@ export default Effect.gen(function* () {
     SET plan_cache_mode = force_generic_plan SET random_page_cost = 0.01 SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_material = off AS $$
     DECLARE
-      verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(ids), 0); after_plans boolean[];
+      verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(ids), 0);
+      after_plans boolean[];
       done_kind text; done_tenants uuid[] := '{}'; done_ids uuid[] := '{}'; holds boolean[] := '{}';
       done_amounts bigint[] := '{}'; done_tokens bigint[] := '{}'; counts integer[] := '{}';
       is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
@@ -286,7 +248,8 @@ export default Effect.gen(function* () {
       verdicts text[]; failing integer[]; failing_limits text[]; failing_spents text[]; failing_reserveds text[];
       taken integer[] := '{}'; refused integer[]; due boolean[];
       lists text[]; headroom_lists text[]; end_lists text[];
-      total integer := coalesce(cardinality(ids), 0); first integer; next integer := 1; fails integer; hard_fails integer; at integer;
+      total integer := coalesce(cardinality(ids), 0); first integer; next integer := 1; fails integer; hard_fails integer;
+      at integer;
       need bigint; approving boolean; waits boolean := false;
       has_thresholds boolean := false; pair_holds uuid[]; pair_ends bigint[]; plan_lists text[]; is_needed boolean[];
       approved uuid[] := '{}'; uncounted boolean[]; opened uuid[];

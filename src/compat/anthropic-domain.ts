@@ -82,7 +82,8 @@ export const MessageUsage = Schema.Struct({
   cache_read_input_tokens: optional(Schema.Finite),
   cache_creation_input_tokens: optional(Schema.Finite),
   cache_creation: optional(Schema.Struct({ ephemeral_1h_input_tokens: optional(Schema.Finite) })),
-  output_tokens_details: optional(Schema.Struct({ thinking_tokens: optional(Schema.Finite) }))
+  output_tokens_details: optional(Schema.Struct({ thinking_tokens: optional(Schema.Finite) })),
+  iterations: Schema.optionalKey(Schema.Unknown)
 })
 export type MessageUsage = typeof MessageUsage.Type
 

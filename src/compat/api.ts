@@ -121,7 +121,7 @@ const paths: Json = {
       "Anthropic's request",
       {
         model: modelMember,
-        max_tokens: { type: "integer", minimum: 1, maximum: 2_147_483_647 },
+        max_tokens: { type: "integer", minimum: 0, maximum: 2_147_483_647 },
         messages: messageList,
         stream: { type: "boolean" }
       },

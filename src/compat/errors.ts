@@ -12,6 +12,8 @@ export interface DialectError {
   readonly param?: string | undefined
   /** What an SDK acts on by itself; Anthropic's `details`. */
   readonly details?: Json | undefined
+  /** What a provider itself told of its error, as it came: callers that speak its dialect are told the same. */
+  readonly told?: { readonly dialect: Dialect; readonly members: Json } | undefined
 }
 
 const openAiTypes: Readonly<Record<number, string>> = {
@@ -43,6 +45,8 @@ const statusClass = (status: number): string => (status < 500 ? "invalid_request
 export const statusIn = (dialect: Dialect, status: number): number =>
   dialect === "anthropic" && status === 503 ? 529 : dialect === "openai" && status === 529 ? 503 : status
 
+const toldIn = (dialect: Dialect, { told }: DialectError): Json => (told?.dialect === dialect ? told.members : {})
+
 /** An error's body as the SDKs of a dialect read it. */
 export const errorBody = (dialect: Dialect, error: DialectError, requestId: string): Json =>
   dialect === "openai"
@@ -51,7 +55,8 @@ export const errorBody = (dialect: Dialect, error: DialectError, requestId: stri
           message: error.message,
           type: openAiTypes[error.status] ?? (error.status < 500 ? "invalid_request_error" : "server_error"),
           param: error.param ?? null,
-          code: error.code
+          code: error.code,
+          ...toldIn(dialect, error)
         }
       }
     : {
@@ -59,7 +64,8 @@ export const errorBody = (dialect: Dialect, error: DialectError, requestId: stri
         error: {
           type: anthropicTypes[error.status] ?? statusClass(error.status),
           message: error.message,
-          ...(error.details === undefined ? {} : { details: error.details })
+          ...(error.details === undefined ? {} : { details: error.details }),
+          ...toldIn(dialect, error)
         },
         request_id: requestId
       }
@@ -81,11 +87,32 @@ const detailIn = ({ detail, message }: Json): string | undefined => {
   return textIn(told) ?? (told === undefined || told === null ? undefined : textIn(JSON.stringify(told)))
 }
 
-/** What a provider's error says, whichever dialect it is in; both keep it under `error`, others beside it or as `detail`. */
+/** Both dialects keep what an error says under `error`, others beside it. */
+const innerOf = (outer: Json): Json => (isJson(outer.error) ? outer.error : outer.error === undefined ? outer : {})
+
+const toldMembers = ["type", "param", "code", "details"]
+
+/** The members of a provider's error that its SDK acts on; a type that is no word is none. */
+const membersOf = (body: unknown): Json => {
+  const inner = isJson(body) ? innerOf(body) : {}
+  return Object.fromEntries(
+    toldMembers
+      .filter((name) => (name === "type" ? textIn(inner.type) : inner[name]) !== undefined)
+      .map((name) => [name, inner[name]])
+  )
+}
+
+/** What the error of a provider of a dialect says. */
+export const readErrorIn = (dialect: Dialect, status: number, body: unknown): DialectError => ({
+  ...readError(status, body),
+  told: { dialect, members: membersOf(body) }
+})
+
+/** What an error says, whichever dialect it is in. */
 export const readError = (status: number, body: unknown): DialectError => {
   const outer = isJson(body) ? body : {}
   const { error } = outer
-  const inner = isJson(error) ? error : error === undefined ? outer : {}
+  const inner = innerOf(outer)
   return {
     status,
     message:

@@ -40,8 +40,31 @@ export const believable = (usage: TokenUsage | undefined): TokenUsage | undefine
   return inputTokens + outputTokens > 0 && Math.max(inputTokens, outputTokens) <= mostTokens ? usage : undefined
 }
 
+/** Vectors are no tokens, so all of them were read; some providers tell the total alone. */
+export const usageOfEmbedding = (usage: unknown): TokenUsage => ({
+  ...noUsage,
+  inputTokens: count(member(usage, "prompt_tokens")) || count(member(usage, "total_tokens"))
+})
+
+/** What Anthropic charges beside a message's own usage, and tells of nowhere else: that it made its context shorter. */
+const compactionsIn = ({ iterations }: MessageUsage): ReadonlyArray<MessageUsage> =>
+  (Array.isArray(iterations) ? iterations : []).filter((iteration) => member(iteration, "type") === "compaction")
+
+const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
+  inputTokens: one.inputTokens + other.inputTokens,
+  outputTokens: one.outputTokens + other.outputTokens,
+  cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens,
+  cacheWriteTokens: one.cacheWriteTokens + other.cacheWriteTokens,
+  cacheWrite1hTokens: one.cacheWrite1hTokens + other.cacheWrite1hTokens,
+  reasoningTokens: one.reasoningTokens + other.reasoningTokens
+})
+
+/** The usage of a message with its compactions. */
+export const usageOfMessage = (usage: MessageUsage): TokenUsage =>
+  compactionsIn(usage).map(usageOfIteration).reduce(sumOf, usageOfIteration(usage))
+
 /** Anthropic counts what it read from and wrote to its cache beside `input_tokens`. */
-export const usageOfMessage = (usage: MessageUsage): TokenUsage => {
+const usageOfIteration = (usage: MessageUsage): TokenUsage => {
   const cachedInputTokens = count(usage.cache_read_input_tokens)
   const cacheWriteTokens = count(usage.cache_creation_input_tokens)
   const outputTokens = count(usage.output_tokens)

@@ -4,10 +4,17 @@ import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
 import { type Dialect, type TokenUsage } from "../compat/domain.ts"
 import { ChatCompletion, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
 import { StreamToWhole } from "../compat/stream-to-whole.ts"
-import { believable, usageOfCompletion, usageOfMessage } from "../compat/usage.ts"
+import {
+  believable,
+  toCompletionUsage,
+  toMessageUsage,
+  usageOfCompletion,
+  usageOfEmbedding,
+  usageOfMessage
+} from "../compat/usage.ts"
 import { type AnswerFacts, factsIn } from "./answer-facts.ts"
 import { type CallMeter, type Progress } from "./call-meter.ts"
-import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./providers/provider.ts"
+import { type Bytes, type Operation, type ProviderAnswer, type ProviderFailure } from "./providers/provider.ts"
 import { type CallRefused, refused } from "./refusal.ts"
 import { mostKeptBytes, Relay, type RelayOptions } from "./relay.ts"
 import { parsedJson } from "../kernel/parsed-json.ts"
@@ -17,25 +24,25 @@ export interface Whole {
   readonly bytes: Uint8Array
   readonly usage: TokenUsage | undefined
   readonly facts: AnswerFacts | undefined
-  readonly textBytes: number
 }
 
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
 
-/** The usage that a completion tells. */
-const usageIn = (value: unknown): TokenUsage | undefined => {
+/** The usage that a completion or an embedding tells. */
+const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined => {
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
-  return believable(usageOfCompletion(value.usage))
+  return believable(operation === "embed" ? usageOfEmbedding(value.usage) : usageOfCompletion(value.usage))
 }
 
 const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
 const utf8 = new TextEncoder()
 
-/** An answer that came as a whole; what cannot be read is handed on in its own dialect, and counted by its bytes. */
+/** An answer that came as a whole; JSON that cannot be read is handed on in its own dialect, and counted by its bytes. */
 export const wholeAnswer = (
   bytes: Uint8Array,
-  { createdSeconds, from, head, to }: Pick<RelayOptions, "createdSeconds" | "from" | "head" | "to">
+  { createdSeconds, from, head, to }: Pick<RelayOptions, "createdSeconds" | "from" | "head" | "to">,
+  operation: Operation
 ): Result.Result<Whole, CallRefused> => {
   // An answer without a word was broken off.
   if (bytes.length === 0) return Result.fail(unreadable)
@@ -43,17 +50,18 @@ export const wholeAnswer = (
   if (from === "anthropic") {
     const message = decodeMessage(text)
     if (Option.isNone(message)) {
-      return to === from
-        ? Result.succeed({ bytes, usage: undefined, facts: undefined, textBytes: bytes.length })
+      return to === from && parsedJson(text) !== undefined
+        ? Result.succeed({ bytes, usage: undefined, facts: undefined })
         : Result.fail(unreadable)
     }
     const usage = believable(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
-    return Result.succeed({ bytes: out, usage, facts: factsIn(message.value), textBytes: bytes.length })
+    return Result.succeed({ bytes: out, usage, facts: factsIn(message.value) })
   }
   if (to === from) {
     const value = parsedJson(text)
-    return Result.succeed({ bytes, usage: usageIn(value), facts: factsIn(value), textBytes: bytes.length })
+    if (value === undefined) return Result.fail(unreadable)
+    return Result.succeed({ bytes, usage: usageIn(value, operation), facts: factsIn(value) })
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Result.fail(unreadable)
@@ -61,8 +69,7 @@ export const wholeAnswer = (
   return Result.succeed({
     bytes: json(completionToMessage(completion.value, head)),
     usage,
-    facts: factsIn(completion.value),
-    textBytes: bytes.length
+    facts: factsIn(completion.value)
   })
 }
 
@@ -99,19 +106,35 @@ const progressOf = ({ textBytes, texts, usage }: Relay): Progress => ({
   texts: texts.length === 0 || textBytes > mostKeptBytes ? [] : [texts.join("")]
 })
 
-/** The words of a completion, for whoever counts them. */
-export const wordsIn = (bytes: Uint8Array): ReadonlyArray<string> =>
-  Option.match(decodeCompletion(Buffer.from(bytes).toString("utf8")), {
-    onNone: () => [],
-    onSome: ({ choices }) =>
-      choices.flatMap(({ message }) =>
-        [
-          textOfWords(message.content),
-          thoughtOf(message),
-          message.refusal,
-          ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
-        ].filter((words) => typeof words === "string")
-      )
+/** The words of an answer, for whoever counts them; nothing where they cannot be told from what is around them. */
+export const wordsIn = (bytes: Uint8Array, dialect: Dialect): ReadonlyArray<string> | undefined => {
+  const text = Buffer.from(bytes).toString("utf8")
+  const words =
+    dialect === "anthropic"
+      ? Option.map(decodeMessage(text), ({ content }) =>
+          content.flatMap(({ input, name, text: said, thinking }) => [
+            said,
+            thinking,
+            name,
+            input === undefined ? undefined : JSON.stringify(input)
+          ])
+        )
+      : Option.map(decodeCompletion(text), ({ choices }) =>
+          choices.flatMap(({ message }) => [
+            textOfWords(message.content),
+            thoughtOf(message),
+            message.refusal,
+            ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
+          ])
+        )
+  return Option.getOrUndefined(Option.map(words, (all) => all.filter((one) => typeof one === "string")))
+}
+
+/** A translated answer that tells a usage which its provider did not. */
+export const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage): Uint8Array =>
+  json({
+    ...(JSON.parse(Buffer.from(bytes).toString("utf8")) as object),
+    usage: dialect === "openai" ? toCompletionUsage(usage) : toMessageUsage(usage)
   })
 
 /** A streamed answer in the dialect of its caller; it is settled when it ends, before its last bytes leave. */
@@ -129,8 +152,8 @@ export const streamedAnswer = (
 
   const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
     ended = true
-    const complete = relay.finished && relay.usage !== undefined
-    const usage = complete ? relay.usage : yield* meter.estimate(progressOf(relay))
+    const complete = relay.finished && relay.isCounted
+    const usage = complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay))
     const last = relay.end(usage, failure?.error)
     const broken = relay.failure ?? failure?.error
     if (complete && failure === undefined && relay.failure === undefined) meter.completedWith = usage

@@ -2,7 +2,12 @@ import { Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tr
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
 import { attemptSpan } from "./call-spans.ts"
-import { type ProviderAnswer, type ProviderFailure, type ProviderRequest } from "./providers/provider.ts"
+import {
+  type ProviderAnswer,
+  providerCredentials,
+  type ProviderFailure,
+  type ProviderRequest
+} from "./providers/provider.ts"
 import { attemptMeasured } from "./metrics.ts"
 import { attemptFailed } from "./routing-metrics.ts"
 import { type RunningGateway, type RunningTarget } from "./running.ts"
@@ -141,11 +146,12 @@ export class Attempts extends Context.Service<
 const isTransient = ({ error, reason, received }: ProviderFailure): boolean =>
   reason !== "status" || [408, 409, 429].includes(error.status) || (received ?? error.status) >= 500
 
-/** Statuses that are about this target alone: its key, its account, or a model that it does not have, or no longer. */
-const ofTarget = new Set<number | undefined>([401, 402, 403, 404, 410])
+/** Statuses that are about this target alone: a model that it does not have, or no longer. */
+const ofTarget = new Set<number | undefined>([404, 410])
 
 /** Whether another target may answer. */
-export const mayFailOver = (failure: ProviderFailure): boolean => isTransient(failure) || ofTarget.has(failure.received)
+export const mayFailOver = (failure: ProviderFailure): boolean =>
+  isTransient(failure) || failure.error.code === providerCredentials || ofTarget.has(failure.received)
 
 /** Whether the same target may answer if it is asked again. */
 export const mayRepeat = (failure: ProviderFailure): boolean =>

@@ -198,13 +198,21 @@ export const chatBound = (
       walk.refuse([member], "What this costs has no bound")
     }
   }
+  const { context_management: managed } = body
+  for (const [index, edit] of list(isJson(managed) ? managed.edits : undefined).entries()) {
+    // Others leave something out of what the model reads; this one has a model read and shorten all of it.
+    if (isJson(edit) && String(edit.type).startsWith("compact")) {
+      walk.refuse(["context_management", "edits", index], "A compaction has no bound")
+    }
+  }
   if (list(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
   return {
     mediaTokens: walk.mediaTokens,
     inputTokens: bodyBytes - walk.payloadBytes + walk.tokens + perRequest + perMessage * messages.length,
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,
     choices: dialect === "openai" ? (positive(body.n) ?? 1) : 1,
-    askedOutputTokens: dialect === "openai" ? askedOfOpenAi(body) : positive(body.max_tokens),
+    askedOutputTokens:
+      dialect === "openai" ? askedOfOpenAi(body) : body.max_tokens === 0 ? 0 : positive(body.max_tokens),
     unbounded: walk.unbounded
   }
 }

@@ -2,9 +2,9 @@ import { Effect, Result, Stream } from "effect"
 import { noUsage, type TokenUsage } from "../compat/domain.ts"
 import { wholeToStream } from "../compat/whole-to-stream.ts"
 import { usdText } from "../kernel/usd.ts"
-import { gatheredAnswer, streamedAnswer, wholeAnswer, wordsIn } from "./answering.ts"
+import { gatheredAnswer, streamedAnswer, wholeAnswer, withUsage, wordsIn } from "./answering.ts"
 import { type Attempt } from "./attempts.ts"
-import { type CallMeter } from "./call-meter.ts"
+import { type CallMeter, type Progress } from "./call-meter.ts"
 import { vectorsInBase64 } from "./embedding-formats.ts"
 import { type Incoming } from "./outgoing.ts"
 import { type ProviderAnswer } from "./providers/provider.ts"
@@ -69,7 +69,7 @@ const told = ({ body, dialect }: Spoken, { provider, model }: RunningTarget, met
   }
 }
 
-type Spoken = Pick<Incoming, "body" | "dialect">
+type Spoken = Pick<Incoming, "body" | "dialect" | "operation">
 
 const streamOf = (
   spoken: Spoken,
@@ -97,6 +97,20 @@ const streamOf = (
   }
 }
 
+/** What a whole answer without a usage is counted by: its words, or all of its bytes; a vector is none of both. */
+const saidIn = (given: Uint8Array, { operation }: Spoken, target: RunningTarget, meter: CallMeter): Progress => {
+  if (operation === "embed") return { usage: undefined, textBytes: 0, texts: [] }
+  const words = wordsIn(given, target.provider.dialect)
+  if (words === undefined) {
+    return { usage: undefined, textBytes: Math.max(given.length, meter.progress?.().textBytes ?? 0), texts: [] }
+  }
+  return {
+    usage: undefined,
+    textBytes: words.reduce((sum, word) => sum + Buffer.byteLength(word), 0),
+    texts: meter.countsTokens ? words : []
+  }
+}
+
 const wholeOf = (
   spoken: Spoken,
   target: RunningTarget,
@@ -105,21 +119,22 @@ const wholeOf = (
   meter: CallMeter,
   requestId: string
 ): Effect.Effect<CallAnswer, CallRefused> => {
-  const { body, dialect } = spoken
+  const { body, dialect, operation } = spoken
   const { includeUsage, options, report } = told(spoken, target, meter, requestId)
-  const whole = wholeAnswer(given, options)
-  const textBytes = Math.max(given.length, meter.progress?.().textBytes ?? 0)
-  const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined, textBytes }))
+  const whole = wholeAnswer(given, options, operation)
+  const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
   meter.facts = read.facts
   const used =
-    read.usage === undefined
-      ? meter.estimate({ ...read, texts: meter.countsTokens ? wordsIn(given) : [] })
-      : Effect.succeed(read.usage)
+    read.usage === undefined ? meter.estimate(saidIn(given, spoken, target, meter)) : Effect.succeed(read.usage)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
     const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", status)
     if (Result.isFailure(whole)) return Effect.fail(whole.failure)
-    const { bytes } = whole.success
+    // Whoever asked in another dialect is told a usage in any case, and so the one that is charged.
+    const bytes =
+      read.usage === undefined && options.from !== options.to
+        ? withUsage(whole.success.bytes, dialect, usage)
+        : whole.success.bytes
     const streamed =
       body.stream === true ? wholeToStream(Buffer.from(bytes).toString("utf8"), dialect, includeUsage) : undefined
     return Effect.succeed({

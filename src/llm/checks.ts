@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto"
 import { type Fault } from "../kernel/problem.ts"
-import { type GatewayDocument } from "./configuration-domain.ts"
+import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackId, loopbackModel } from "./providers/loopback.ts"
 
 /** Variables of the service itself that end like a key, and are none of a provider's. */
@@ -21,6 +21,21 @@ export const referenceOf = (apiKey: string): KeyReference => {
   if (apiKey.startsWith("secret:")) return { kind: "secret", id: apiKey.slice(7) }
   return { kind: "literal", key: apiKey }
 }
+
+/** Names of headers that bear a credential, whoever invented them: what they are given is kept as keys are. */
+const credentials = /(?:^|[-_])(?:apikey|key|token|secret|auth|authorization|password|credentials?)(?:$|[-_])/i
+export const bearsCredential = (header: string): boolean => credentials.test(header)
+
+/** Whatever of a provider is a credential, and where it stands: its key, and the headers that bear another. */
+export const credentialsOf = ({
+  apiKey,
+  headers = {}
+}: ConfiguredProvider): ReadonlyArray<readonly [path: ReadonlyArray<string>, reference: string]> => [
+  ...(apiKey === undefined ? [] : [[["apiKey"], apiKey] as const]),
+  ...Object.entries(headers).flatMap(([name, value]) =>
+    bearsCredential(name) ? [[["headers", name], value] as const] : []
+  )
+]
 
 /** What is wrong with the form of a reference, if anything. */
 export const referenceFault = (reference: KeyReference): string | undefined => {
@@ -55,14 +70,17 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
   const faults: Array<Fault> = []
   const ids = new Set([loopbackId])
   const withoutEmbeddings = new Set(providers.flatMap(({ dialect, id }) => (dialect === "anthropic" ? [id] : [])))
-  for (const [index, { apiKey, dialect, id, tlsCa }] of providers.entries()) {
+  for (const [index, provider] of providers.entries()) {
+    const { dialect, id, tlsCa } = provider
     const at = ["payload", "providers", index]
     if (id === loopbackId) {
       if (dialect !== "loopback") faults.push({ path: [...at, "id"], message: "This id is the loopback provider's" })
     } else if (ids.has(id)) faults.push({ path: [...at, "id"], message: "Another provider has this id" })
     ids.add(id)
-    const fault = apiKey === undefined ? undefined : referenceFault(referenceOf(apiKey))
-    if (fault !== undefined) faults.push({ path: [...at, "apiKey"], message: fault })
+    for (const [path, reference] of credentialsOf(provider)) {
+      const fault = referenceFault(referenceOf(reference))
+      if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })
+    }
     if (tlsCa !== undefined && !areCertificates(tlsCa)) {
       faults.push({ path: [...at, "tlsCa"], message: "Expected certificates in PEM" })
     }

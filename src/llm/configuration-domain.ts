@@ -45,7 +45,7 @@ export const ConfiguredProvider = Schema.Struct({
   ),
   headers: member(
     optional(Schema.Record(HeaderName, HeaderValue).annotate({ examples: [{ "openai-project": "main" }] })),
-    "Sent with every request to it; none unless given"
+    "Sent with every request to it; a credential by its name (`…-key`, `…-token`, `…-auth`) is given and kept as `apiKey` is. None unless given"
   ),
   timeoutSeconds: member(
     optional(between(1, 3600)),

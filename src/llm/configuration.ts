@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option, Schedule, Schema, Semaphore } from "effect"
+import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
 import { asSystem, Audit } from "../audit/service.ts"
 import { type ShownVersion } from "../configuration/domain.ts"
 import { type ManagedContent, ManagedFiles } from "../configuration/managed.ts"
@@ -8,7 +8,7 @@ import { type Slice } from "../kernel/page.ts"
 import { type IfMatch, type VersionMismatch } from "../kernel/precondition.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
 import { Notifications } from "../platform/notifications.ts"
-import { faultsIn, referenceOf } from "./checks.ts"
+import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./checks.ts"
 import {
   type ConfiguredProvider,
   configurationActions,
@@ -77,19 +77,32 @@ export class GatewayConfiguration extends Context.Service<
       /** Every fault of a document, those of references to keys included. */
       const check = Effect.fnUntraced(function* (document: GatewayDocument) {
         const errors: Array<Fault> = [...faultsIn(document)]
-        for (const [index, { apiKey = "" }] of (document.providers ?? []).entries()) {
-          const reference = referenceOf(apiKey)
-          const path = ["payload", "providers", index, "apiKey"]
-          if (reference.kind !== "secret" || errors.some((fault) => fault.path.join() === path.join())) continue
-          if (!(yield* keys.isKept(reference.id))) errors.push({ path, message: "No saved key has this id" })
+        for (const [index, provider] of (document.providers ?? []).entries()) {
+          for (const [place, credential] of credentialsOf(provider)) {
+            const reference = referenceOf(credential)
+            const path = ["payload", "providers", index, ...place]
+            if (reference.kind !== "secret" || errors.some((fault) => fault.path.join() === path.join())) continue
+            if (!(yield* keys.isKept(reference.id))) errors.push({ path, message: "No saved key has this id" })
+          }
         }
         if (errors.length > 0) return yield* new ValidationFailed({ errors })
       })
 
-      const withKeptKey = Effect.fnUntraced(function* (provider: ConfiguredProvider) {
-        const { apiKey } = provider
-        if (apiKey === undefined || referenceOf(apiKey).kind !== "literal") return provider
-        return { ...provider, apiKey: yield* keys.keep(apiKey) }
+      const kept = (credential: string) =>
+        referenceOf(credential).kind === "literal" ? keys.keep(credential) : Effect.succeed(credential)
+      const withKeptKeys = Effect.fnUntraced(function* (provider: ConfiguredProvider) {
+        const { apiKey, headers } = provider
+        return {
+          ...provider,
+          ...(apiKey === undefined ? {} : { apiKey: yield* kept(apiKey) }),
+          ...(headers === undefined
+            ? {}
+            : {
+                headers: yield* Effect.all(
+                  Record.map(headers, (value, name) => (bearsCredential(name) ? kept(value) : Effect.succeed(value)))
+                )
+              })
+        }
       })
 
       const write = Effect.fnUntraced(function* (
@@ -100,7 +113,7 @@ export class GatewayConfiguration extends Context.Service<
         const document =
           given.providers === undefined
             ? given
-            : { ...given, providers: yield* Effect.forEach(given.providers, withKeptKey) }
+            : { ...given, providers: yield* Effect.forEach(given.providers, withKeptKeys) }
         const { after, before, version } = yield* file.write(textOf(document), ifMatch, restoredFrom)
         yield* notifications.notify(topic, String(version))
         const action =

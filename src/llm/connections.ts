@@ -1,5 +1,6 @@
-import { Context, Effect, Layer, type Redacted } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
+import { bearsCredential } from "./checks.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { anthropic } from "./providers/anthropic.ts"
@@ -68,14 +69,20 @@ export class Connections extends Context.Service<
           return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
         }
         const read = reference === undefined ? undefined : yield* keys.read(reference)
+        const headers: Record<string, string> = {}
+        const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
+        for (const [name, value] of Object.entries(configured.headers ?? {})) {
+          const header = bearsCredential(name) ? yield* keys.read(value) : { key: Redacted.make(value) }
+          if (header.key === undefined) warnings.push(`Provider ${id}, header ${name}: ${header.warning}`)
+          else headers[name] = Redacted.value(header.key)
+        }
         const provider = makeHttpProvider(yield* clients.configured(configured.tlsCa), vendors[dialect], {
           id,
           baseUrl: configured.baseUrl,
           apiKey: read?.key,
-          headers: configured.headers ?? {},
+          headers,
           timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
         })
-        const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
         return {
           running: { ...running, dialect, provider, server: url === null ? undefined : serverAt(url) },
           warnings

@@ -6,7 +6,8 @@ import { type Call } from "./calls.ts"
 import { GatewayConfiguration } from "./configuration.ts"
 import { modelFor } from "./model-choice.ts"
 import { checkIncoming, outgoing } from "./outgoing.ts"
-import { type CallRefused, refusalOf } from "./refusal.ts"
+import { refusalOf } from "./provider-refusals.ts"
+import { type CallRefused } from "./refusal.ts"
 
 /** How many tokens a request is, in Anthropic's words. */
 export interface Counted {

@@ -103,8 +103,8 @@ export const outgoing = (
   return Effect.succeed(edited(bytes, [...patch, ...unsigned]))
 }
 
-const isLimit = (value: unknown, most: number): boolean =>
-  value === undefined || value === null || (Number.isInteger(value) && Number(value) > 0 && Number(value) <= most)
+const isLimit = (value: unknown, least: number, most: number): boolean =>
+  value === undefined || value === null || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)
 
 /** More than any model writes, and little enough for the ledger to hold what it costs. */
 const mostOutputTokens = 2_147_483_647
@@ -119,7 +119,8 @@ const metered = new Set(
     "web_search_options",
     "search_parameters",
     "models",
-    "plugins"
+    "plugins",
+    "context_management"
   ])
 )
 
@@ -145,9 +146,11 @@ export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Ef
       if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
     }
     for (const name of ["max_tokens", "max_completion_tokens"]) {
-      expect(name, isLimit(body[name], mostOutputTokens), `a whole number from 1 to ${mostOutputTokens}`)
+      // Anthropic fills its cache for whoever asks for no word.
+      const least = dialect === "anthropic" ? 0 : 1
+      expect(name, isLimit(body[name], least, mostOutputTokens), `a whole number from ${least} to ${mostOutputTokens}`)
     }
-    expect("n", isLimit(body.n, mostChoices), `a whole number from 1 to ${mostChoices}`)
+    expect("n", isLimit(body.n, 1, mostChoices), `a whole number from 1 to ${mostChoices}`)
     expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
     if (dialect === "anthropic" && operation === "chat") {
       expect("max_tokens", typeof body.max_tokens === "number", "the output limit")

@@ -3,7 +3,6 @@ import { type DialectError } from "../compat/errors.ts"
 import { type AgentNotActive } from "../agents/domain.ts"
 import { type AdoptionRefused } from "../ledger/adoptions.ts"
 import { problemType } from "../kernel/problem.ts"
-import { type ProviderFailure } from "./providers/provider.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call gets no answer, before it is written in the dialect of its caller. */
@@ -42,7 +41,3 @@ export const refusedFor = (
 export const retryAfter = (seconds: number): Readonly<Record<string, string>> => ({
   "retry-after": String(Math.min(longestRetryAfterSeconds, Math.max(1, Math.ceil(seconds))))
 })
-
-/** A provider's failure as its caller is told. */
-export const refusalOf = ({ error, retryAfterSeconds }: ProviderFailure): CallRefused =>
-  new CallRefused({ error, headers: retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds) })

@@ -54,6 +54,8 @@ export class Relay {
   failure: DialectError | undefined
   /** Whether that failure is in none of the provider's own words. */
   private isUntold = false
+  /** The bytes that had been said when the provider last told its usage. */
+  private countedBytes = 0
   private completionUsage: TokenUsage | undefined
   private messageUsage: MessageUsage | undefined
   private readonly options: RelayOptions
@@ -70,6 +72,14 @@ export class Relay {
     this.hidesUsage = !this.translates && options.from === "openai" && !options.includeUsage
     this.toEvents = new ChunksToEvents(options.head)
     this.toChunks = new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
+  }
+
+  /** Whether the usage counts all words: one that others follow, or that knows of none, was told too early. */
+  get isCounted(): boolean {
+    const { usage } = this
+    return (
+      usage !== undefined && this.countedBytes === this.textBytes && (usage.outputTokens > 0 || this.textBytes === 0)
+    )
   }
 
   /** What a provider sends while it has nothing to say, so that nobody takes the connection for dead. */
@@ -157,6 +167,7 @@ export class Relay {
         this.say(call.function?.name, call.function?.arguments)
       }
     }
+    if (chunk.usage) this.countedBytes = this.textBytes
     if (this.translates) return written(this.toEvents.push(chunk))
     const tellsUsageAlone = chunk.usage && (chunk.choices ?? []).length === 0
     return this.hidesUsage && !tellsUsageAlone ? dataText(data) : ""
@@ -178,6 +189,7 @@ export class Relay {
     if (event.type === "message_stop") this.done = true
     const { content_block: block, delta } = event
     this.say(block?.text, block?.name, delta?.text, delta?.thinking, delta?.partial_json)
+    if (typeof reported?.output_tokens === "number") this.countedBytes = this.textBytes
     return this.translates ? chunkText(this.toChunks.push(event)) : ""
   }
 }

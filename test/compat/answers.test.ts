@@ -4,7 +4,7 @@ import { completionToMessage, messageToCompletion } from "../../src/compat/answe
 import { ChunksToEvents } from "../../src/compat/chunks-to-events.ts"
 import { ChatChunk, ChatCompletion } from "../../src/compat/openai-domain.ts"
 import { saidIn } from "../../src/llm/native.ts"
-import { errorBody, errorEvent, readError, statusIn } from "../../src/compat/errors.ts"
+import { errorBody, errorEvent, readError, readErrorIn, statusIn } from "../../src/compat/errors.ts"
 import {
   believable,
   usageOfCompletion,
@@ -219,6 +219,35 @@ describe("errors", () => {
     })
     assert.match(errorEvent("openai", denied, "r"), /^data: \{"error":.*\}\n\n$/)
     assert.match(errorEvent("anthropic", denied, "r"), /^event: error\ndata: \{"type":"error",.*\}\n\n$/)
+  })
+
+  it("of a provider are told as they came to whoever speaks its dialect, and to others in their own words", () => {
+    const message = "Too many tokens."
+    const limited = { type: "tokens", param: null, code: "rate_limit_exceeded", "x-other": 1 }
+    const openai = readErrorIn("openai", 429, { error: { message, ...limited } })
+    assert.deepStrictEqual(errorBody("openai", openai, "r"), {
+      error: { message, type: "tokens", param: null, code: "rate_limit_exceeded" }
+    })
+    assert.deepInclude(loose(errorBody("anthropic", openai, "r")).error, { type: "rate_limit_error", message })
+    const details = { error_visibility: "user_facing", nested: [1] }
+    const anthropic = readErrorIn("anthropic", 400, {
+      type: "error",
+      error: { type: "odd_error", message, details },
+      request_id: "theirs"
+    })
+    assert.deepStrictEqual(errorBody("anthropic", anthropic, "r"), {
+      type: "error",
+      error: { type: "odd_error", message, details },
+      request_id: "r"
+    })
+    assert.deepStrictEqual(errorBody("openai", anthropic, "r"), {
+      error: { message, type: "invalid_request_error", param: null, code: "odd_error" }
+    })
+    // What is no error of the dialect's is told as the gateway's own are.
+    for (const body of ["<html>", { error: "No." }, { error: { message, type: 7 } }, { detail: "No." }]) {
+      const { error } = loose(errorBody("openai", readErrorIn("openai", 500, body), "r"))
+      assert.deepStrictEqual([error.type, error.param, error.code], ["server_error", null, null])
+    }
   })
 
   it("say overload with the status of the dialect", () => {

@@ -57,7 +57,7 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
           [{ messages: [] }, ["messages"]],
           [{ messages: "Hello" }, ["messages"]],
           [{ messages: [...messages, { content: "Hello" }, "Hello"] }, ["messages.1.role", "messages.2.role"]],
-          [{ max_tokens: 0, stream: "yes" }, ["max_tokens", "stream"]],
+          [{ max_tokens: -1, stream: "yes" }, ["max_tokens", "stream"]],
           [{ model: 1 }, ["model"]]
         ] as const) {
           const answer = inDialect(path, yield* ask(path, { ...body, ...members }))

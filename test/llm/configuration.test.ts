@@ -166,6 +166,52 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("seals a credential in a header as it does a key, and leaves other headers as they are", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider((_, response) => json(response, 200, { data: [{ id: "m" }] }))
+      const given = {
+        "api-key": "azure-very-secret-0123",
+        "Gateway-Auth": "Bearer another-secret-4567",
+        region: "env:west"
+      }
+      const document = { providers: [provider("one", { baseUrl: standIn.url, headers: given })] }
+      const written = yield* put(service, document)
+      const { headers } = written.body.providers[0]
+      assert.match(headers["api-key"], /^secret:/)
+      assert.match(headers["Gateway-Auth"], /^secret:/)
+      assert.strictEqual(headers.region, "env:west")
+      const again = yield* put(service, written.body)
+      assert.deepStrictEqual(again.body.providers[0].headers, headers)
+      yield* service.call("POST", "/api/llm/providers/list-models", { body: { providerId: "one" } })
+      const received = standIn.requests[0]?.headers
+      assert.deepInclude(received, {
+        "api-key": given["api-key"],
+        "gateway-auth": given["Gateway-Auth"],
+        region: given.region
+      })
+      const [stored] = yield* asSuperuser(
+        service.database,
+        (sql) => sql<{ readonly all: string }>`SELECT string_agg(content, '') AS "all" FROM configuration_versions`
+      )
+      assert.notInclude(stored?.all ?? "secret-0123", "secret-0123")
+
+      const faulty = yield* service.call("PUT", "/api/llm/admin/config", {
+        body: {
+          providers: [
+            provider("one", {
+              headers: { "x-token": "env:HOME", "x-secret": "secret:0198a5b0-7c00-7000-8000-00000000002a" }
+            })
+          ]
+        }
+      })
+      assert.deepStrictEqual(faultPaths(faulty), [
+        "payload.providers.0.headers.x-token",
+        "payload.providers.0.headers.x-secret"
+      ])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is read again on demand, with what is missing named", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -5,7 +5,7 @@ import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "../../src/llm/att
 import { Breakers } from "../../src/llm/breakers.ts"
 import { Bulkheads } from "../../src/llm/bulkheads.ts"
 import { rateTable } from "../../src/llm/cost.ts"
-import { type Provider, ProviderFailure } from "../../src/llm/providers/provider.ts"
+import { type Provider, providerCredentials, ProviderFailure } from "../../src/llm/providers/provider.ts"
 import { routeOrder } from "../../src/llm/routing.ts"
 import { runningGateway, type RunningTarget } from "../../src/llm/running.ts"
 import { ProviderSightings } from "../../src/llm/sightings.ts"
@@ -75,8 +75,15 @@ describe("another try", () => {
       assert.isFalse(mayRepeat(failure({ reason })))
     }
     // The gateway's own key or account is refused, or the model is gone: another target may have a good one.
-    for (const received of [401, 402, 403, 404, 410]) {
-      const refused = failure({ error: { status: 502, message: "x", code: null }, received })
+    for (const [received, code] of [
+      [401, providerCredentials],
+      [402, providerCredentials],
+      [403, providerCredentials],
+      [429, providerCredentials],
+      [404, null],
+      [410, null]
+    ] as const) {
+      const refused = failure({ error: { status: 502, message: "x", code }, received })
       assert.deepStrictEqual([mayFailOver(refused), mayRepeat(refused)], [true, false])
     }
   })
@@ -88,6 +95,7 @@ describe("another try", () => {
     )
     assert.strictEqual(pauseBefore(1, status(500), 0), 100)
     assert.strictEqual(pauseBefore(1, failure({ retryAfterSeconds: 3 }), 0), 3000)
+    assert.strictEqual(pauseBefore(1, failure({ retryAfterSeconds: 1.5 }), 0), 1500)
     assert.isUndefined(pauseBefore(1, failure({ retryAfterSeconds: 60 }), 0))
   })
 })

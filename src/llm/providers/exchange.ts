@@ -1,5 +1,6 @@
 import { type Dispatcher } from "@effect/platform-node/Undici"
 import { Cause, Effect, Scope } from "effect"
+import { decoded } from "./encodings.ts"
 import { type Deadlines } from "./deadlines.ts"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { fromTransport, transportError } from "./transport-failures.ts"
@@ -179,23 +180,20 @@ export const exchange = (
         if (made.error !== undefined) return Effect.fail(fromTransport(made.error))
         const chunks = made.take()
         const [only] = chunks
-        return Effect.succeed({
-          status,
-          headers,
-          body: chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
-        })
+        const body = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
+        return restore(decoded({ status, headers, body }, largestAnswerBytes))
       }
       const first = made.take()
       if (first.length === 0 && made.error !== undefined) return Effect.fail(fromTransport(made.error))
       const answer = { status, headers, body: { first, rest: next(made) } }
-      return Effect.as(
+      return Effect.andThen(
         Effect.flatMap(Effect.scope, (scope) =>
           Scope.addFinalizer(
             scope,
             Effect.sync(() => made.breakOff(givenUp))
           )
         ),
-        answer
+        decoded(answer, largestAnswerBytes)
       )
     })
   )

@@ -1,15 +1,17 @@
-import { Effect, Option, Redacted, Schema } from "effect"
+import { Clock, Effect, Option, Redacted, Schema } from "effect"
 import { type Dialect } from "../../compat/domain.ts"
-import { readError } from "../../compat/errors.ts"
+import { readErrorIn } from "../../compat/errors.ts"
 import { type ProviderClient } from "./clients.ts"
 import { type ExchangeRequest } from "./exchange.ts"
 import {
   type Operation,
   type Provider,
   type ProviderAnswer,
+  providerCredentials,
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
+import { retryAfterSeconds } from "./retry-after.ts"
 import { saidError, saidNothing } from "./said-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
@@ -70,7 +72,11 @@ export const makeHttpProvider = (
       const isSuccess = answer.status >= 200 && answer.status < 300
       if (isSuccess && saidNothing(answer)) return Effect.fail(nothing)
       const refused = isSuccess ? saidError(answer) : answer
-      return refused === undefined ? Effect.succeed(answer) : Effect.fail(refusalOf(refused, withoutSecrets))
+      return refused === undefined
+        ? Effect.succeed(answer)
+        : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+            Effect.fail(refusalOf(vendor.dialect, refused, withoutSecrets, now))
+          )
     })
 
   const send: Provider["send"] = ({ body, deadline, headers: passed, operation }) => {
@@ -117,32 +123,39 @@ const nothing = failure("broken-off", bad(502, "The provider answered nothing.",
 
 /** What an answer that is no success says. */
 const refusalOf = (
+  dialect: Dialect,
   { body, headers, status: received }: ProviderAnswer,
-  withoutSecrets: (text: string) => string
+  withoutSecrets: (text: string) => string,
+  now: number
 ): ProviderFailure => {
   // A redirect would lead where nobody checked; an error of the credentials is the gateway's, not the caller's.
   if (received < 400) {
-    return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, { received })
+    return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, {
+      headers,
+      received
+    })
   }
   if (received === 401 || received === 403) {
-    const refused = bad(502, "The provider refuses the gateway's key.", "provider-credentials")
-    return failure("status", refused, false, { received })
-  }
-  // A caller that is told 402 would look for a cap of its own.
-  if (received === 402) {
-    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", "provider-credentials")
-    return failure("status", unpaid, false, { received })
+    const refused = bad(502, "The provider refuses the gateway's key.", providerCredentials)
+    return failure("status", refused, false, { headers, received })
   }
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
-  return failure("status", readError(received, parsedJson(withoutSecrets(text))), false, {
+  const said = parsedJson(withoutSecrets(text))
+  const error = readErrorIn(dialect, received, said)
+  // A caller that is told 402, or of a quota that is used up, would look for a cap of its own.
+  if (received === 402 || (received === 429 && unpaidCodes.has(error.code))) {
+    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
+    return failure("status", unpaid, false, { headers, received })
+  }
+  return failure("status", error, false, {
+    headers,
     received,
-    retryAfterSeconds: retryAfterSeconds(headers["retry-after"])
+    retryAfterSeconds: retryAfterSeconds(headers, now)
   })
 }
 
-/** Whole seconds; a date, which vendors do not send, is read over. */
-const retryAfterSeconds = (header: string | undefined): number | undefined =>
-  header !== undefined && /^\d{1,6}(?:\.\d+)?$/.test(header) ? Math.ceil(Number(header)) : undefined
+/** What tells an account that is empty, or closed, from one that is asked too often: OpenAI says 429 of both. */
+const unpaidCodes = new Set<string | null>(["insufficient_quota", "billing_not_active"])
 
 const dateOf = (value: number | string | null): Date | null => {
   if (value === null) return null

@@ -26,6 +26,9 @@ export interface ProviderAnswer {
   readonly body: Uint8Array | { readonly first: ReadonlyArray<Uint8Array>; readonly rest: Bytes }
 }
 
+/** The code of a failure that is the gateway's own with its provider: its key is refused, or its account is not paid for. */
+export const providerCredentials = "provider-credentials"
+
 /**
  * Why a provider gave no answer. `sent` says that the request may have reached the model and cost something, which nobody
  * will ever know.
@@ -37,6 +40,8 @@ export class ProviderFailure extends Data.TaggedError("ProviderFailure")<{
   /** The status that the provider answered with, which `error` may not show to callers. */
   readonly received?: number | undefined
   readonly retryAfterSeconds?: number | undefined
+  /** What the provider's answer had, where there was one. */
+  readonly headers?: ProviderAnswer["headers"] | undefined
 }> {
   /** What spans and logs see: a provider's own words may repeat what was said. */
   override get message() {

@@ -2,7 +2,8 @@ import { EventReader } from "../../compat/event-reader.ts"
 import { type ProviderAnswer } from "./provider.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
-const looksLikeError = /^\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error")/
+/** Words in an answer bear a backslash before their quotes, so these are members of its own. */
+const looksLikeError = /"error"\s*:\s*[{"]|"(?:type|object)"\s*:\s*"error"/
 /** The same as the first event of a stream, comments before it read over. */
 const beginsWithError = /^(?:\s|:[^\n]*\n)*(?:event:\s*error\b|data:\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error"))/
 const longestHead = 1024
@@ -20,9 +21,18 @@ export const saidNothing = ({ body }: ProviderAnswer): boolean =>
  */
 export const saidError = ({ body, headers }: ProviderAnswer): ProviderAnswer | undefined => {
   const data = body instanceof Uint8Array ? whole(body) : firstEvent(body.first)
-  if (!isJson(data) || !data.error) return undefined
-  return { status: statusOf(data.error), headers, body: new TextEncoder().encode(JSON.stringify(data)) }
+  const error = errorIn(data)
+  if (error === undefined) return undefined
+  return { status: statusOf(error), headers, body: new TextEncoder().encode(JSON.stringify({ error })) }
 }
+
+/** Some write the error's members beside the word that it is one. */
+const errorIn = (data: unknown): unknown => {
+  if (!isJson(data) || answers.some((name) => data[name])) return undefined
+  return data.error || (data.object === "error" || data.type === "error" ? data : undefined)
+}
+/** What stands in an answer, whatever else does. */
+const answers = ["choices", "content", "data"]
 
 const headOf = (bytes: Uint8Array): string => Buffer.from(bytes.subarray(0, longestHead)).toString("utf8")
 

@@ -8,7 +8,7 @@ export const failure = (
   reason: ProviderFailure["reason"],
   error: DialectError,
   sent: boolean,
-  answer: { readonly received?: number; readonly retryAfterSeconds?: number | undefined } = {}
+  answer: Partial<Pick<ProviderFailure, "headers" | "received" | "retryAfterSeconds">> = {}
 ) => new ProviderFailure({ reason, error, sent, ...answer })
 
 /** Codes of a connection that was never there, so that nothing was sent. */

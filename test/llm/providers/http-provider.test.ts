@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Pull, Redacted } from "effect"
+import * as zlib from "node:zlib"
 import { ProviderClients } from "../../../src/llm/providers/clients.ts"
 import { anthropic } from "../../../src/llm/providers/anthropic.ts"
 import { makeHttpProvider, type Vendor } from "../../../src/llm/providers/http-provider.ts"
@@ -77,16 +78,61 @@ describe("a provider over HTTP", () => {
       for (const [answer, status, message] of [
         [(_, response) => (sse(response, [event]), response.end()), 529, "Overloaded"],
         [(_, response) => (sse(response, [limited]), response.end()), 429, "Slow down"],
-        [(_, response) => json(response, 200, { error: { message: "boom", type: "odd" } }), 502, "boom"]
+        [(_, response) => json(response, 200, { error: { message: "boom", type: "odd" } }), 502, "boom"],
+        [(_, response) => json(response, 200, { id: null, object: "error", error: { message: "late" } }), 502, "late"],
+        [
+          (_, response) => json(response, 200, { object: "error", message: "no such model", code: 404 }),
+          404,
+          "no such model"
+        ]
       ] as ReadonlyArray<readonly [Answerer, number, string]>) {
         const { provider: made } = yield* provider(answer)
         const { error, sent } = yield* refusal(made)
         assert.deepStrictEqual([error.status, error.message, sent], [status, message, false])
       }
       const quoting = { choices: [{ index: 0, delta: { content: '{"error":{}}' } }], error: null }
+      const beside = {
+        choices: [{ message: { content: '{"object":"error"}' } }],
+        object: "error",
+        error: { message: "x" }
+      }
+      const { provider: partial } = yield* provider((_, response) => json(response, 200, beside))
+      assert.strictEqual(yield* textOf(yield* partial.send(request)), JSON.stringify(beside))
       const { provider: good } = yield* provider((_, response) => (sse(response, [quoting]), response.end()))
       assert.strictEqual(yield* textOf(yield* good.send(request)), `data: ${JSON.stringify(quoting)}\n\n`)
     }).pipe(Effect.scoped, Effect.provide(clients))
+  )
+
+  it.live(
+    "that encodes its answer, which nobody asked for, is read all the same; a stream of such is told to be none",
+    () =>
+      Effect.gen(function* () {
+        const said = { choices: [{ index: 0, message: { content: "It is noon." } }] }
+        for (const [coding, encode] of [
+          ["gzip", zlib.gzipSync],
+          ["BR", zlib.brotliCompressSync],
+          ["deflate", zlib.deflateSync],
+          ["zstd", zlib.zstdCompressSync]
+        ] as const) {
+          const answering =
+            (type: string): Answerer =>
+            (_, response) => {
+              response.writeHead(200, { "content-type": type, "content-encoding": coding })
+              response.end(encode(JSON.stringify(said)))
+            }
+          const { provider: made } = yield* provider(answering("application/json"))
+          assert.strictEqual(yield* textOf(yield* made.send(request)), JSON.stringify(said), coding)
+          const { provider: streaming } = yield* provider(answering("text/event-stream"))
+          assert.include((yield* refusal(streaming)).error.message, "encoded")
+        }
+        for (const coding of ["gzip", "rot13"]) {
+          const { provider: torn } = yield* provider((_, response) =>
+            json(response, 200, said, { "content-encoding": coding })
+          )
+          const { error, sent } = yield* refusal(torn)
+          assert.deepStrictEqual([error.status, sent], [502, true])
+        }
+      }).pipe(Effect.scoped, Effect.provide(clients))
   )
 
   it.live("is given up where its answer has no end", () =>
@@ -169,12 +215,32 @@ describe("a provider over HTTP", () => {
         [tooMany.reason, tooMany.sent, tooMany.error.status, tooMany.error.message, tooMany.retryAfterSeconds],
         ["status", false, 429, "Slow down.", 7]
       )
+      const inFourSeconds = new Date((yield* Clock.currentTimeMillis) + 4000).toUTCString()
+      for (const header of [{ "retry-after": inFourSeconds }, { "retry-after-ms": "3500" }]) {
+        const soon = yield* provider((_, response) => json(response, 503, error, header))
+        const { retryAfterSeconds = 0 } = yield* refusal(soon.provider)
+        assert.isTrue(retryAfterSeconds > 1 && retryAfterSeconds <= 4, `${retryAfterSeconds}`)
+      }
       const html = yield* provider((_, response) => response.writeHead(500).end("<html>"))
       assert.match((yield* refusal(html.provider)).error.message, /status 500/)
       for (const status of [401, 402, 403]) {
         const unauthorized = yield* provider((_, response) => json(response, status, error))
         const { error: told } = yield* refusal(unauthorized.provider)
         assert.deepStrictEqual([told.status, told.code], [502, "provider-credentials"])
+      }
+      for (const unpaid of [
+        { message: "Check your plan.", type: "insufficient_quota", param: null, code: "insufficient_quota" },
+        { message: "Not active.", type: "billing_not_active", param: null, code: null }
+      ]) {
+        const empty = yield* provider((_, response) =>
+          json(response, 429, { error: unpaid }, { "retry-after": "1", "x-should-retry": "false" })
+        )
+        const { error: told, received, retryAfterSeconds } = yield* refusal(empty.provider)
+        assert.deepStrictEqual(
+          [told.status, told.code, received, retryAfterSeconds],
+          [502, "provider-credentials", 429, undefined]
+        )
+        assert.notInclude(told.message, unpaid.message)
       }
       const moved = yield* provider((_, response) => response.writeHead(302, { location: "http://127.0.0.1/" }).end())
       assert.strictEqual((yield* refusal(moved.provider)).error.status, 502)
