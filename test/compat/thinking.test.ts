@@ -20,9 +20,11 @@ const translated = (request: object, model: string): any =>
     })
   )
 
+const sonnet = (request: object) => translated(request, "claude-sonnet-4-5")
+const opus = (request: object) => translated({ temperature: 0.2, top_p: 0.9, ...request }, "claude-opus-4-8")
+
 describe("an effort of reasoning, before Anthropic", () => {
   it("is a budget within the limit for older models", () => {
-    const sonnet = (request: object) => translated(request, "claude-sonnet-4-5")
     const reasoning = sonnet({ reasoning_effort: "high", max_tokens: 2000, temperature: 0 })
     assert.deepStrictEqual(reasoning.thinking, { type: "enabled", budget_tokens: 1600 })
     assert.isUndefined(reasoning.temperature)
@@ -33,9 +35,8 @@ describe("an effort of reasoning, before Anthropic", () => {
     assert.notProperty(sonnet({ messages: midway, reasoning_effort: "high", tools }), "thinking")
   })
 
-  it("asks models that think adaptively by effort, and samples nothing", () => {
+  it("is told to those that think adaptively, and samples nothing", () => {
     const adaptive = { type: "adaptive", display: "summarized" }
-    const opus = (request: object) => translated({ temperature: 0.2, top_p: 0.9, ...request }, "claude-opus-4-8")
     for (const effort of ["low", "medium", "high", "xhigh", "max"]) {
       const asked = opus({ reasoning_effort: effort, max_tokens: 100 })
       assert.deepStrictEqual([asked.thinking, asked.output_config], [adaptive, { effort }])
