@@ -3,6 +3,7 @@ import { type Fault } from "../kernel/problem.ts"
 import { type Untranslatable } from "./domain.ts"
 import { toContentBlock } from "./media.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "./openai-domain.ts"
+import { takesSampling, thinkingOf } from "./thinking.ts"
 
 /** What a translation must know of the model that is asked. */
 export interface AnthropicTarget {
@@ -66,17 +67,14 @@ export const chatToMessages = (
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? target.maxOutputTokens
   const format = request.response_format
   if (format?.type === "json_object") system.push({ type: "text", text: onlyJson })
-  const thinking = thinkingOf(request, maxTokens, turns)
+  const isMidway = turns.at(-1)?.content.some(({ type }) => type === "tool_result") ?? false
+  const asked = thinkingOf(request, target.model, maxTokens, isMidway)
+  const isSampled = takesSampling(target.model, asked)
   const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages: turns }
   if (system.length > 0) translated.system = system
-  // Thinking goes with the default temperature alone.
-  if (typeof request.temperature === "number" && thinking === undefined) {
-    translated.temperature = Math.min(1, request.temperature)
-  }
+  if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)
   // One is what it is anyway, and newer models take no two of them.
-  if (typeof request.top_p === "number" && request.top_p !== 1 && thinking === undefined) {
-    translated.top_p = request.top_p
-  }
+  if (typeof request.top_p === "number" && request.top_p !== 1 && isSampled) translated.top_p = request.top_p
   // Anthropic takes no stop sequence of blanks alone.
   const stop = (typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])).filter(
     (sequence) => sequence.trim() !== ""
@@ -87,10 +85,14 @@ export const chatToMessages = (
   if (tools.length > 0) translated.tools = tools
   const choice = toolChoiceOf(request, refuse)
   if (tools.length > 0 && choice !== undefined) translated.tool_choice = choice
-  if (format?.type === "json_schema" && format.json_schema?.schema) {
-    translated.output_config = { format: { type: "json_schema", schema: format.json_schema.schema } }
+  const schema = format?.type === "json_schema" ? format.json_schema?.schema : undefined
+  if (schema || asked.effort !== undefined) {
+    translated.output_config = {
+      ...(schema ? { format: { type: "json_schema", schema } } : {}),
+      ...(asked.effort === undefined ? {} : { effort: asked.effort })
+    }
   }
-  if (thinking !== undefined) translated.thinking = thinking
+  if (asked.thinking !== undefined) translated.thinking = asked.thinking
   const user = request.safety_identifier ?? request.user
   if (typeof user === "string") translated.metadata = { user_id: user }
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
@@ -176,20 +178,6 @@ const toolChoiceOf = (request: ChatRequest, refuse: Refuse): Block | undefined =
   if (asked === "none") return { type: "none" }
   if (asked === "required") return { type: "any", ...alone }
   return typeof asked === "string" || parallel === false ? { type: "auto", ...alone } : undefined
-}
-
-const budgets: Readonly<Record<string, number>> = { low: 1024, medium: 4096, high: 16_384, xhigh: 32_768 }
-
-/** So much of the output limit is left for the answer. */
-const answerShare = 0.2
-
-/** Anthropic thinks within the output limit, with no forced tool, and not where it already called tools without. */
-const thinkingOf = (request: ChatRequest, maxTokens: number, turns: ReadonlyArray<Turn>): Block | undefined => {
-  const most = Math.floor(maxTokens * (1 - answerShare))
-  const budget = Math.min(budgets[request.reasoning_effort ?? ""] ?? 0, most)
-  const forced = request.tool_choice === "required" || typeof request.tool_choice === "object"
-  const midway = turns.at(-1)?.content.some(({ type }) => type === "tool_result")
-  return budget < 1024 || forced || midway ? undefined : { type: "enabled", budget_tokens: budget }
 }
 
 const refuseWhatHasNoForm = (request: ChatRequest, refuse: Refuse): void => {

@@ -18,9 +18,13 @@ const partOf = (part: LlmPart): Json => {
   }
 }
 
+/** Nothing where only tools were called, which an answer says with an empty list. */
+const contentOf = (content: LlmMessage["content"]) =>
+  typeof content === "string" ? content : content === undefined || content.length === 0 ? null : content.map(partOf)
+
 const messageOf = ({ content, role, toolCallId, toolCalls = [] }: LlmMessage): Json => ({
   role,
-  content: typeof content === "string" ? content : content.map(partOf),
+  content: contentOf(content),
   ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
   ...(toolCalls.length === 0
     ? {}
@@ -28,7 +32,7 @@ const messageOf = ({ content, role, toolCallId, toolCalls = [] }: LlmMessage): J
         tool_calls: toolCalls.map(({ arguments: input, id, name }) => ({
           id,
           type: "function",
-          function: { name, arguments: JSON.stringify(input) }
+          function: { name, arguments: typeof input === "string" ? input : JSON.stringify(input) }
         }))
       })
 })

@@ -6,10 +6,12 @@ import { messagesToChat } from "../compat/messages-to-chat.ts"
 import { ChatRequest } from "../compat/openai-domain.ts"
 import { type Fault } from "../kernel/problem.ts"
 import { faultsOf } from "../platform/validation.ts"
+import { edited, mergePatch } from "./json-edits.ts"
 import { knowsOlderLimitAlone, limitMember } from "./output-limits.ts"
 import { type Operation } from "./providers/provider.ts"
 import { CallRefused, refused } from "./refusal.ts"
 import { type RunningTarget } from "./running.ts"
+import { unsignedThinking } from "./unsigned-thinking.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -57,16 +59,20 @@ const translated = Effect.fnUntraced(function* (
     )
   }
   const chat = yield* carried(messagesToChat(yield* Effect.mapError(decodeMessages(body), invalid), { model }))
-  return limitMember(target) === "max_tokens" ? { ...chat, ...olderLimit(chat) } : chat
+  if (limitMember(target) !== "max_tokens") return chat
+  const { max_completion_tokens: max_tokens, ...rest } = chat
+  return { ...rest, max_tokens }
 })
 
 /** A limit by the older of the two members, where it goes by the newer one. */
 const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): Json =>
-  newer === undefined || newer === null ? {} : { max_completion_tokens: undefined, max_tokens: older ?? newer }
+  newer === undefined || newer === null
+    ? {}
+    : { max_completion_tokens: null, ...((older ?? null) === null ? { max_tokens: newer } : {}) }
 
 /**
- * What a request in its own dialect has changed on its way: the model, a limit where none was given, or under a name that is
- * not read there, and that usage is told.
+ * What a request in its own dialect has changed on its way, as a JSON merge patch: the model, a limit where none was given, or
+ * under a name that is not read there, and that usage is told.
  */
 const changes = ({ body, dialect, operation }: Incoming, target: RunningTarget, limit: number | undefined): Json => {
   const changed: Record<string, unknown> = {}
@@ -74,22 +80,9 @@ const changes = ({ body, dialect, operation }: Incoming, target: RunningTarget, 
   if (operation !== "chat") return changed
   if (limit !== undefined) changed[dialect === "openai" ? limitMember(target) : "max_tokens"] = limit
   if (dialect === "openai" && knowsOlderLimitAlone(target)) Object.assign(changed, olderLimit(body))
-  if (dialect === "openai" && body.stream === true) {
-    const given = typeof body.stream_options === "object" ? body.stream_options : {}
-    changed.stream_options = { ...given, include_usage: true }
-  }
+  if (dialect === "openai" && body.stream === true) changed.stream_options = { include_usage: true }
   return changed
 }
-
-const openingBrace = 0x7b
-
-/** An object's JSON with members that it lacks put in front of its own, so that a long request is not written anew. */
-const withMembers = (bytes: Uint8Array, members: Json): Uint8Array => {
-  const brace = bytes.indexOf(openingBrace)
-  const added = `${JSON.stringify(members).slice(0, -1)},`
-  return Buffer.concat([utf8.encode(added), bytes.subarray(brace + 1)])
-}
-const utf8 = new TextEncoder()
 
 /**
  * The body for a target. `limit` is the output limit to send where the caller gave none; `outputTokens` is what another
@@ -105,12 +98,9 @@ export const outgoing = (
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
-  const changed = changes(incoming, target, limit)
-  const names = Object.keys(changed)
-  if (names.length === 0) return Effect.succeed(bytes)
-  return Effect.succeed(
-    names.some((name) => name in body) ? JSON.stringify({ ...body, ...changed }) : withMembers(bytes, changed)
-  )
+  const patch = mergePatch(bytes, body, changes(incoming, target, limit))
+  const unsigned = incoming.dialect === "anthropic" ? unsignedThinking(bytes, body) : []
+  return Effect.succeed(edited(bytes, [...patch, ...unsigned]))
 }
 
 const isLimit = (value: unknown, least: number, most: number): boolean =>

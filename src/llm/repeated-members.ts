@@ -1,7 +1,4 @@
-const quote = 0x22
-const backslash = 0x5c
-const colon = 0x3a
-const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d]
+import { JsonScanner, tokens } from "./json-scanner.ts"
 
 /** So many names are looked through faster than they are put into a set. */
 const few = 16
@@ -21,50 +18,31 @@ class Names {
   }
 }
 
-/** Where a text of JSON ends that begins at `start`: its closing quote. */
-const endOf = (bytes: Buffer, start: number): number => {
-  let end = start
-  for (;;) {
-    end = bytes.indexOf(quote, end + 1)
-    let escapes = 0
-    while (bytes[end - 1 - escapes] === backslash) escapes++
-    if (end < 0 || escapes % 2 === 0) return end
-  }
-}
-
-const isBlank = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
-
 /**
  * A member that an object of this JSON has twice: readers differ in which of the two they obey, so that what is metered
  * would not be what is asked for. The JSON is known to be well formed.
  */
 export const repeatedMember = (json: Uint8Array): string | undefined => {
-  const bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
+  const scanner = new JsonScanner(json)
   const open: Array<Names | undefined> = []
-  for (let at = 0; at < bytes.length; at++) {
-    switch (bytes[at]) {
-      case openBrace:
+  for (let token = scanner.next(); token !== undefined; token = scanner.next()) {
+    switch (token) {
+      case tokens.openBrace:
         open.push(new Names())
         break
-      case openBracket:
+      case tokens.openBracket:
         open.push(undefined)
         break
-      case closeBrace:
-      case closeBracket:
+      case tokens.closeBrace:
+      case tokens.closeBracket:
         open.pop()
         break
-      case quote: {
-        const end = endOf(bytes, at)
-        if (end < 0) return undefined
+      case tokens.quote: {
         const names = open.at(-1)
-        let after = end + 1
-        while (isBlank(bytes[after])) after++
-        if (names !== undefined && bytes[after] === colon) {
-          const written = bytes.toString("utf8", at, end + 1)
-          const name = written.includes("\\") ? String(JSON.parse(written)) : written.slice(1, -1)
-          if (names.add(name)) return name
-        }
-        at = after - 1
+        const { end, start } = scanner
+        if (names === undefined || !scanner.isName()) break
+        const name = scanner.said(start, end)
+        if (names.add(name)) return name
         break
       }
     }

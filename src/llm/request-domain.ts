@@ -34,16 +34,36 @@ export type LlmPart = typeof LlmPart.Type
 export const LlmToolCall = Schema.Struct({
   id: text(1, 200).annotate({ examples: ["call_1"] }),
   name: text(1, 200).annotate({ examples: ["weather"] }),
-  arguments: Schema.Record(Schema.String, Schema.Json).annotate({ examples: [{ city: "Oslo" }] })
+  arguments: Schema.Union([storable(Schema.String), Schema.Record(Schema.String, Schema.Json)]).annotate({
+    description: "An object, or its JSON as an answer had it",
+    examples: [{ city: "Oslo" }]
+  })
 }).annotate({ identifier: "LlmToolCall" })
 export type LlmToolCall = typeof LlmToolCall.Type
 
+interface Said {
+  readonly content?: unknown
+  readonly toolCalls?: ReadonlyArray<unknown>
+}
+
+/** A message says something, or calls tools. */
+const saysSomething = Schema.makeFilter(
+  ({ content, toolCalls = [] }: Said) =>
+    content !== undefined || toolCalls.length > 0 ? undefined : { path: ["content"], issue: "Missing key" },
+  {
+    examples: [{ role: "user", content: "Hello" }],
+    toJsonSchema: () => ({ description: "Without content only where it calls tools" })
+  }
+)
+
 export const LlmMessage = Schema.Struct({
   role: Schema.Literals(["system", "user", "assistant", "tool"]).annotate({ examples: ["user"] }),
-  content: Schema.Union([storable(Schema.String), Schema.Array(LlmPart)]).annotate({ examples: ["Hello"] }),
+  content: optional(Schema.Union([storable(Schema.String), Schema.Array(LlmPart)]).annotate({ examples: ["Hello"] })),
   toolCalls: optional(Schema.Array(LlmToolCall)).pipe(Schema.annotateKey({ description: "What the assistant called" })),
   toolCallId: optional(text(1, 200)).pipe(Schema.annotateKey({ description: "Which call a message of a tool answers" }))
-}).annotate({ identifier: "LlmMessage", examples: [{ role: "user", content: "Hello" }] })
+})
+  .pipe(Schema.check(saysSomething))
+  .annotate({ identifier: "LlmMessage" })
 export type LlmMessage = typeof LlmMessage.Type
 
 const JsonSchema = Schema.Record(Schema.String, Schema.Json).annotate({ examples: [{ type: "object" }] })

@@ -100,6 +100,38 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     }).pipe(Effect.scoped)
   )
 
+  it.effect("take back what was answered as it is", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { anthropic, openai } = yield* vendors(service)
+      for (const model of ["gpt", "claude"]) {
+        const { content, toolCalls } = (yield* service.call("POST", complete, { body: { model, messages, tools } }))
+          .body
+        const result = { role: "tool", toolCallId: toolCalls[0].id, content: "12:00" }
+        for (const said of [{ toolCalls }, { content, toolCalls }]) {
+          const body = { model, messages: [...messages, { role: "assistant", ...said }, result], tools }
+          const last = yield* service.call("POST", complete, { body })
+          assert.strictEqual(last.status, 200, last.text)
+        }
+      }
+      const asked = openai.requests.at(-1)?.body.messages[1]
+      assert.isNull(asked.content)
+      assert.deepStrictEqual(JSON.parse(asked.tool_calls[0].function.arguments), calledWith)
+      const given = anthropic.requests.at(-1)?.body.messages[1]
+      assert.deepStrictEqual(
+        given.content.map(({ input }: { readonly input: object }) => input),
+        given.content.map(() => calledWith)
+      )
+      for (const said of [{}, { toolCalls: [] }]) {
+        const body = { model: "gpt", messages: [...messages, { role: "assistant", ...said }] }
+        assert.deepStrictEqual(
+          [...faultPaths(yield* service.call("POST", complete, { body }))],
+          ["payload.messages.1.content"]
+        )
+      }
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("stream from every dialect", () =>
     Effect.gen(function* () {
       const service = yield* TestService

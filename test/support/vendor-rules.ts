@@ -90,7 +90,7 @@ const contentBlock = (block: Json): string | undefined => {
     case "tool_result":
       return isText(block.tool_use_id) ? undefined : "tool_use_id"
     case "thinking":
-      return isText(block.thinking) && isText(block.signature) ? undefined : "signature"
+      return isText(block.thinking) && isText(block.signature) && block.signature !== "" ? undefined : "signature"
     default:
       return `type ${block.type}`
   }
@@ -120,6 +120,21 @@ const messageTurns = (messages: ReadonlyArray<Json>): string | undefined => {
   return open.length > 0 ? "messages: tool_use without tool_result" : undefined
 }
 
+/** The models that take budgets and sampling; its newer ones refuse both. */
+const takesBudgets = /claude-(?:3|sonnet-4|haiku-4|opus-4-[0-6])/
+
+const thinkingFault = (body: Json): string | undefined => {
+  const isOlder = takesBudgets.test(body.model)
+  const sampling = ["temperature", "top_p", "top_k"].find((name) => body[name] !== undefined)
+  if (!isOlder && sampling !== undefined) return `\`${sampling}\` is deprecated for this model.`
+  if (body.thinking?.type !== "enabled") return undefined
+  if (!isOlder) return '"thinking.type.enabled" is not supported for this model.'
+  const budget = body.thinking.budget_tokens
+  if (!(budget >= 1024 && budget < body.max_tokens)) return "thinking.budget_tokens"
+  if ((body.temperature ?? 1) !== 1) return "temperature: thinking takes 1 alone"
+  return ["any", "tool"].includes(body.tool_choice?.type) ? "tool_choice: thinking takes auto or none" : undefined
+}
+
 /** Why Anthropic would refuse a message, as far as its reference says. */
 export const messageFault = ({ body, headers, path }: ReceivedRequest): string | undefined => {
   if (headers["anthropic-version"] === undefined) return "anthropic-version: header is required"
@@ -132,11 +147,5 @@ export const messageFault = ({ body, headers, path }: ReceivedRequest): string |
     if (!toolName.test(name) || schema?.type !== "object") return `tools.${index}`
   }
   if (body.tool_choice !== undefined && list(body.tools).length === 0) return "tool_choice without tools"
-  if (body.thinking?.type === "enabled") {
-    const budget = body.thinking.budget_tokens
-    if (!(budget >= 1024 && budget < body.max_tokens)) return "thinking.budget_tokens"
-    if ((body.temperature ?? 1) !== 1) return "temperature: thinking takes 1 alone"
-    if (["any", "tool"].includes(body.tool_choice?.type)) return "tool_choice: thinking takes auto or none"
-  }
-  return messageTurns(list(body.messages))
+  return thinkingFault(body) ?? messageTurns(list(body.messages))
 }

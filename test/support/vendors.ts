@@ -173,7 +173,7 @@ export const anthropicVendor: Answerer = (request, response) => {
   const stopReason = tools.length > 0 ? "tool_use" : isCut ? "max_tokens" : "end_turn"
   const message = { id: "msg_1", type: "message", role: "assistant", model: body.model, stop_sequence: null }
   const blocks = [
-    ...(body.thinking?.type === "enabled" ? [thinkingBlock] : []),
+    ...(body.thinking?.type === "enabled" || body.thinking?.display === "summarized" ? [thinkingBlock] : []),
     ...(tools.length > 0 ? tools.map(toolBlock) : [textBlock(words)])
   ]
   if (body.stream !== true) {

@@ -229,8 +229,8 @@ export const anthropicChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = 
   },
 
   reasoning: async (subject) => {
-    const thinking = { type: "enabled" as const, budget_tokens: 1024 }
-    const request = { ...ask(subject), max_tokens: 4000, thinking }
+    const thinking = { type: "adaptive" as const, display: "summarized" as const }
+    const request = { ...ask(subject), thinking, output_config: { effort: "low" as const } }
     for (const answer of [
       await subject.anthropic.messages.create(request),
       await subject.anthropic.messages.stream(request).finalMessage()

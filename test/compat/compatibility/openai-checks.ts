@@ -240,7 +240,7 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
   },
 
   reasoning: async (subject) => {
-    const request = { ...ask(subject), reasoning_effort: "low" as const, max_completion_tokens: 4000 }
+    const request = { ...ask(subject), reasoning_effort: "max" as const, temperature: 0.2, max_completion_tokens: 4000 }
     const answer = await subject.openai.chat.completions.create(request)
     assert.strictEqual(thoughtIn(answer.choices[0]?.message), thought)
     assert.strictEqual(answer.usage?.completion_tokens_details?.reasoning_tokens, used.reasoning)
@@ -248,7 +248,8 @@ export const openAiChecks: Readonly<Partial<Record<CapabilityKey, Check>>> = {
     const thoughts = chunks.map(({ choices }) => thoughtIn(choices[0]?.delta))
     assert.strictEqual(thoughts.join(""), thought)
     if (subject.provider === "Anthropic") {
-      assert.deepStrictEqual(received(subject).thinking, { type: "enabled", budget_tokens: 1024 })
+      assert.deepStrictEqual(received(subject).thinking, { type: "adaptive", display: "summarized" })
+      assert.deepStrictEqual(received(subject).output_config, { effort: "max" })
     }
     return undefined
   },

@@ -27,6 +27,9 @@ export const compatibilityMarkdown = (cells: ReadonlyMap<string, string>): strin
     "Threads, which Anthropic would hold between calls, are refused as `thread_unsupported_request`: no call could be let in by",
     "what it may cost, or go to another provider. The SDK's tool runner asks for one first, and goes on without.",
     "",
+    "Claude's models from Opus 4.7 on decide by themselves how much to think: `reasoning_effort` becomes their `effort`, and as",
+    "they refuse `temperature` and `top_p`, these are left out. Older ones are given a budget.",
+    "",
     row(
       "",
       columns.map(({ dialect, provider }) => `${packages[dialect]} → ${provider}`)

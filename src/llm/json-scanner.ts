@@ -1,0 +1,77 @@
+const quote = 0x22
+const backslash = 0x5c
+const [colon, comma] = [0x3a, 0x2c]
+const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d]
+
+/** The first bytes of what gives JSON its structure. */
+export const tokens = { quote, comma, openBrace, closeBrace, openBracket, closeBracket } as const
+
+/** Where a text of JSON ends that begins at `start`: its closing quote. */
+const endOf = (bytes: Buffer, start: number): number => {
+  let end = start
+  for (;;) {
+    end = bytes.indexOf(quote, end + 1)
+    let escapes = 0
+    while (bytes[end - 1 - escapes] === backslash) escapes++
+    if (end < 0 || escapes % 2 === 0) return end
+  }
+}
+
+export const isBlank = (byte: number | undefined): boolean =>
+  byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+
+/** Goes through the structure of well-formed JSON: its brackets, commas and texts; everything else is passed over. */
+export class JsonScanner {
+  readonly bytes: Buffer
+  /** Where the token begins that was found last. */
+  start: number
+  /** Where it ends, and the search for the next one begins. */
+  end: number
+
+  constructor(json: Uint8Array, from = 0) {
+    this.bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
+    this.start = from
+    this.end = from
+  }
+
+  /** The first byte of the next token; none at the end. */
+  next(): number | undefined {
+    const { bytes } = this
+    for (let at = this.end; at < bytes.length; at++) {
+      const byte = bytes[at]
+      switch (byte) {
+        case quote: {
+          const last = endOf(bytes, at)
+          if (last < 0) return undefined
+          this.start = at
+          this.end = last + 1
+          return byte
+        }
+        case comma:
+        case openBrace:
+        case closeBrace:
+        case openBracket:
+        case closeBracket:
+          this.start = at
+          this.end = at + 1
+          return byte
+      }
+    }
+    return undefined
+  }
+
+  /** Whether the text that was found last names a member; then the search goes on behind its colon. */
+  isName(): boolean {
+    let after = this.end
+    while (isBlank(this.bytes[after])) after++
+    if (this.bytes[after] !== colon) return false
+    this.end = after + 1
+    return true
+  }
+
+  /** What a text from `start` to `end` says, both its quotes among it. */
+  said(start: number, end: number): string {
+    const written = this.bytes.toString("utf8", start, end)
+    return written.includes("\\") ? String(JSON.parse(written)) : written.slice(1, -1)
+  }
+}
