@@ -49,20 +49,20 @@ const mutants = {
   ],
   "no lock where all counters are there": [
     "budgets_reserve_v5",
-    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          IF is_open", ") l;\n          IF is_open"]
+    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;", ") l;\n        END IF;"]
   ],
   "counters locked in no order where all are there": [
     "budgets_reserve_v5",
     [
-      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          IF is_open",
-      "ORDER BY random() FOR UPDATE OF b) l;\n          IF is_open"
+      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;",
+      "ORDER BY random() FOR UPDATE OF b) l;\n        END IF;"
     ]
   ],
   "counters locked in no order where more is asked than room": [
     "budgets_reserve_v5",
     [
-      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          IF cardinality",
-      "ORDER BY random() FOR UPDATE OF b) l;\n          IF cardinality"
+      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          END IF;",
+      "ORDER BY random() FOR UPDATE OF b) l;\n          END IF;"
     ]
   ],
   "no lock at all": ["budget_lock_counters", ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY b.tenant_id, b.id"]]
