@@ -22,6 +22,13 @@ const assertNoDrift = Effect.gen(function* () {
   assert.strictEqual((yield* ledger.drift).length, 0, "counters that are not the fold of what was written")
 })
 
+const newKey = () => ({
+  route: "POST /api/spend/reserve",
+  key: crypto.randomUUID(),
+  requestSha256: "00".repeat(32),
+  markReplayed: () => {}
+})
+
 /** What must hold of every ledger, whatever it is made of; each is broken by one of the mutants that the suite must kill. */
 export const guards = {
   "fills a cap to the last nano-dollar, and not beyond": Effect.gen(function* () {
@@ -60,12 +67,7 @@ export const guards = {
   "moves nothing for a request that comes again": Effect.gen(function* () {
     const tenantId = yield* makeTenant
     const cap = yield* makeCap(tenantId, { limit: 10 })
-    const repeatable = {
-      route: "POST /api/spend/reserve",
-      key: crypto.randomUUID(),
-      requestSha256: "00".repeat(32),
-      markReplayed: () => {}
-    }
+    const repeatable = newKey()
     const item = () => reserveItem(tenantId, nano, { repeatable })
     assert.deepStrictEqual(yield* verdictsOf([item()]), ["open"])
     assert.deepStrictEqual(yield* verdictsOf([item()]), ["replay"])
@@ -128,8 +130,13 @@ export const guards = {
     const all = yield* makeCap(tenantId, { limit: 15 })
     const dice = diceOf("storm")
     const batch = Effect.gen(function* () {
+      // What comes with a key is decided in another way.
+      const isKeyed = dice.chance(0.5)
       const items = Array.from({ length: 6 }, () =>
-        reserveItem(tenantId, nano / 10n, { dimensions: { userId: dice.pickOr(users, "") } })
+        reserveItem(tenantId, nano / 10n, {
+          dimensions: { userId: dice.pickOr(users, "") },
+          ...(isKeyed ? { repeatable: newKey() } : {})
+        })
       )
       const results = yield* transaction("all", ledger.reserveBatch(items))
       const open = items.filter((_, index) => results[index]?.verdict === "open")

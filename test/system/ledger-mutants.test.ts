@@ -58,7 +58,7 @@ const mutants = {
       "ORDER BY random() FOR UPDATE OF b) l;\n        END IF;"
     ]
   ],
-  "counters locked in no order where more is asked than room": [
+  "counters locked in no order where requests have keys": [
     "budgets_reserve_v5",
     [
       "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          END IF;",
