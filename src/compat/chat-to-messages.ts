@@ -162,7 +162,8 @@ const toolsOf = (request: ChatRequest, refuse: Refuse): ReadonlyArray<Block> =>
         name,
         ...(typeof description === "string" ? { description } : {}),
         ...(typeof strict === "boolean" ? { strict } : {}),
-        input_schema: parameters ?? { type: "object", properties: {} }
+        // OpenAI takes a schema of nothing for a tool without parameters; Anthropic wants to be told that it is an object.
+        input_schema: { type: "object", ...(parameters ?? { properties: {} }) }
       }
     ]
   })

@@ -117,6 +117,17 @@ describe("chat completions to messages", () => {
     assert.strictEqual(messages({}).max_tokens, 4096)
   })
 
+  it("tells Anthropic that a tool's parameters are an object, also where nothing is said of them", () => {
+    for (const parameters of [
+      {},
+      { properties: { zone: { type: "string" } } },
+      { type: "object", required: ["zone"] }
+    ]) {
+      const tools = [{ type: "function", function: { name: "now", parameters } }]
+      assert.deepStrictEqual(messages({ tools }).tools[0].input_schema, { type: "object", ...parameters })
+    }
+  })
+
   it("translates tools and every choice of them", () => {
     const tools = [{ type: "function", function: { name: "now", description: "The time" } }]
     const choice = (asked: object) => messages({ tools, ...asked }).tool_choice
