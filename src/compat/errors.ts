@@ -1,3 +1,4 @@
+import { isJson } from "../kernel/parsed-json.ts"
 import { type Dialect } from "./domain.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -75,8 +76,6 @@ export const errorEvent = (dialect: Dialect, error: DialectError, requestId: str
   const data = JSON.stringify(errorBody(dialect, error, requestId))
   return dialect === "openai" ? `data: ${data}\n\n` : `event: error\ndata: ${data}\n\n`
 }
-
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 const textIn = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value.slice(0, 2000) : undefined

@@ -1,11 +1,10 @@
 import { type Dialect } from "./domain.ts"
 import { EventReader } from "./event-reader.ts"
-import { parsedJson } from "../kernel/parsed-json.ts"
+import { isJson, parsedJson } from "../kernel/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
 type Members = Record<string, unknown>
 
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isJson) : [])
 const placeOf = ({ index }: Json): number => (typeof index === "number" ? index : 0)
 

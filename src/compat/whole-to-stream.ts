@@ -1,10 +1,7 @@
 import { type Dialect } from "./domain.ts"
-import { parsedJson } from "../kernel/parsed-json.ts"
+import { isJson, listIn, parsedJson } from "../kernel/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
-
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
-const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
 /**
  * A whole answer as the stream that its caller asked for: some providers answer every request as a whole. Undefined where it
@@ -19,7 +16,7 @@ export const wholeToStream = (text: string, dialect: Dialect, includeUsage: bool
 
 const chunksOf = ({ choices, usage, ...head }: Json, includeUsage: boolean): string => {
   const chunk = (members: Json) => ({ ...head, object: "chat.completion.chunk", ...members })
-  const given = list(choices).filter(isJson)
+  const given = listIn(choices).filter(isJson)
   const said = given.map(({ index = 0, message }) => ({ index, delta: deltaOf(message), finish_reason: null }))
   const ended = given.map(({ finish_reason, index = 0 }) => ({ index, delta: {}, finish_reason }))
   return [
@@ -49,7 +46,7 @@ const eventsOf = (message: Json): string => {
     stop_sequence: null,
     usage: { ...counted, output_tokens: 0 }
   }
-  const blocks = list(content).filter(isJson)
+  const blocks = listIn(content).filter(isJson)
   return [
     { type: "message_start", message: started },
     ...blocks.flatMap(blockEvents),

@@ -1,3 +1,4 @@
+import { isJson, listIn } from "../kernel/parsed-json.ts"
 import { type Dialect } from "../compat/domain.ts"
 import { type Fault } from "../kernel/problem.ts"
 
@@ -50,8 +51,6 @@ const deepest = 8
 /** What stands in a request of OpenAI's dialect in its own words, whoever speaks it. */
 const texts = new Set(["text", "refusal", "thinking", "reasoning"])
 
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
-const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 const positive = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : undefined
 
@@ -78,7 +77,7 @@ class Walk {
 
   content(content: unknown, at: Fault["path"], depth = 0): void {
     if (depth > deepest) return this.refuse(at, "What is nested so deeply has no bound")
-    for (const [index, part] of list(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
+    for (const [index, part] of listIn(content).entries()) if (isJson(part)) this.part(part, [...at, index], depth)
   }
 
   private part(part: Json, at: Fault["path"], depth: number): void {
@@ -146,7 +145,7 @@ const base64Of = (source: unknown): string | undefined =>
 const runByCaller = /^(?:bash|text_editor|computer|memory|browser)_/
 
 const tools = (dialect: Dialect, body: Json, walk: Walk): void => {
-  const given = list(body.tools)
+  const given = listIn(body.tools)
   if (given.length > 0) walk.tokens += withTools
   for (const [index, tool] of given.entries()) {
     const type = isJson(tool) && typeof tool.type === "string" ? tool.type : "custom"
@@ -187,7 +186,7 @@ export const chatBound = (
   imageTokens: number = perImage
 ): RequestBound => {
   const walk = new Walk(dialect, imageTokens)
-  const messages = list(body.messages)
+  const messages = listIn(body.messages)
   for (const [index, message] of messages.entries()) {
     if (isJson(message)) walk.content(message.content, ["messages", index, "content"])
   }
@@ -199,13 +198,13 @@ export const chatBound = (
     }
   }
   const { context_management: managed } = body
-  for (const [index, edit] of list(isJson(managed) ? managed.edits : undefined).entries()) {
+  for (const [index, edit] of listIn(isJson(managed) ? managed.edits : undefined).entries()) {
     // Others leave something out of what the model reads; this one has a model read and shorten all of it.
     if (isJson(edit) && String(edit.type).startsWith("compact")) {
       walk.refuse(["context_management", "edits", index], "A compaction has no bound")
     }
   }
-  if (list(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
+  if (listIn(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
   return {
     mediaTokens: walk.mediaTokens,
     inputTokens: bodyBytes - walk.payloadBytes + walk.tokens + perRequest + perMessage * messages.length,

@@ -1,9 +1,8 @@
+import { isJson } from "../kernel/parsed-json.ts"
+
 /** Where the first vector of an answer begins, if it is one of numbers. */
 const numbers = /"embedding"\s*:\s*\[/
 const longestHead = 4096
-
-const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const inBase64 = (item: unknown): unknown =>
   isJson(item) && Array.isArray(item.embedding)

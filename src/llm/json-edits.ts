@@ -1,3 +1,4 @@
+import { isJson } from "../kernel/parsed-json.ts"
 import { isBlank, JsonScanner, tokens } from "./json-scanner.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -18,8 +19,6 @@ export interface Edit {
   readonly end: number
   readonly text: string
 }
-
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 
 /**
  * The members or elements of the object or array that begins at or behind `from`, in their order. Where members are `sought`,

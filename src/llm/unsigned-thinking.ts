@@ -1,9 +1,7 @@
+import { isJson, listIn } from "../kernel/parsed-json.ts"
 import { cuts, type Edit, placesIn } from "./json-edits.ts"
 
 type Json = Readonly<Record<string, unknown>>
-
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
-const list = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
 const isUnsigned = (block: unknown): boolean =>
   isJson(block) && block.type === "thinking" && (typeof block.signature !== "string" || block.signature === "")
@@ -13,8 +11,8 @@ const isUnsigned = (block: unknown): boolean =>
  * them that another vendor's model was in. A message of nothing else goes as a whole.
  */
 export const unsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
-  const concerned = list(body.messages).flatMap((message, index) => {
-    const blocks = isJson(message) ? list(message.content) : []
+  const concerned = listIn(body.messages).flatMap((message, index) => {
+    const blocks = isJson(message) ? listIn(message.content) : []
     return blocks.some(isUnsigned) ? [{ index, blocks, isAll: blocks.every(isUnsigned) }] : []
   })
   if (concerned.length === 0) return []

@@ -17,7 +17,7 @@ import { type Operation } from "./providers/provider.ts"
 import { type CallRefused, refused, retryAfter } from "./refusal.ts"
 import { repeatedMember } from "./repeated-members.ts"
 import { MessageCounts } from "./message-counts.ts"
-import { parsedJson } from "../kernel/parsed-json.ts"
+import { isJson, parsedJson } from "../kernel/parsed-json.ts"
 import { isUtf8 } from "node:buffer"
 
 /** An address of the compatibility endpoints. */
@@ -37,9 +37,6 @@ export const gatewayRoutes: readonly [Route, ...ReadonlyArray<Route>] = [
 
 const tooLarge = refused(413, "request_too_large", "The body is larger than the gateway takes.")
 const notJson = refused(400, "invalid_json", "The body is no JSON object.")
-
-const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const decoder = new TextDecoder()
 

@@ -1,3 +1,4 @@
+import { isJson } from "../../kernel/parsed-json.ts"
 import { Cause, Clock, Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
 import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderRequest } from "./provider.ts"
@@ -9,7 +10,6 @@ export const loopbackModel = "loopback-1"
 export const loopbackId = "loopback"
 const dimensions = 8
 
-const isJson = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
 const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isJson) : [])
 
 const textOf = (content: unknown): string =>

@@ -1,15 +1,12 @@
 import { EventReader } from "../../compat/event-reader.ts"
 import { type ProviderAnswer } from "./provider.ts"
-import { parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
 
 /** Words in an answer bear a backslash before their quotes, so these are members of its own. */
 const looksLikeError = /"error"\s*:\s*[{"]|"(?:type|object)"\s*:\s*"error"/
 /** The same as the first event of a stream, comments before it read over. */
 const beginsWithError = /^(?:\s|:[^\n]*\n)*(?:event:\s*error\b|data:\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error"))/
 const longestHead = 1024
-
-const isJson = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** Whether an answer ended before its first byte. */
 export const saidNothing = ({ body }: ProviderAnswer): boolean =>
