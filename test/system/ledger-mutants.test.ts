@@ -46,20 +46,20 @@ const mutants = {
   ],
   "no lock where all counters are there": [
     "budgets_reserve",
-    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;", ") l;\n        END IF;"]
+    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n    END IF;", ") l;\n    END IF;"]
   ],
   "counters locked in no order where all are there": [
     "budgets_reserve",
     [
-      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;",
-      "ORDER BY random() FOR UPDATE OF b) l;\n        END IF;"
+      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n    END IF;",
+      "ORDER BY random() FOR UPDATE OF b) l;\n    END IF;"
     ]
   ],
   "counters locked in no order where requests have keys": [
     "budgets_reserve",
     [
-      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          END IF;",
-      "ORDER BY random() FOR UPDATE OF b) l;\n          END IF;"
+      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n      END IF;",
+      "ORDER BY random() FOR UPDATE OF b) l;\n      END IF;"
     ]
   ],
   "no lock at all": ["budget_lock_counters", ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY b.tenant_id, b.id"]]
