@@ -1,7 +1,7 @@
 import { Console, Data, Effect, Runtime } from "effect"
 import { HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
-import { EmbeddedPostgresError } from "./embedded-postgres/error.ts"
+import { EmbeddedPostgresError } from "./embedded-postgres/system.ts"
 import { EncryptionKeyUnusable } from "./encryption-key.ts"
 import { RoleNotGranted } from "./migrations.ts"
 import { SettingsError } from "./settings-reader.ts"
