@@ -1,9 +1,9 @@
 import { Context, Deferred, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Shutdown } from "../platform/shutdown.ts"
+import { Shutdown } from "../platform/http/shutdown.ts"
 import { Authentication } from "./authentication.ts"
 import { AuthorityChanges } from "./authority-changes.ts"
-import { CurrentPrincipal, type Principal } from "./domain.ts"
+import { CurrentPrincipal, type Principal } from "../kernel/principal.ts"
 
 const checkEvery = "15 seconds"
 

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { Change } from "../audit/domain.ts"
-import { Notifications } from "../platform/notifications.ts"
+import { Change } from "../audit/log/domain.ts"
+import { Notifications } from "../platform/database/notifications.ts"
 
 const topic = "authority_changed"
 

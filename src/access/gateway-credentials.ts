@@ -1,6 +1,6 @@
 import { Context, type Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { type Principal, type RateLimited, type Unauthenticated } from "./domain.ts"
+import { type Principal, type RateLimited, type Unauthenticated } from "../kernel/principal.ts"
 
 /** Who calls the gateway, as its own policy says; it takes credentials that nobody else does, or refuses those others take. */
 export class GatewayCredentials extends Context.Service<

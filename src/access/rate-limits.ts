@@ -1,8 +1,8 @@
 import { Context, Duration, Effect, Layer } from "effect"
 import { RateLimiter } from "effect/persistence"
-import { CurrentRequest } from "../platform/request.ts"
-import { Settings } from "../platform/settings.ts"
-import { RateLimited } from "./domain.ts"
+import { CurrentRequest } from "../platform/http/request.ts"
+import { Settings } from "../platform/settings/settings.ts"
+import { RateLimited } from "../kernel/principal.ts"
 
 /** How many requests a minute a principal, or an address without one, is granted. */
 export class RateLimits extends Context.Service<

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../audit/log/domain.ts"
 
 const name = "service-account-key"
 

@@ -1,5 +1,5 @@
 import { type Headers } from "effect/http"
-import { type SettingsValues } from "../platform/settings.ts"
+import { type SettingsValues } from "../platform/settings/settings.ts"
 
 /** Name and attributes of the session's cookie, as `Api:PublicUrl` decides them. */
 export interface SessionCookie {

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
-import { type Refusal } from "../audit/service.ts"
+import { type Refusal } from "../audit/log/service.ts"
 import { auditActions } from "../kernel/audit-action.ts"
-import { type Principal } from "./domain.ts"
+import { type Principal } from "../kernel/principal.ts"
 
 export const sessionTokenActions = auditActions("SignIn", ["SessionTokenRefused"])
 

@@ -1,7 +1,7 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
-import { ended, verifyExport } from "./audit/export-verification.ts"
+import { ended, verifyExport } from "../audit/export/export-verification.ts"
 
 const end = (stream: NodeJS.WriteStream, text: string, code: number) =>
   Effect.sync(() => {

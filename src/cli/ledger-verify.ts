@@ -1,10 +1,10 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Layer } from "effect"
-import { LedgerRepository } from "./ledger/repository.ts"
-import { LookingDatabaseLayer } from "./platform/connection.ts"
-import * as Logging from "./platform/logging.ts"
-import { Settings } from "./platform/settings.ts"
-import { explained, StartFailure } from "./platform/start-failure.ts"
+import { LedgerRepository } from "../budgets/ledger/repository.ts"
+import { LookingDatabaseLayer } from "../platform/database/connection.ts"
+import * as Logging from "../platform/observability/logging.ts"
+import { Settings } from "../platform/settings/settings.ts"
+import { explained, StartFailure } from "../platform/runtime/start-failure.ts"
 
 const ended = { well: 0, drifted: 1, unusable: 2 } as const
 const mostShown = 50

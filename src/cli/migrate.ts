@@ -1,9 +1,9 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
-import { DatabaseConnection, migrateLayer } from "./platform/connection.ts"
-import * as Logging from "./platform/logging.ts"
-import { Settings } from "./platform/settings.ts"
-import { explained } from "./platform/start-failure.ts"
+import { DatabaseConnection, migrateLayer } from "../platform/database/connection.ts"
+import * as Logging from "../platform/observability/logging.ts"
+import { Settings } from "../platform/settings/settings.ts"
+import { explained } from "../platform/runtime/start-failure.ts"
 
 /** `npm run migrate`: brings the database up to this build and ends. */
 const Log = Layer.unwrap(

@@ -1,7 +1,7 @@
 import { Context } from "effect"
 import { HttpApiMiddleware, OpenApi } from "effect/http-api"
-import { type Capability } from "../kernel/capability.ts"
-import { Forbidden, RateLimited, Unauthenticated } from "./domain.ts"
+import { type Capability } from "./capability.ts"
+import { Forbidden, RateLimited, Unauthenticated } from "./principal.ts"
 
 /** What an endpoint asks of its caller. An endpoint that declares nothing lets nobody in. */
 export interface Requirement {

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { type Capability, missing } from "../kernel/capability.ts"
-import { CurrentPrincipal, Forbidden } from "./domain.ts"
+import { type Capability, missing } from "./capability.ts"
+import { CurrentPrincipal, Forbidden } from "./principal.ts"
 
 /**
  * Nobody gives what it lacks: whatever makes, changes, rotates or re-keys an authority asks here, with every capability

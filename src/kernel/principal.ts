@@ -1,7 +1,7 @@
 import { Context, Schema } from "effect"
-import { Capability } from "../kernel/capability.ts"
-import { type TenantId } from "../kernel/identifier.ts"
-import { Problem } from "../kernel/problem.ts"
+import { Capability } from "./capability.ts"
+import { type TenantId } from "./identifier.ts"
+import { Problem } from "./problem.ts"
 
 /** Who calls. `tenantId` undefined means every tenant (a system principal). */
 export interface Principal {

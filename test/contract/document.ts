@@ -1,4 +1,4 @@
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 /** A JSON Schema of the document, or any other JSON object. */
 export interface Json {

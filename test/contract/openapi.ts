@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { format } from "oxfmt"
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 const file = path.join(import.meta.dirname, "openapi.json")
 const formatting = path.resolve(import.meta.dirname, "../../.oxfmtrc.json")

@@ -3,7 +3,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { gatewayReference } from "./gateway-reference.ts"
 import { mustsMarkdown } from "./musts.ts"
-import { settingsMarkdown } from "../../src/platform/settings.ts"
+import { settingsMarkdown } from "../../src/platform/settings/settings.ts"
 
 const readText = (file: string): string => fs.readFileSync(path.resolve(import.meta.dirname, file), "utf8")
 

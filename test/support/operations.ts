@@ -1,4 +1,4 @@
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 /** A JSON schema, as far as tests look into one. */
 interface JsonSchema {

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../kernel/audit-action.ts"
-import { generatedId, IntegerId } from "../kernel/identifier.ts"
-import { CreatedAt, UpdatedAt } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { serverSet } from "../kernel/server-set.ts"
-import { name, Slug, text } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { generatedId, IntegerId } from "../../kernel/identifier.ts"
+import { CreatedAt, UpdatedAt } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name, Slug, text } from "../../kernel/text.ts"
 
 export const ApplicationId = IntegerId.pipe(Schema.brand("ApplicationId"))
 export type ApplicationId = typeof ApplicationId.Type

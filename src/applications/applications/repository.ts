@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
-import { underFreeSlug } from "../kernel/slug.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { underFreeSlug } from "../../kernel/slug.ts"
 import {
   Application,
   ApplicationId,

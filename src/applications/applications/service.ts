@@ -1,12 +1,12 @@
 import { Array, Cache, Context, DateTime, Effect, Exit, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
-import { type Change } from "../audit/domain.ts"
-import { asSystem, Audit } from "../audit/service.ts"
-import { ConfigurationTrash } from "../configuration/trash.ts"
-import { type Slice, slice } from "../kernel/page.ts"
-import { given } from "../kernel/server-set.ts"
-import { numbered, slugFrom } from "../kernel/slug.ts"
-import { spanned } from "../kernel/spanned.ts"
+import { type Change } from "../../audit/log/domain.ts"
+import { asSystem, Audit } from "../../audit/log/service.ts"
+import { ConfigurationTrash } from "../configuration/soft-delete/soft-delete.ts"
+import { type Slice, slice } from "../../kernel/page.ts"
+import { given } from "../../kernel/server-set.ts"
+import { numbered, slugFrom } from "../../kernel/slug.ts"
+import { spanned } from "../../kernel/spanned.ts"
 import {
   Application,
   applicationActions,

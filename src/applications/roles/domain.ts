@@ -1,13 +1,13 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
 import { ApplicationId } from "../applications/domain.ts"
-import { auditActions } from "../kernel/audit-action.ts"
-import { capabilitiesOf, Capability, resources } from "../kernel/capability.ts"
-import { generatedId, IntegerId } from "../kernel/identifier.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { serverSet } from "../kernel/server-set.ts"
-import { name, text } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { capabilitiesOf, Capability, resources } from "../../kernel/capability.ts"
+import { generatedId, IntegerId } from "../../kernel/identifier.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name, text } from "../../kernel/text.ts"
 
 export const RoleId = IntegerId.pipe(Schema.brand("RoleId"))
 export type RoleId = typeof RoleId.Type

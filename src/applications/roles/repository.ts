@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Predicate, Schema } from "effect"
 import { SqlClient, type SqlError, SqlModel, SqlSchema } from "effect/sql"
 import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../../audit/log/domain.ts"
 import { Role, RoleId, RoleInUse, RoleNameTaken, RoleNotFound } from "./domain.ts"
 
 export class RolesRepository extends Context.Service<

@@ -1,4 +1,4 @@
-import { canonicalJson, canonicalText } from "../kernel/canonical-json.ts"
+import { canonicalJson, canonicalText } from "../../kernel/canonical-json.ts"
 import { type StoredEntry, storedMembers } from "./chain-repository.ts"
 
 const changesIndex = storedMembers.indexOf("changes")

@@ -1,5 +1,5 @@
 import { Effect, Option, Stream } from "effect"
-import { Database } from "../platform/database.ts"
+import { Database } from "../../platform/database/database.ts"
 import { ProofRepository } from "./proof-repository.ts"
 
 /** How many reads are under way at a time: one is awaited while another is worked on. */

@@ -1,4 +1,4 @@
-import { AuditEntryId, type ProofFault, type ProofProblem, type RetiredRun } from "./domain.ts"
+import { AuditEntryId, type ProofFault, type ProofProblem, type RetiredRun } from "../log/domain.ts"
 import { canonicalEntry } from "./canonical-entry.ts"
 import { type StoredEntry, withId } from "./chain-repository.ts"
 import { genesisHash, linkHash } from "./link.ts"

@@ -1,14 +1,14 @@
 import { Context, DateTime, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import { DatabaseConnection } from "../platform/connection.ts"
-import { sessionLayer } from "../platform/database.ts"
+import { DatabaseConnection } from "../../platform/database/connection.ts"
+import { sessionLayer } from "../../platform/database/database.ts"
 import { type Candidate, ChainRepository, type ChainState, type Link, passStart } from "./chain-repository.ts"
 import { isDue, makeCheckpoints } from "./checkpoints.ts"
-import { checkpointEvery } from "./domain.ts"
+import { checkpointEvery } from "../log/domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { canonicalEntry } from "./canonical-entry.ts"
 import { linkHash } from "./link.ts"
-import { AuditRepository } from "./repository.ts"
+import { AuditRepository } from "../log/repository.ts"
 
 /** How many entries are linked in one transaction. */
 export const batchSize = 1000

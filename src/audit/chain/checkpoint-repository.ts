@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
-import { InstantFromDate } from "../kernel/instant.ts"
-import { AuditCheckpoint } from "./domain.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { AuditCheckpoint } from "../log/domain.ts"
 
 const Row = Schema.Struct({ ...AuditCheckpoint.fields, signedAt: InstantFromDate })
 

@@ -1,9 +1,15 @@
 import { DateTime, Duration, Effect, Option, Schema } from "effect"
-import { AttestationKeys } from "../attestation/service.ts"
-import { AuditCheckpoint, checkpointActions, checkpointEvery, CheckpointStatement, checkpointType } from "./domain.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
+import {
+  AuditCheckpoint,
+  checkpointActions,
+  checkpointEvery,
+  CheckpointStatement,
+  checkpointType
+} from "../log/domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
-import { AuditRepository } from "./repository.ts"
-import { asSystem, rowsOf } from "./service.ts"
+import { AuditRepository } from "../log/repository.ts"
+import { asSystem, rowsOf } from "../log/service.ts"
 
 const longest = Duration.hours(1)
 

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AuditEntryId } from "./domain.ts"
+import { AuditEntryId } from "../log/domain.ts"
 import { idOf, isOfHere, nothing, type StoredEntry, storedColumns } from "./chain-repository.ts"
 
 /** A link as stored, with its entry when that is where the link says. */

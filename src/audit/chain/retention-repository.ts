@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Change, RetiredRun } from "./domain.ts"
+import { Change, RetiredRun } from "../log/domain.ts"
 
 /** A month's retirement as it is stored. */
 export interface StoredRetirement {

@@ -1,5 +1,5 @@
 import { Effect, Option, Result, Schema } from "effect"
-import { AttestationKeys } from "../attestation/service.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
 import {
   type AuditCheckpoint,
   AuditEntryId,
@@ -9,7 +9,7 @@ import {
   type ProofFault,
   RetirementStatement,
   retirementType
-} from "./domain.ts"
+} from "../log/domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
 import { type LinkedRow, type Retirement } from "./proof-repository.ts"
 

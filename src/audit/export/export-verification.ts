@@ -1,6 +1,6 @@
 import { Data, DateTime, Effect, FileSystem, Option, Schema, Stream } from "effect"
 import * as jose from "jose"
-import { PublicKeys } from "../attestation/domain.ts"
+import { PublicKeys } from "../signing-keys/domain.ts"
 import {
   CheckpointStatement,
   checkpointType,
@@ -8,7 +8,7 @@ import {
   exportType,
   RetirementStatement,
   retirementType
-} from "./domain.ts"
+} from "../log/domain.ts"
 import { ExportedLog, type LineFault, type Recorded, type Run } from "./exported-log.ts"
 
 const usage = `npm run audit:verify -- FILE [--keys attestation-keys.json] [--checkpoints checkpoints.json] [--filtered]

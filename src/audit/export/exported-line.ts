@@ -1,7 +1,7 @@
-import { canonicalJson } from "../kernel/canonical-json.ts"
-import { canonicalEntry } from "./canonical-entry.ts"
-import { type StoredEntry, storedMembers } from "./chain-repository.ts"
-import { type LinkedRow } from "./proof-repository.ts"
+import { canonicalJson } from "../../kernel/canonical-json.ts"
+import { canonicalEntry } from "../chain/canonical-entry.ts"
+import { type StoredEntry, storedMembers } from "../chain/chain-repository.ts"
+import { type LinkedRow } from "../chain/proof-repository.ts"
 
 /** A link with its entry. */
 export type WholeRow = LinkedRow & { readonly entry: StoredEntry }

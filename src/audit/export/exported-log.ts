@@ -5,9 +5,9 @@ import {
   type ExactObject,
   hasRepeatedMember,
   parseExact
-} from "../kernel/canonical-json.ts"
-import { checkpointActions, type ExportStatement, retirementActions } from "./domain.ts"
-import { genesisHash, linkHash } from "./link.ts"
+} from "../../kernel/canonical-json.ts"
+import { checkpointActions, type ExportStatement, retirementActions } from "../log/domain.ts"
+import { genesisHash, linkHash } from "../chain/link.ts"
 import * as crypto from "node:crypto"
 
 /** How many recent links are remembered, to compare neighbours and checkpoints that come a little out of order. */

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AuditEntry, type AuditFilter } from "./domain.ts"
-import { entryColumns, filterConditions } from "./repository.ts"
+import { AuditEntry, type AuditFilter } from "../log/domain.ts"
+import { entryColumns, filterConditions } from "../log/repository.ts"
 
 /** What a feed of the log reads; whose rows it sees is up to the transaction. */
 export class FeedRepository extends Context.Service<

@@ -1,11 +1,11 @@
 import { Clock, Context, DateTime, Effect, Layer } from "effect"
-import { CurrentPrincipal, system, type Principal } from "../auth/domain.ts"
-import { type AuditAction } from "../kernel/audit-action.ts"
-import { type TenantId } from "../kernel/identifier.ts"
-import { type Slice, slice } from "../kernel/page.ts"
-import { repeatJob } from "../platform/background-jobs.ts"
-import { Database, type TenantScope } from "../platform/database.ts"
-import { CurrentRequest } from "../platform/request.ts"
+import { CurrentPrincipal, system, type Principal } from "../../kernel/principal.ts"
+import { type AuditAction } from "../../kernel/audit-action.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { type Slice, slice } from "../../kernel/page.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { Database, type TenantScope } from "../../platform/database/database.ts"
+import { CurrentRequest } from "../../platform/http/request.ts"
 import {
   type AuditCursor,
   type AuditDraft,

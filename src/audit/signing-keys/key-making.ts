@@ -1,7 +1,7 @@
 import { type DateTime, Effect, Redacted, Schema } from "effect"
 import { Model } from "effect/schema"
 import * as jose from "jose"
-import { Sealing } from "../platform/sealing.ts"
+import { Sealing } from "../../platform/crypto/sealing.ts"
 import { AttestationKey, type KeyPurpose, PublicJwk } from "./domain.ts"
 
 export const algorithm = "EdDSA"

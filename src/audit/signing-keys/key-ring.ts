@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type Change } from "../audit/domain.ts"
-import { repeatJob } from "../platform/background-jobs.ts"
-import { Notifications } from "../platform/notifications.ts"
+import { type Change } from "../log/domain.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { Notifications } from "../../platform/database/notifications.ts"
 import { type AttestationKey, type KeyPurpose } from "./domain.ts"
 import { AttestationKeysRepository } from "./repository.ts"
 

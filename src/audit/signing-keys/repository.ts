@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../log/domain.ts"
 import { AttestationKey, AttestationKeyId, AttestationKeyNotFound } from "./domain.ts"
 
 const Ending = Schema.Struct({ id: AttestationKeyId, validUntil: Schema.Date })

@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
 import * as jose from "jose"
-import { asSystem, Audit } from "../audit/service.ts"
-import { Settings } from "../platform/settings.ts"
-import { type SealBroken, Sealing } from "../platform/sealing.ts"
+import { asSystem, Audit } from "../log/service.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type SealBroken, Sealing } from "../../platform/crypto/sealing.ts"
 import {
   type AttestationKey,
   attestationActions,

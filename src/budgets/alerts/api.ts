@@ -1,12 +1,12 @@
-import { AfterCharges } from "./charges-api.ts"
+import { AfterCharges } from "../ledger/charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../auth/api.ts"
-import { TenantId } from "../kernel/identifier.ts"
-import { cursor, page, PageLimit } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { AlertId, BudgetAlert } from "./alert-domain.ts"
-import { CapId } from "./cap-domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import { AlertId, BudgetAlert } from "./domain.ts"
+import { CapId } from "../ledger/cap-domain.ts"
 
 const position = cursor(AlertId)
 

@@ -1,8 +1,8 @@
 import { Schema } from "effect"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
-import { AlertThreshold, CapId, CapName, CountedScope } from "./cap-domain.ts"
-import { Total, Unit } from "./quantity-domain.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { AlertThreshold, CapId, CapName, CountedScope } from "../ledger/cap-domain.ts"
+import { Total, Unit } from "../ledger/quantity-domain.ts"
 
 export const AlertId = Uuid.pipe(Schema.brand("AlertId"))
 export type AlertId = typeof AlertId.Type

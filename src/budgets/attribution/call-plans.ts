@@ -1,8 +1,8 @@
 import { Cache, Context, Effect, Exit, Layer } from "effect"
-import { Database } from "../platform/database.ts"
-import { type PlanId } from "./domain.ts"
-import { type CallPlan, CallPlansRepository } from "./plan-repository.ts"
-import { PlanNotFound } from "./problem-domain.ts"
+import { Database } from "../../platform/database/database.ts"
+import { type PlanId } from "../ledger/domain.ts"
+import { type CallPlan, CallPlansRepository } from "../ledger/plan-repository.ts"
+import { PlanNotFound } from "../ledger/problem-domain.ts"
 
 /** The plans that calls name, of any tenant; what is kept of them never changes. */
 export class CallPlans extends Context.Service<CallPlans, { get(id: PlanId): Effect.Effect<CallPlan, PlanNotFound> }>()(

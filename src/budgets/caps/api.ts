@@ -1,20 +1,20 @@
-import { AfterCharges } from "./charges-api.ts"
+import { AfterCharges } from "../ledger/charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentNotFound } from "../agents/domain.ts"
-import { ApiKeyNotFound } from "../api-keys/domain.ts"
-import { ApplicationNotFound } from "../applications/domain.ts"
-import { Access, requires } from "../auth/api.ts"
-import { Forbidden } from "../auth/domain.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { TenantId } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
-import { Created } from "../kernel/location.ts"
-import { cursor, page, PageLimit } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
-import { TenantNotFound } from "../tenants/domain.ts"
+import { AgentNotFound } from "../../identity/agents/domain.ts"
+import { ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { Forbidden } from "../../kernel/principal.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import {
   Cap,
   CapCreation,
@@ -29,7 +29,7 @@ import {
   GrantNotFound,
   StandingKey,
   TooManyCaps
-} from "./cap-domain.ts"
+} from "../ledger/cap-domain.ts"
 
 const read = requires("budgets:read")
 const write = requires("budgets:write")

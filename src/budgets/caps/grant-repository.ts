@@ -1,9 +1,9 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
-import { CapId, GrantId } from "./cap-domain.ts"
-import { type StoredCap } from "./cap-repository.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { CapId, GrantId } from "../ledger/cap-domain.ts"
+import { type StoredCap } from "../ledger/cap-repository.ts"
 
 /** A grant as it is stored. */
 export const StoredGrant = Schema.Struct({

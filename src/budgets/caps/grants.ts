@@ -1,9 +1,9 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { Audit, scopeOf } from "../audit/service.ts"
-import { CurrentPrincipal, type Forbidden } from "../auth/domain.ts"
-import { type Slice, slice } from "../kernel/page.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
-import { Database } from "../platform/database.ts"
+import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
+import { type Slice, slice } from "../../kernel/page.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { Database } from "../../platform/database/database.ts"
 import {
   type CapId,
   type CapNotFound,
@@ -12,12 +12,12 @@ import {
   type GrantCreation,
   type GrantId,
   GrantNotFound
-} from "./cap-domain.ts"
-import { type StoredCap } from "./cap-repository.ts"
-import { BudgetCaps, recordedIn } from "./caps.ts"
+} from "../ledger/cap-domain.ts"
+import { type StoredCap } from "../ledger/cap-repository.ts"
+import { BudgetCaps, recordedIn } from "./service.ts"
 import { GrantsRepository, type StoredGrant } from "./grant-repository.ts"
 import { requireLoosening, requireOwn } from "./own-caps.ts"
-import { amountOf, quantityFault, quantityOf } from "./quantity-domain.ts"
+import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 
 /** Raises of caps for a while. */
 export class Grants extends Context.Service<

@@ -1,10 +1,10 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { Database } from "../platform/database.ts"
-import { type Spending } from "./askers.ts"
-import { CapBooks } from "./cap-books.ts"
-import { type Standing } from "./request.ts"
-import { booksOf, governingIn } from "./reserve-batch.ts"
-import { Ledger } from "./service.ts"
+import { Database } from "../../platform/database/database.ts"
+import { type Spending } from "../attribution/askers.ts"
+import { CapBooks } from "../ledger/cap-books.ts"
+import { type Standing } from "../ledger/request.ts"
+import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
+import { Ledger } from "../ledger/service.ts"
 import { StandingsRepository } from "./standing-repository.ts"
 
 /** What the caps that govern a spend have left now; a reserve decides by what they have then. */

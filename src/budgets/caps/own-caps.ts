@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
-import { type StoredCap } from "./cap-repository.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
+import { type StoredCap } from "../ledger/cap-repository.ts"
 
 /** How much a mode lets through beyond the limit, least first. */
 const modes: ReadonlyArray<StoredCap["mode"]> = ["hard", "approval", "soft"]

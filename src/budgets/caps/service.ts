@@ -1,19 +1,19 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { type AgentNotFound } from "../agents/domain.ts"
-import { type ApiKeyNotFound } from "../api-keys/domain.ts"
-import { type ApplicationNotFound } from "../applications/domain.ts"
-import { type Change } from "../audit/domain.ts"
-import { Audit, scopeOf } from "../audit/service.ts"
-import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
-import { type TenantId } from "../kernel/identifier.ts"
-import { emptySlice, type Slice, slice } from "../kernel/page.ts"
-import { entityTag, type IfMatch, meets, VersionMismatch } from "../kernel/precondition.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
-import { Database } from "../platform/database.ts"
-import { Settings } from "../platform/settings.ts"
-import { TenantNotFound } from "../tenants/domain.ts"
-import { Tenants } from "../tenants/service.ts"
-import { withinTenant } from "./askers.ts"
+import { type AgentNotFound } from "../../identity/agents/domain.ts"
+import { type ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
+import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { type Change } from "../../audit/log/domain.ts"
+import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
+import { entityTag, type IfMatch, meets, VersionMismatch } from "../../kernel/precondition.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { Database } from "../../platform/database/database.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { Tenants } from "../../identity/tenants/service.ts"
+import { withinTenant } from "../attribution/askers.ts"
 import {
   allTenants,
   type Cap,
@@ -25,10 +25,10 @@ import {
   type CapUpdate,
   naturalAnchor,
   type TooManyCaps
-} from "./cap-domain.ts"
-import { type CapFilter, CapsRepository, type StoredCap } from "./cap-repository.ts"
+} from "../ledger/cap-domain.ts"
+import { type CapFilter, CapsRepository, type StoredCap } from "../ledger/cap-repository.ts"
 import { isLooser, requireLoosening, requireOwn } from "./own-caps.ts"
-import { amountOf, quantityFault, quantityOf } from "./quantity-domain.ts"
+import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 
 type UnknownNamed = TenantNotFound | AgentNotFound | ApiKeyNotFound | ApplicationNotFound
 

@@ -1,10 +1,10 @@
 import { Context, type DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
-import { AlertThreshold, CapId, CapScope, StandingKey } from "./cap-domain.ts"
-import { Unit } from "./quantity-domain.ts"
-import { Sum } from "./repository.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { AlertThreshold, CapId, CapScope, StandingKey } from "../ledger/cap-domain.ts"
+import { Unit } from "../ledger/quantity-domain.ts"
+import { Sum } from "../ledger/repository.ts"
 
 /** A counter of a cap as it stands. */
 export const CounterStanding = Schema.Struct({

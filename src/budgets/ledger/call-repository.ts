@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { Uuid } from "../kernel/identifier.ts"
+import { Uuid } from "../../kernel/identifier.ts"
 import { Origin, ReservationState } from "./domain.ts"
 import { Amount, calling, Sum } from "./repository.ts"
 

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId } from "../agents/domain.ts"
-import { TenantId } from "../kernel/identifier.ts"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { PlanId } from "./domain.ts"
 
 /** What calls need to know of their plan; it never changes. */

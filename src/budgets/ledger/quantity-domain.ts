@@ -1,6 +1,6 @@
 import { BigDecimal, Schema } from "effect"
-import { exactNumber } from "../kernel/exact-number.ts"
-import { nanoUsdOf, usdText } from "../kernel/usd.ts"
+import { exactNumber } from "../../kernel/exact-number.ts"
+import { nanoUsdOf, usdText } from "../../kernel/usd.ts"
 
 /** What a cap counts; amounts in it are nano-dollars, tokens or requests, always as bigint. */
 export const Unit = Schema.Literals(["usd", "tokens", "requests"]).annotate({ examples: ["usd"] })

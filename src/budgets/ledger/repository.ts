@@ -1,11 +1,11 @@
 import { Context, DateTime, Effect, Layer, Schema, SchemaTransformation, String as Text } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId } from "../agents/domain.ts"
-import { ApiKeyId } from "../api-keys/domain.ts"
-import { ApplicationId } from "../applications/domain.ts"
-import { columnsOf } from "../kernel/columns.ts"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { ApiKeyId } from "../../identity/api-keys/domain.ts"
+import { ApplicationId } from "../../applications/applications/domain.ts"
+import { columnsOf } from "../../platform/database/columns.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
 import {
   callColumns,
   callingBatch,

@@ -1,6 +1,6 @@
 import { DateTime, type Effect } from "effect"
-import { columnOf } from "../kernel/columns.ts"
-import { type TenantId } from "../kernel/identifier.ts"
+import { columnOf } from "../../platform/database/columns.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { type ReserveRequests } from "./batch-repository.ts"
 import { type CapBook, type Governing } from "./cap-book.ts"
 import { allTenants, CapId } from "./cap-domain.ts"

@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { repeatJob } from "../platform/background-jobs.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Ledger } from "./service.ts"
 
 /** Ends what is due, on any replica: none waits for what another is at work on. */

@@ -1,8 +1,8 @@
 import { Context, type DateTime, Effect, Layer, Option, Schema, SchemaTransformation } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId } from "../agents/domain.ts"
-import { TenantId } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
 import { PlanId, PlanStatus } from "../ledger/domain.ts"
 
 /** Sums, which no double may hold. */

@@ -1,10 +1,10 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
-import { type Spending } from "./askers.ts"
-import { type AdoptOutcome, CallsRepository } from "./call-repository.ts"
-import { CapBooks } from "./cap-books.ts"
-import { allTenants } from "./cap-domain.ts"
-import { type ReservationId } from "./domain.ts"
+import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
+import { type Spending } from "../attribution/askers.ts"
+import { type AdoptOutcome, CallsRepository } from "../ledger/call-repository.ts"
+import { CapBooks } from "../ledger/cap-books.ts"
+import { allTenants } from "../ledger/cap-domain.ts"
+import { type ReservationId } from "../ledger/domain.ts"
 import {
   BudgetDenied,
   PlanNotActive,
@@ -13,10 +13,10 @@ import {
   ReservationNotFound,
   ReservationNotOpen,
   ReservationTooSmall
-} from "./problem-domain.ts"
-import { type Shortage } from "./request.ts"
-import { booksOf, governingIn } from "./reserve-batch.ts"
-import { Ledger } from "./service.ts"
+} from "../ledger/problem-domain.ts"
+import { type Shortage } from "../ledger/request.ts"
+import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
+import { Ledger } from "../ledger/service.ts"
 import { denialOf } from "./views.ts"
 
 /** A prepared or approved reservation that a call of the gateway takes over. */

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal } from "../auth/domain.ts"
-import { AfterCharges } from "./charges-api.ts"
-import { Ledger } from "./service.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { AfterCharges } from "../ledger/charges-api.ts"
+import { Ledger } from "../ledger/service.ts"
 
 export const AfterChargesLayer = Layer.effect(
   AfterCharges,

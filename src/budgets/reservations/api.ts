@@ -1,18 +1,18 @@
-import { AfterCharges } from "./charges-api.ts"
+import { AfterCharges } from "../ledger/charges-api.ts"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
-import { ApplicationNotFound } from "../applications/domain.ts"
-import { Access, LimitedByCaps, requires } from "../auth/api.ts"
-import { Forbidden } from "../auth/domain.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { IdempotencyKeyReused, KeepsItsKey } from "../idempotency/domain.ts"
-import { TenantId } from "../kernel/identifier.ts"
-import { Created } from "../kernel/location.ts"
-import { cursor, page, PageLimit } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
-import { CapId } from "./cap-domain.ts"
+import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, LimitedByCaps, requires } from "../../kernel/access.ts"
+import { Forbidden } from "../../kernel/principal.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { CapId } from "../ledger/cap-domain.ts"
 import {
   ExtendRequest,
   HeldReservation,
@@ -26,7 +26,7 @@ import {
   ReservationId,
   ReservationState,
   ReserveRequest
-} from "./domain.ts"
+} from "../ledger/domain.ts"
 import {
   BudgetDenied,
   CounterFull,
@@ -39,7 +39,7 @@ import {
   ReservationNotFound,
   ReservationNotOpen,
   ReservationSettled
-} from "./problem-domain.ts"
+} from "../ledger/problem-domain.ts"
 
 const read = requires("spend:read")
 const write = requires("spend:write")

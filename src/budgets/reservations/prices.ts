@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
-import { type Estimate, type Usage } from "./domain.ts"
-import { PriceUnknown } from "./problem-domain.ts"
+import { type Estimate, type Usage } from "../ledger/domain.ts"
+import { PriceUnknown } from "../ledger/problem-domain.ts"
 
 /** What calls of models cost, in nano-dollars; the catalogue of models implements it. */
 export class Prices extends Context.Service<

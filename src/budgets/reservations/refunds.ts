@@ -1,11 +1,11 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
-import { recordedAsker } from "./askers.ts"
-import { ChargeId, type Refund, type RefundRequest } from "./domain.ts"
-import { ChargeNotFound, RefundExceedsCharge } from "./problem-domain.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
+import { recordedAsker } from "../attribution/askers.ts"
+import { ChargeId, type Refund, type RefundRequest } from "../ledger/domain.ts"
+import { ChargeNotFound, RefundExceedsCharge } from "../ledger/problem-domain.ts"
 import { Reservations } from "./reservations.ts"
-import { Ledger } from "./service.ts"
+import { Ledger } from "../ledger/service.ts"
 import { refundView } from "./views.ts"
 
 /** What comes back of charges. */

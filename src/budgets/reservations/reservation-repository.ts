@@ -1,11 +1,11 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId } from "../agents/domain.ts"
-import { TenantId } from "../kernel/identifier.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
-import { CapId } from "./cap-domain.ts"
-import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "./domain.ts"
-import { StoredReservation } from "./repository.ts"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { CapId } from "../ledger/cap-domain.ts"
+import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "../ledger/domain.ts"
+import { StoredReservation } from "../ledger/repository.ts"
 
 const Filter = Schema.Struct({
   tenantId: Schema.optionalKey(TenantId),

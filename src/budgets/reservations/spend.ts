@@ -1,17 +1,17 @@
 import { Context, type DateTime, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { type AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
-import { type ApplicationNotFound } from "../applications/domain.ts"
-import { Audit } from "../audit/service.ts"
-import { CurrentPrincipal, Forbidden, type Principal } from "../auth/domain.ts"
-import { type IdempotencyKeyReused } from "../idempotency/domain.ts"
-import { checkReplay } from "../idempotency/replays.ts"
-import { instantAt } from "../kernel/instant.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
-import { spanned } from "../kernel/spanned.ts"
-import { largestNanoUsd } from "../kernel/usd.ts"
-import { Settings } from "../platform/settings.ts"
-import { asker, Askers, isUnrestricted } from "./askers.ts"
+import { type AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
+import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Audit } from "../../audit/log/service.ts"
+import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
+import { type IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
+import { checkReplay } from "../../platform/idempotency/replays.ts"
+import { instantAt } from "../../kernel/instant.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { spanned } from "../../kernel/spanned.ts"
+import { largestNanoUsd } from "../../kernel/usd.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { asker, Askers, isUnrestricted } from "../attribution/askers.ts"
 import {
   ChargeId,
   type GoverningCap,
@@ -23,7 +23,7 @@ import {
   type ReserveRequest,
   spendActions,
   ttlSecondsDefault
-} from "./domain.ts"
+} from "../ledger/domain.ts"
 import { Prices } from "./prices.ts"
 import {
   BudgetDenied,
@@ -35,11 +35,11 @@ import {
   ReservationNotFound,
   ReservationNotOpen,
   ReservationSettled
-} from "./problem-domain.ts"
-import { type StoredReservation } from "./repository.ts"
-import { type CloseResult } from "./request.ts"
+} from "../ledger/problem-domain.ts"
+import { type StoredReservation } from "../ledger/repository.ts"
+import { type CloseResult } from "../ledger/request.ts"
 import { Reservations } from "./reservations.ts"
-import { Ledger } from "./service.ts"
+import { Ledger } from "../ledger/service.ts"
 import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
 
 /** A reservation as a reserve answers it. */

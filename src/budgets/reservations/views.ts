@@ -1,13 +1,13 @@
 import { type DateTime } from "effect"
-import { type Principal } from "../auth/domain.ts"
-import { covers } from "../kernel/capability.ts"
-import { instantAt } from "../kernel/instant.ts"
-import { allTenants, type CapId } from "./cap-domain.ts"
-import { type Charge, type GoverningCap, PlanId, type Refund, type Reservation } from "./domain.ts"
-import { type Denial } from "./problem-domain.ts"
-import { totalOf, type Unit } from "./quantity-domain.ts"
-import { type StoredEntry, type StoredReservation } from "./repository.ts"
-import { type Shortage, type Standing } from "./request.ts"
+import { type Principal } from "../../kernel/principal.ts"
+import { covers } from "../../kernel/capability.ts"
+import { instantAt } from "../../kernel/instant.ts"
+import { allTenants, type CapId } from "../ledger/cap-domain.ts"
+import { type Charge, type GoverningCap, PlanId, type Refund, type Reservation } from "../ledger/domain.ts"
+import { type Denial } from "../ledger/problem-domain.ts"
+import { totalOf, type Unit } from "../ledger/quantity-domain.ts"
+import { type StoredEntry, type StoredReservation } from "../ledger/repository.ts"
+import { type Shortage, type Standing } from "../ledger/request.ts"
 
 /** A governing cap, as far as it is known of either kind. */
 interface Shown {

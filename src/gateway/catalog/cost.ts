@@ -1,4 +1,4 @@
-import { type TokenUsage } from "../compat/domain.ts"
+import { type TokenUsage } from "../translation/domain.ts"
 import { type Prices, type RateTable, type Rates } from "./rate-domain.ts"
 
 const tokensPerRate = 1_000_000n

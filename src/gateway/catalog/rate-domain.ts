@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { UsdOrZero } from "../kernel/usd.ts"
+import { UsdOrZero } from "../../kernel/usd.ts"
 
 /** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
 export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto"
-import { type Fault } from "../kernel/problem.ts"
+import { type Fault } from "../../kernel/problem.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
-import { loopbackId, loopbackModel } from "./providers/loopback.ts"
+import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 
 /** Variables of the service itself that end like a key, and are none of a provider's. */
 const ownVariables = /^(?:APPLICATION_MANAGER_.*|(?:API|SECURITY|DATABASE|LLM|AUTH|REDIS|TELEMETRY)__.*)$/i

@@ -1,9 +1,9 @@
 import { Schema } from "effect"
-import { auditActions } from "../kernel/audit-action.ts"
-import { Uuid } from "../kernel/identifier.ts"
-import { text } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { Uuid } from "../../kernel/identifier.ts"
+import { text } from "../../kernel/text.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
-import { Prices } from "./rate-domain.ts"
+import { Prices } from "../catalog/rate-domain.ts"
 
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
-import { Dialect } from "../compat/domain.ts"
-import { Uuid } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { text } from "../kernel/text.ts"
-import { Prices } from "./rate-domain.ts"
+import { Dialect } from "../translation/domain.ts"
+import { Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { text } from "../../kernel/text.ts"
+import { Prices } from "../catalog/rate-domain.ts"
 
 /** The name of a provider in the gateway's configuration. */
 export const ProviderId = Schema.String.pipe(

@@ -1,10 +1,10 @@
-import { type Dialect } from "../compat/domain.ts"
-import { factsOf, factsVersion, modelsOf } from "./catalogue.ts"
+import { type Dialect } from "../translation/domain.ts"
+import { factsOf, factsVersion, modelsOf } from "../catalog/catalogue.ts"
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
-import { rateTable } from "./cost.ts"
-import { loopbackId, loopbackModel } from "./providers/loopback.ts"
-import { type Provider } from "./providers/provider.ts"
-import { type Prices, type RateTable } from "./rate-domain.ts"
+import { rateTable } from "../catalog/cost.ts"
+import { loopbackId, loopbackModel } from "../providers/loopback.ts"
+import { type Provider } from "../providers/provider.ts"
+import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
 /** A provider that calls can go to. */
 export interface RunningProvider {

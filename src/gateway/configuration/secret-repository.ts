@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../../audit/log/domain.ts"
 import { SecretId } from "./configuration-domain.ts"
 
 const NewSecret = Schema.Struct({ id: SecretId, sealed: Schema.Uint8Array, at: Schema.Date, by: Schema.String })

@@ -1,9 +1,13 @@
-import { type AgentNotActive, AgentNotFound } from "../agents/domain.ts"
-import { Forbidden, RateLimited } from "../auth/domain.ts"
-import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
-import { Overloaded, ValidationFailed } from "../kernel/problems.ts"
-import { type AdoptionRefused } from "../ledger/adoptions.ts"
-import { BudgetDenied, PlanNotFound } from "../ledger/problem-domain.ts"
+import { type AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
+import { Forbidden, RateLimited } from "../../kernel/principal.ts"
+import {
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused
+} from "../../platform/idempotency/domain.ts"
+import { Overloaded, ValidationFailed } from "../../kernel/problems.ts"
+import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { BudgetDenied, PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -13,7 +17,7 @@ import {
   ProviderTimeout,
   ProviderUnavailable,
   TurnBudgetExceeded
-} from "./domain.ts"
+} from "../configuration/domain.ts"
 import { type CallRefused } from "./refusal.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 

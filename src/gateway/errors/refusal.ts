@@ -1,9 +1,9 @@
 import { Data } from "effect"
-import { type DialectError } from "../compat/errors.ts"
-import { type Quota } from "../compat/quota-headers.ts"
-import { type AgentNotActive } from "../agents/domain.ts"
-import { type AdoptionRefused } from "../ledger/adoptions.ts"
-import { problemType } from "../kernel/problem.ts"
+import { type DialectError } from "../translation/errors.ts"
+import { type Quota } from "../translation/quota-headers.ts"
+import { type AgentNotActive } from "../../identity/agents/domain.ts"
+import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { problemType } from "../../kernel/problem.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call gets no answer, before it is written in the dialect of its caller. */

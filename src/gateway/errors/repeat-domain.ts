@@ -1,6 +1,6 @@
-import { Uuid } from "../kernel/identifier.ts"
-import { Problem } from "../kernel/problem.ts"
-import { UsdOrZero } from "../kernel/usd.ts"
+import { Uuid } from "../../kernel/identifier.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { UsdOrZero } from "../../kernel/usd.ts"
 
 export class AlreadyCompleted extends Problem<AlreadyCompleted>()(
   "AlreadyCompleted",

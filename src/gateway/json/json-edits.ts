@@ -1,4 +1,4 @@
-import { isJson } from "../kernel/parsed-json.ts"
+import { isJson } from "../../kernel/parsed-json.ts"
 import { isBlank, JsonScanner, tokens } from "./json-scanner.ts"
 
 type Json = Readonly<Record<string, unknown>>

@@ -1,6 +1,6 @@
-import { isJson, listIn } from "../kernel/parsed-json.ts"
-import { type Dialect } from "../compat/domain.ts"
-import { type Fault } from "../kernel/problem.ts"
+import { isJson, listIn } from "../../kernel/parsed-json.ts"
+import { type Dialect } from "../translation/domain.ts"
+import { type Fault } from "../../kernel/problem.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

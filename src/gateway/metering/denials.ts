@@ -1,12 +1,12 @@
-import { type Principal } from "../auth/domain.ts"
-import { type Quota } from "../compat/quota-headers.ts"
-import { type AdoptionRefused } from "../ledger/adoptions.ts"
-import { allTenants } from "../ledger/cap-domain.ts"
-import { type ReservationId } from "../ledger/domain.ts"
-import { BudgetDenied, PlanNotActive } from "../ledger/problem-domain.ts"
-import { type ReserveResult, type Shortage, type Standing } from "../ledger/request.ts"
-import { denialOf } from "../ledger/views.ts"
-import { CallRefused, refused, refusedFor, retryAfter } from "./refusal.ts"
+import { type Principal } from "../../kernel/principal.ts"
+import { type Quota } from "../translation/quota-headers.ts"
+import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { allTenants } from "../../budgets/ledger/cap-domain.ts"
+import { type ReservationId } from "../../budgets/ledger/domain.ts"
+import { BudgetDenied, PlanNotActive } from "../../budgets/ledger/problem-domain.ts"
+import { type ReserveResult, type Shortage, type Standing } from "../../budgets/ledger/request.ts"
+import { denialOf } from "../../budgets/reservations/views.ts"
+import { CallRefused, refused, refusedFor, retryAfter } from "../errors/refusal.ts"
 
 /** What caps leave; null where none of the kind governs. */
 export interface Room {

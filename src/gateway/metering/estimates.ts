@@ -1,11 +1,11 @@
 import { Effect } from "effect"
 import { type RequestBound } from "./bounds.ts"
-import { costBound } from "./cost.ts"
+import { costBound } from "../catalog/cost.ts"
 import { type Room } from "./denials.ts"
 import { type Governed } from "./metering.ts"
-import { type CallRefused, refused } from "./refusal.ts"
-import { type RateTable } from "./rate-domain.ts"
-import { type RunningModel, type RunningTarget } from "./running.ts"
+import { type CallRefused, refused } from "../errors/refusal.ts"
+import { type RateTable } from "../catalog/rate-domain.ts"
+import { type RunningModel, type RunningTarget } from "../configuration/running.ts"
 
 /** What a call is let in with. */
 export interface Estimate {

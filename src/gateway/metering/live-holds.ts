@@ -1,9 +1,9 @@
 import { Context, Effect, Layer } from "effect"
-import { type TenantId } from "../kernel/identifier.ts"
-import { type ReservationId } from "../ledger/domain.ts"
-import { Ledger } from "../ledger/service.ts"
-import { repeatJob } from "../platform/background-jobs.ts"
-import { Settings } from "../platform/settings.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { type ReservationId } from "../../budgets/ledger/domain.ts"
+import { Ledger } from "../../budgets/ledger/service.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { Settings } from "../../platform/settings/settings.ts"
 
 /** A hold may miss so many renewals, less one, before somebody takes its call for dead. */
 const renewalsPerHold = 3

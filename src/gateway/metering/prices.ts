@@ -1,9 +1,9 @@
 import { Effect, Layer } from "effect"
-import { PriceUnknown } from "../ledger/problem-domain.ts"
-import { Prices } from "../ledger/prices.ts"
-import { GatewayConfiguration } from "./configuration.ts"
-import { costBound, costOf } from "./cost.ts"
-import { type RateTable } from "./rate-domain.ts"
+import { PriceUnknown } from "../../budgets/ledger/problem-domain.ts"
+import { Prices } from "../../budgets/reservations/prices.ts"
+import { GatewayConfiguration } from "../configuration/configuration.ts"
+import { costBound, costOf } from "../catalog/cost.ts"
+import { type RateTable } from "../catalog/rate-domain.ts"
 
 /** What models cost by the gateway's catalogue, for what is reserved and reconciled beside the gateway. */
 export const CataloguePricesLayer = Layer.effect(

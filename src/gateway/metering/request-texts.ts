@@ -1,4 +1,4 @@
-import { isJson, listIn } from "../kernel/parsed-json.ts"
+import { isJson, listIn } from "../../kernel/parsed-json.ts"
 
 /** The texts of a request that a tokenizer can count, and how many bytes of its JSON they are at least. */
 export interface RequestTexts {

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module"
 import type * as Encoding from "gpt-tokenizer/encoding/o200k_base"
-import { answerWith } from "../platform/thread-body.ts"
+import { answerWith } from "../../platform/runtime/thread-body.ts"
 import { type CountRequest } from "./token-counts.ts"
 
 const load = createRequire(import.meta.url)

@@ -1,9 +1,9 @@
 import { Cause, Effect, Option, type Pull, Result, Schema, Stream } from "effect"
-import { Message } from "../compat/anthropic-domain.ts"
-import { completionToMessage, messageToCompletion } from "../compat/answers.ts"
-import { type Dialect, type TokenUsage } from "../compat/domain.ts"
-import { ChatCompletion, textOfWords, thoughtOf } from "../compat/openai-domain.ts"
-import { StreamToWhole } from "../compat/stream-to-whole.ts"
+import { Message } from "../translation/anthropic-domain.ts"
+import { completionToMessage, messageToCompletion } from "../translation/answers.ts"
+import { type Dialect, type TokenUsage } from "../translation/domain.ts"
+import { ChatCompletion, textOfWords, thoughtOf } from "../translation/openai-domain.ts"
+import { StreamToWhole } from "../translation/stream-to-whole.ts"
 import {
   believable,
   toCompletionUsage,
@@ -11,13 +11,13 @@ import {
   usageOfCompletion,
   usageOfEmbedding,
   usageOfMessage
-} from "../compat/usage.ts"
-import { type AnswerFacts, factsIn } from "./answer-facts.ts"
-import { type CallMeter, type Progress } from "./call-meter.ts"
-import { type Bytes, type Operation, type ProviderAnswer, type ProviderFailure } from "./providers/provider.ts"
-import { type CallRefused, refused } from "./refusal.ts"
+} from "../translation/usage.ts"
+import { type AnswerFacts, factsIn } from "../telemetry/answer-facts.ts"
+import { type CallMeter, type Progress } from "../metering/call-meter.ts"
+import { type Bytes, type Operation, type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
+import { type CallRefused, refused } from "../errors/refusal.ts"
 import { mostKeptBytes, Relay, type RelayOptions } from "./relay.ts"
-import { parsedJson } from "../kernel/parsed-json.ts"
+import { parsedJson } from "../../kernel/parsed-json.ts"
 
 /** A whole answer in the dialect of its caller, and what the provider said that it used. */
 export interface Whole {

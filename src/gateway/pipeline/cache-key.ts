@@ -1,5 +1,5 @@
 import { hash } from "node:crypto"
-import { type TenantId } from "../kernel/identifier.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { type Incoming } from "./outgoing.ts"
 
 /** Of a call that may be answered from what was answered before. */

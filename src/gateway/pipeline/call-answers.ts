@@ -1,15 +1,15 @@
 import { Effect, Result, Stream } from "effect"
-import { noUsage, type TokenUsage } from "../compat/domain.ts"
-import { wholeToStream } from "../compat/whole-to-stream.ts"
-import { usdText } from "../kernel/usd.ts"
+import { noUsage, type TokenUsage } from "../translation/domain.ts"
+import { wholeToStream } from "../translation/whole-to-stream.ts"
+import { usdText } from "../../kernel/usd.ts"
 import { gatheredAnswer, streamedAnswer, wholeAnswer, withUsage, wordsIn } from "./answering.ts"
-import { type Attempt } from "./attempts.ts"
-import { type CallMeter, type Progress } from "./call-meter.ts"
+import { type Attempt } from "../routing/attempts.ts"
+import { type CallMeter, type Progress } from "../metering/call-meter.ts"
 import { vectorsInBase64 } from "./embedding-formats.ts"
 import { type Incoming } from "./outgoing.ts"
-import { type ProviderAnswer } from "./providers/provider.ts"
-import { type CallRefused } from "./refusal.ts"
-import { type RunningTarget } from "./running.ts"
+import { type ProviderAnswer } from "../providers/provider.ts"
+import { type CallRefused } from "../errors/refusal.ts"
+import { type RunningTarget } from "../configuration/running.ts"
 
 /** What is known of an answer beside its words. */
 export interface CallReport {

@@ -1,4 +1,4 @@
-import { isJson } from "../kernel/parsed-json.ts"
+import { isJson } from "../../kernel/parsed-json.ts"
 
 /** Where the first vector of an answer begins, if it is one of numbers. */
 const numbers = /"embedding"\s*:\s*\[/

@@ -1,13 +1,13 @@
 import { Context, Effect, Layer, type Scope } from "effect"
-import { Attempts } from "./attempts.ts"
-import { chatBound } from "./bounds.ts"
+import { Attempts } from "../routing/attempts.ts"
+import { chatBound } from "../metering/bounds.ts"
 import { passedBack } from "./call-answers.ts"
 import { type Call } from "./calls.ts"
-import { GatewayConfiguration } from "./configuration.ts"
-import { modelFor } from "./model-choice.ts"
+import { GatewayConfiguration } from "../configuration/configuration.ts"
+import { modelFor } from "../routing/model-choice.ts"
 import { checkIncoming, outgoing } from "./outgoing.ts"
 import { refusalOf } from "./provider-refusals.ts"
-import { type CallRefused } from "./refusal.ts"
+import { type CallRefused } from "../errors/refusal.ts"
 
 /** How many tokens a request is, in Anthropic's words. */
 export interface Counted {

@@ -1,12 +1,12 @@
 import { Context, Effect, Exit, Layer, Option } from "effect"
-import { CurrentPrincipal } from "../auth/domain.ts"
-import { usdText } from "../kernel/usd.ts"
-import { CallKeys } from "../idempotency/call-keys.ts"
-import { ReservationId } from "../ledger/domain.ts"
-import { Reservations } from "../ledger/reservations.ts"
-import { Ledger } from "../ledger/service.ts"
-import { AlreadyCompleted } from "./repeat-domain.ts"
-import { CallRefused, refused, retryAfter } from "./refusal.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { usdText } from "../../kernel/usd.ts"
+import { CallKeys } from "../../platform/idempotency/call-keys.ts"
+import { ReservationId } from "../../budgets/ledger/domain.ts"
+import { Reservations } from "../../budgets/reservations/reservations.ts"
+import { Ledger } from "../../budgets/ledger/service.ts"
+import { AlreadyCompleted } from "../errors/repeat-domain.ts"
+import { CallRefused, refused, retryAfter } from "../errors/refusal.ts"
 
 /** The key that a caller gave its call, and where. */
 export interface RepeatKey {

@@ -1,11 +1,11 @@
 import { Clock, Context, Effect, Layer, Stream } from "effect"
-import { type Dialect, type TokenUsage } from "../compat/domain.ts"
-import { type TenantId } from "../kernel/identifier.ts"
+import { type Dialect, type TokenUsage } from "../translation/domain.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { type Cacheable, cacheKey } from "./cache-key.ts"
-import { type CallMeter } from "./call-meter.ts"
+import { type CallMeter } from "../metering/call-meter.ts"
 import { cacheLooked } from "./cache-metrics.ts"
-import { type RunningGateway, type RunningModel } from "./running.ts"
+import { type RunningGateway, type RunningModel } from "../configuration/running.ts"
 
 /** An answer as it is kept: its bytes in the dialect that was asked in. */
 interface Kept {

@@ -1,5 +1,5 @@
-import { isJson, listIn } from "../kernel/parsed-json.ts"
-import { cuts, type Edit, placesIn } from "./json-edits.ts"
+import { isJson, listIn } from "../../kernel/parsed-json.ts"
+import { cuts, type Edit, placesIn } from "../json/json-edits.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,6 +1,6 @@
 import { Clock, Effect, Option, Redacted, Schema } from "effect"
-import { type Dialect } from "../../compat/domain.ts"
-import { readErrorIn } from "../../compat/errors.ts"
+import { type Dialect } from "../translation/domain.ts"
+import { readErrorIn } from "../translation/errors.ts"
 import { type ProviderClient } from "./clients.ts"
 import { type ExchangeRequest } from "./exchange.ts"
 import {

@@ -1,6 +1,6 @@
 import { type Array, type Effect, Data, type Pull, type Scope } from "effect"
-import { type Dialect } from "../../compat/domain.ts"
-import { type DialectError } from "../../compat/errors.ts"
+import { type Dialect } from "../translation/domain.ts"
+import { type DialectError } from "../translation/errors.ts"
 
 /** What is asked of a provider, by the name that it has in both dialects. */
 export type Operation = "chat" | "embed" | "count-tokens"

@@ -1,4 +1,4 @@
-import { EventReader } from "../../compat/event-reader.ts"
+import { EventReader } from "../translation/event-reader.ts"
 import { type ProviderAnswer } from "./provider.ts"
 import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
 

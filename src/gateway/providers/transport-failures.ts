@@ -1,5 +1,5 @@
 import { Predicate } from "effect"
-import { type DialectError } from "../../compat/errors.ts"
+import { type DialectError } from "../translation/errors.ts"
 import { ProviderFailure } from "./provider.ts"
 
 export const bad = (status: number, message: string, code: string): DialectError => ({ status, message, code })

@@ -1,16 +1,16 @@
 import { Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
-import { attemptSpan } from "./call-spans.ts"
+import { attemptSpan } from "../telemetry/call-spans.ts"
 import {
   type ProviderAnswer,
   providerCredentials,
   type ProviderFailure,
   type ProviderRequest
-} from "./providers/provider.ts"
-import { attemptMeasured } from "./metrics.ts"
+} from "../providers/provider.ts"
+import { attemptMeasured } from "../telemetry/metrics.ts"
 import { attemptFailed } from "./routing-metrics.ts"
-import { type RunningGateway, type RunningTarget } from "./running.ts"
+import { type RunningGateway, type RunningTarget } from "../configuration/running.ts"
 import { ProviderSightings } from "./sightings.ts"
 
 /** An attempt that was made, as answers and usage rows tell of it. */

@@ -1,10 +1,10 @@
 import { Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
 import { CircuitBreaker } from "effect/persistence"
-import { Settings } from "../platform/settings.ts"
-import { type BreakerState } from "./domain.ts"
-import { ProviderFailure } from "./providers/provider.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type BreakerState } from "../configuration/domain.ts"
+import { ProviderFailure } from "../providers/provider.ts"
 import { breakerSeen } from "./routing-metrics.ts"
-import { type RunningGateway } from "./running.ts"
+import { type RunningGateway } from "../configuration/running.ts"
 
 const longestOpen = "1 hour"
 /** For so long a breaker that let a call go well is taken to be closed: other replicas may have opened it. */

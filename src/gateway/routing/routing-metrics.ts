@@ -1,5 +1,5 @@
 import { Context, Metric } from "effect"
-import { type BreakerState } from "./domain.ts"
+import { type BreakerState } from "../configuration/domain.ts"
 
 const registry = Context.empty()
 const mostKnown = 1000

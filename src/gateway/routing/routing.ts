@@ -1,5 +1,5 @@
-import { type Strategy } from "./configuration-domain.ts"
-import { type RunningTarget } from "./running.ts"
+import { type Strategy } from "../configuration/configuration-domain.ts"
+import { type RunningTarget } from "../configuration/running.ts"
 
 /** What an order may depend on beside the configuration. */
 export interface RoutingFacts {

@@ -1,6 +1,6 @@
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../auth/api.ts"
-import { Uuid } from "../kernel/identifier.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { Uuid } from "../../kernel/identifier.ts"
 import { GatewayContent, GatewayContentNotFound } from "./domain.ts"
 
 export class GatewayContentsApi extends HttpApiGroup.make("gatewayContents")

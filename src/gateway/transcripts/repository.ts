@@ -1,7 +1,7 @@
 import { Context, type DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
 
 const StoredContent = Schema.Struct({
   reservationId: Uuid,

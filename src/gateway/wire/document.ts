@@ -1,4 +1,4 @@
-import { type Json, withForeign } from "../kernel/foreign-format.ts"
+import { type Json, withForeign } from "../../kernel/foreign-format.ts"
 import {
   anthropicError,
   callHeaders,

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { type CallRefused, refused } from "./refusal.ts"
-import { type RunningModel } from "./running.ts"
+import { type CallRefused, refused } from "../errors/refusal.ts"
+import { type RunningModel } from "../configuration/running.ts"
 
 /** Nobody knows when most models were made; the SDKs want a moment. */
 const unknownMoment = "1970-01-01T00:00:00Z"

@@ -1,10 +1,10 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { type Dialect } from "../compat/domain.ts"
-import { Callers } from "./callers.ts"
-import { GatewayConfiguration } from "./configuration.ts"
+import { type Dialect } from "../translation/domain.ts"
+import { Callers } from "../authentication/callers.ts"
+import { GatewayConfiguration } from "../configuration/configuration.ts"
 import { anthropicModel, anthropicModels, openAiModel, openAiModels, pageAsked } from "./model-pages.ts"
-import { refused } from "./refusal.ts"
+import { refused } from "../errors/refusal.ts"
 import { serve } from "./wire.ts"
 
 const anyUse = ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"] as const

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
-import { auditActions } from "../kernel/audit-action.ts"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { serverSet } from "../kernel/server-set.ts"
-import { name, text } from "../kernel/text.ts"
-import { RoleId } from "../roles/domain.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name, text } from "../../kernel/text.ts"
+import { RoleId } from "../../applications/roles/domain.ts"
 import { Email, TrialUserId } from "../trial-users/domain.ts"
 
 export const AccountId = Uuid.pipe(Schema.brand("AccountId"))

@@ -1,7 +1,7 @@
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { Context, Effect, Layer, Redacted, Semaphore } from "effect"
 import { Kdf, Mac, SecureRandom } from "effect/crypto"
-import { ValidationFailed, Overloaded } from "../kernel/problems.ts"
+import { ValidationFailed, Overloaded } from "../../kernel/problems.ts"
 import { isCommonPassword } from "./common-passwords.ts"
 
 /** The memory is in KiB. These are the least that OWASP recommends, so that two at a time leave a small machine its memory. */

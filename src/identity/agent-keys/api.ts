@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
-import { Access, requires } from "../auth/api.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { Created } from "../kernel/location.ts"
-import { cursor, page, PageLimit } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
 import {
   AgentKeyId,
   AgentKeyLimit,

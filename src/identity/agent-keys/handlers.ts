@@ -1,8 +1,8 @@
 import { Effect } from "effect"
-import { Api } from "../api.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
-import { created } from "../kernel/location.ts"
-import { pageLimitDefault } from "../kernel/page.ts"
+import { Api } from "../../api.ts"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
 import { AgentKeys } from "./service.ts"
 
 export const AgentKeysHandlers = groupHandlers(

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { AgentId } from "../agents/domain.ts"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../../audit/log/domain.ts"
 import { AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
 
 export class AgentKeysRepository extends Context.Service<

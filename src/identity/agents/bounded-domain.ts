@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import { Capability, intersection, missing } from "../kernel/capability.ts"
-import { TenantId } from "../kernel/identifier.ts"
+import { Capability, intersection, missing } from "../../kernel/capability.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { AgentId, AgentStatus } from "./domain.ts"
 
 /** An agent with what bounds it now: its own limits, and those of its template as that is now. */

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../kernel/audit-action.ts"
-import { generatedId, TenantId, Uuid } from "../kernel/identifier.ts"
-import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { serverSet } from "../kernel/server-set.ts"
-import { name } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
+import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name } from "../../kernel/text.ts"
 import {
   AgentDescription,
   AgentName,

@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { distinct, Scopes } from "../kernel/capability.ts"
-import { name, text } from "../kernel/text.ts"
-import { Usd } from "../kernel/usd.ts"
+import { distinct, Scopes } from "../../kernel/capability.ts"
+import { name, text } from "../../kernel/text.ts"
+import { Usd } from "../../kernel/usd.ts"
 
 export const maxCredentialTtlSecondsDefault = 3600
 

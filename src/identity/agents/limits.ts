@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { missing } from "../kernel/capability.ts"
+import { missing } from "../../kernel/capability.ts"
 import { AgentLimitsInvalid } from "./domain.ts"
 import { type Limits } from "./limits-domain.ts"
 

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
-import { violatedConstraint } from "../kernel/constraint.ts"
-import { TenantId } from "../kernel/identifier.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { violatedConstraint } from "../../platform/database/constraint.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
   AgentTemplate,

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
-import { type TenantId } from "../kernel/identifier.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { Tenants } from "../tenants/service.ts"
 
 /** The tenant of what a caller makes: its own, which it may not name; a system caller names one or gets the default. */

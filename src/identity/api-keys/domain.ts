@@ -1,12 +1,12 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../kernel/audit-action.ts"
-import { Scopes } from "../kernel/capability.ts"
-import { generatedId, IntegerId, TenantId, Uuid } from "../kernel/identifier.ts"
-import { CreatedAt, Instant, InstantFromDate } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { serverSet } from "../kernel/server-set.ts"
-import { name } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { Scopes } from "../../kernel/capability.ts"
+import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
+import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name } from "../../kernel/text.ts"
 
 export const ApiKeyId = Uuid.pipe(Schema.brand("ApiKeyId"))
 export type ApiKeyId = typeof ApiKeyId.Type

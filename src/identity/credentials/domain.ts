@@ -1,11 +1,11 @@
 import { Effect, Schema } from "effect"
 import { AgentId } from "../agents/domain.ts"
-import { auditActions } from "../kernel/audit-action.ts"
-import { Capability, Scopes } from "../kernel/capability.ts"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
-import { Fault, Problem } from "../kernel/problem.ts"
-import { storable } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { Capability, Scopes } from "../../kernel/capability.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Fault, Problem } from "../../kernel/problem.ts"
+import { storable } from "../../kernel/text.ts"
 
 export const CredentialId = Uuid.pipe(Schema.brand("CredentialId"))
 export type CredentialId = typeof CredentialId.Type

@@ -1,6 +1,6 @@
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../agents/domain.ts"
-import { Access, requiresCredential } from "../auth/api.ts"
+import { Access, requiresCredential } from "../../kernel/access.ts"
 import { SubjectToken, SubjectTokenRequest } from "./subject-domain.ts"
 
 export class SubjectTokensApi extends HttpApiGroup.make("subjectTokens")

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { AgentId } from "../agents/domain.ts"
-import { auditActions } from "../kernel/audit-action.ts"
-import { Instant } from "../kernel/instant.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { Instant } from "../../kernel/instant.ts"
 
 /** The `typ` of a subject token: it is no access token, and lets nobody in. */
 export const subjectTokenType = "subject+jwt"

@@ -2,11 +2,11 @@ import { Context, DateTime, Effect, Layer, Option, Redacted, Result, Schema } fr
 import { SecureRandom } from "effect/crypto"
 import { AgentId, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
-import { AttestationKeys } from "../attestation/service.ts"
-import { Audit } from "../audit/service.ts"
-import { CurrentPrincipal } from "../auth/domain.ts"
-import { Uuid } from "../kernel/identifier.ts"
-import { Settings } from "../platform/settings.ts"
+import { AttestationKeys } from "../../audit/signing-keys/service.ts"
+import { Audit } from "../../audit/log/service.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { Uuid } from "../../kernel/identifier.ts"
+import { Settings } from "../../platform/settings/settings.ts"
 import { TokensRepository } from "./repository.ts"
 import {
   type SubjectToken,

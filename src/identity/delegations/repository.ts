@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { AgentId } from "../agents/domain.ts"
-import { Change } from "../audit/domain.ts"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Delegation, DelegationId, DelegationNotFound } from "./domain.ts"
 
 export class DelegationsRepository extends Context.Service<

@@ -1,6 +1,6 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
-import { RateLimited } from "../auth/domain.ts"
-import { MaxBodyBytes } from "../kernel/validation.ts"
+import { RateLimited } from "../../kernel/principal.ts"
+import { MaxBodyBytes } from "../../kernel/validation.ts"
 import {
   AgentTokenResponse,
   InvalidClient,
@@ -9,7 +9,7 @@ import {
   mostTokenRequestBytes,
   TokenExchangeRequest,
   TokenRequest
-} from "./domain.ts"
+} from "../credentials/domain.ts"
 import { AuthorizationServer, JsonWebKeys } from "./metadata-domain.ts"
 
 /** Answers a request that cannot be read with OAuth's `invalid_request`. */

@@ -1,13 +1,13 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { ceilingOf } from "../agents/bounded-domain.ts"
 import { type AgentId } from "../agents/domain.ts"
-import { AttestationKeys } from "../attestation/service.ts"
-import { type Capability, intersection, missing } from "../kernel/capability.ts"
-import { Uuid } from "../kernel/identifier.ts"
-import { Settings } from "../platform/settings.ts"
-import { AccessTokens, within } from "./access-tokens.ts"
-import { claimsIn } from "./assertion.ts"
-import { type FindClient } from "./clients.ts"
+import { AttestationKeys } from "../../audit/signing-keys/service.ts"
+import { type Capability, intersection, missing } from "../../kernel/capability.ts"
+import { Uuid } from "../../kernel/identifier.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { AccessTokens, within } from "../credentials/access-tokens.ts"
+import { claimsIn } from "../credentials/assertion.ts"
+import { type FindClient } from "../credentials/clients.ts"
 import {
   badSubject,
   CredentialId,
@@ -16,11 +16,16 @@ import {
   type InvalidScope,
   invalidScope,
   type TokenExchangeRequest
-} from "./domain.ts"
-import { type MintDelegation, wholeSecond } from "./mint.ts"
-import { type ExchangeClient, type ExchangeGrant, type ExchangeSubject, TokensRepository } from "./repository.ts"
-import { namedScopes } from "./scopes.ts"
-import { SubjectTokens } from "./subject-tokens.ts"
+} from "../credentials/domain.ts"
+import { type MintDelegation, wholeSecond } from "../credentials/mint.ts"
+import {
+  type ExchangeClient,
+  type ExchangeGrant,
+  type ExchangeSubject,
+  TokensRepository
+} from "../credentials/repository.ts"
+import { namedScopes } from "../credentials/scopes.ts"
+import { SubjectTokens } from "../credentials/subject-tokens.ts"
 
 /** All that an exchange has decided before it is minted. */
 export interface PreparedExchange {

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { declaresMoreThan } from "../platform/request-body.ts"
-import { mostTokenRequestBytes } from "./domain.ts"
+import { declaresMoreThan } from "../../platform/http/request-body.ts"
+import { mostTokenRequestBytes } from "../credentials/domain.ts"
 import { OAuthError } from "./oauth-error.ts"
 
 /** The parameters of a form, each once at most (RFC 6749 §3.2); an empty one counts as left out. */

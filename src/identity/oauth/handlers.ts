@@ -1,15 +1,15 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { Api } from "../api.ts"
-import { keysFreshSeconds } from "../attestation/domain.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
-import { pageLimitDefault } from "../kernel/page.ts"
-import { AgentCredentials } from "./credentials.ts"
-import { type AgentTokenResponse } from "./domain.ts"
+import { Api } from "../../api.ts"
+import { keysFreshSeconds } from "../../audit/signing-keys/domain.ts"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { AgentCredentials } from "../credentials/credentials.ts"
+import { type AgentTokenResponse } from "../credentials/domain.ts"
 import { TokenIntrospection } from "./introspection.ts"
 import { TokenMetadata } from "./metadata.ts"
 import { AgentGrants } from "./service.ts"
-import { SubjectTokens } from "./subject-tokens.ts"
+import { SubjectTokens } from "../credentials/subject-tokens.ts"
 
 const issued = (body: AgentTokenResponse) =>
   HttpApiSchema.withHeaders({ body, headers: { location: `/api/agents/credentials/${body.credentialId}` } })

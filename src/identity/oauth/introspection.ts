@@ -1,9 +1,9 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal, type Principal } from "../auth/domain.ts"
-import { Settings } from "../platform/settings.ts"
-import { AccessTokens, type LiveToken } from "./access-tokens.ts"
-import { type Introspection } from "./domain.ts"
-import { actOf, usd } from "./mint.ts"
+import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { AccessTokens, type LiveToken } from "../credentials/access-tokens.ts"
+import { type Introspection } from "../credentials/domain.ts"
+import { actOf, usd } from "../credentials/mint.ts"
 
 /** Tells what a token may do now (RFC 7662); of whatever is not live, or another's, that it is not active. */
 export class TokenIntrospection extends Context.Service<

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { keysFreshSeconds, PublicKeys } from "../attestation/domain.ts"
+import { keysFreshSeconds, PublicKeys } from "../../audit/signing-keys/domain.ts"
 
 export const JsonWebKeys = HttpApiSchema.WithHeaders(PublicKeys, {
   "cache-control": Schema.String.annotate({ examples: [`public, max-age=${keysFreshSeconds}`] })

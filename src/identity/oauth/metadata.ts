@@ -1,8 +1,8 @@
 import { Context, Effect, Layer } from "effect"
-import { type PublicKeys } from "../attestation/domain.ts"
-import { AttestationKeys } from "../attestation/service.ts"
-import { capabilitiesOf, resources } from "../kernel/capability.ts"
-import { Settings } from "../platform/settings.ts"
+import { type PublicKeys } from "../../audit/signing-keys/domain.ts"
+import { AttestationKeys } from "../../audit/signing-keys/service.ts"
+import { capabilitiesOf, resources } from "../../kernel/capability.ts"
+import { Settings } from "../../platform/settings/settings.ts"
 import { type AuthorizationServer } from "./metadata-domain.ts"
 
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"]

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { ceilingOf } from "../agents/bounded-domain.ts"
-import { CurrentPrincipal, type RateLimited } from "../auth/domain.ts"
-import { AgentClients, type AuthenticatedClient, type FindClient } from "./clients.ts"
+import { CurrentPrincipal, type RateLimited } from "../../kernel/principal.ts"
+import { AgentClients, type AuthenticatedClient, type FindClient } from "../credentials/clients.ts"
 import {
   accessTokenUrn,
   type AgentTokenResponse,
@@ -13,11 +13,11 @@ import {
   type InvalidScope,
   type TokenExchangeRequest,
   type TokenRequest
-} from "./domain.ts"
+} from "../credentials/domain.ts"
 import { Exchanges, type PreparedExchange } from "./exchange.ts"
-import { CredentialMint, type MintFault, MintRefused, type MintRequest } from "./mint.ts"
-import { type Client, type ExchangeClient } from "./repository.ts"
-import { scopesWithin } from "./scopes.ts"
+import { CredentialMint, type MintFault, MintRefused, type MintRequest } from "../credentials/mint.ts"
+import { type Client, type ExchangeClient } from "../credentials/repository.ts"
+import { scopesWithin } from "../credentials/scopes.ts"
 
 type TokenFailure = InvalidClient | InvalidScope | RateLimited
 

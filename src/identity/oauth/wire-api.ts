@@ -1,5 +1,5 @@
-import { type Json, withForeign } from "../kernel/foreign-format.ts"
-import { accessTokenUrn, jwtUrn, mostTokenRequestBytes } from "./domain.ts"
+import { type Json, withForeign } from "../../kernel/foreign-format.ts"
+import { accessTokenUrn, jwtUrn, mostTokenRequestBytes } from "../credentials/domain.ts"
 
 const tag = {
   name: "OAuth",

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AccountEmailTaken } from "../accounts/domain.ts"
-import { Access, requiresCredential } from "../auth/api.ts"
-import { Forbidden, RateLimited, Unauthenticated } from "../auth/domain.ts"
-import { cursor, page, PageLimit } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
+import { Access, requiresCredential } from "../../kernel/access.ts"
+import { Forbidden, RateLimited, Unauthenticated } from "../../kernel/principal.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
 import {
   AccountSession,
   AccountSessionId,

@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { HttpRouter, HttpServerResponse } from "effect/http"
-import { contentSecurityPolicy } from "../platform/negotiation.ts"
+import { contentSecurityPolicy } from "../../platform/http/negotiation.ts"
 
 const style = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 24rem; margin: 10vh auto; padding: 0 1rem; color: #1a1a1a }

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../../audit/log/domain.ts"
 
 /** The links that let somebody make the first account; of each the SHA-256 of its token. */
 export class ClaimRepository extends Context.Service<

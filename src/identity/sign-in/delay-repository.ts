@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
 
 /** What is remembered of failed sign-ins under a key. */
 export const Failures = Schema.Struct({

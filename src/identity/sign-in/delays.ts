@@ -1,9 +1,9 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
-import { type Change } from "../audit/domain.ts"
-import { RateLimited } from "../auth/domain.ts"
-import { repeatJob } from "../platform/background-jobs.ts"
-import { Database } from "../platform/database.ts"
+import { type Change } from "../../audit/log/domain.ts"
+import { RateLimited } from "../../kernel/principal.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { Database } from "../../platform/database/database.ts"
 import { delaySeconds, forgottenAfterSeconds, mostSeconds, mostSecondsOfAccount } from "./delay-rules.ts"
 import { DelayRepository, type Failures } from "./delay-repository.ts"
 

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { AccountName, AccountView, GivenPassword, NewPassword } from "../accounts/domain.ts"
-import { auditActions } from "../kernel/audit-action.ts"
-import { Capability } from "../kernel/capability.ts"
-import { TenantId, Uuid } from "../kernel/identifier.ts"
-import { Instant } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { text } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { Capability } from "../../kernel/capability.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { text } from "../../kernel/text.ts"
 import { Email } from "../trial-users/domain.ts"
 
 export const AccountSessionId = Uuid.pipe(Schema.brand("AccountSessionId"))

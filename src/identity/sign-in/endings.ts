@@ -1,8 +1,8 @@
 import { Array, Context, DateTime, Effect, Layer, Option } from "effect"
 import { type AccountId } from "../accounts/domain.ts"
-import { type AuditDraft, type Change } from "../audit/domain.ts"
-import { AuthorityChanges } from "../auth/authority-changes.ts"
-import { Sessions } from "../sessions/service.ts"
+import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
+import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { Sessions } from "../trial-sessions/service.ts"
 import { type AccountSessionId, signInActions } from "./domain.ts"
 import { AccountSessionsRepository, type EndedSession } from "./repository.ts"
 

@@ -1,11 +1,11 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AccountId } from "../accounts/domain.ts"
-import { Change } from "../audit/domain.ts"
-import { Capability } from "../kernel/capability.ts"
-import { TenantId } from "../kernel/identifier.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
-import { SessionId } from "../sessions/domain.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { Capability } from "../../kernel/capability.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { SessionId } from "../trial-sessions/domain.ts"
 import { AccountSessionId } from "./domain.ts"
 
 /** What a token says of its bearer; read past row-level security, since nobody knows the tenant yet. */

@@ -5,14 +5,20 @@ import { AccountCredentials } from "../accounts/credentials.ts"
 import { type AccountId } from "../accounts/domain.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
-import { Audit } from "../audit/service.ts"
-import { bearerToken } from "../auth/bearer-token.ts"
-import { CurrentPrincipal, Forbidden, type Principal, type RateLimited, Unauthenticated } from "../auth/domain.ts"
-import { RateLimits } from "../auth/rate-limits.ts"
-import { isFromAnotherSite, setSessionCookie, tokenInCookies } from "../auth/session-cookie.ts"
-import { type TenantId } from "../kernel/identifier.ts"
-import { type Overloaded } from "../kernel/problems.ts"
-import { CurrentRequest } from "../platform/request.ts"
+import { Audit } from "../../audit/log/service.ts"
+import { bearerToken } from "../../access/bearer-token.ts"
+import {
+  CurrentPrincipal,
+  Forbidden,
+  type Principal,
+  type RateLimited,
+  Unauthenticated
+} from "../../kernel/principal.ts"
+import { RateLimits } from "../../access/rate-limits.ts"
+import { isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/session-cookie.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { type Overloaded } from "../../kernel/problems.ts"
+import { CurrentRequest } from "../../platform/http/request.ts"
 import { SessionCredentials } from "./credentials.ts"
 import { pause, SignInDelays } from "./delays.ts"
 import { type AccountSessionId, type Login, signInActions } from "./domain.ts"

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../kernel/audit-action.ts"
-import { generatedId, TenantId } from "../kernel/identifier.ts"
-import { CreatedAt, InstantFromDate } from "../kernel/instant.ts"
-import { Problem } from "../kernel/problem.ts"
-import { serverSet } from "../kernel/server-set.ts"
-import { name, Slug } from "../kernel/text.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { generatedId, TenantId } from "../../kernel/identifier.ts"
+import { CreatedAt, InstantFromDate } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name, Slug } from "../../kernel/text.ts"
 
 const TenantName = name(100).annotate({ examples: ["Acme Research"] })
 const TenantSlug = Slug.annotate({ examples: ["acme-research"] })

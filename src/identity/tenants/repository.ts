@@ -1,9 +1,9 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
-import { makeGathering } from "../kernel/gathering.ts"
-import { underFreeSlug } from "../kernel/slug.ts"
-import { TenantId } from "../kernel/identifier.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { makeGathering } from "../../platform/database/gathering.ts"
+import { underFreeSlug } from "../../kernel/slug.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { Tenant, TenantNotFound, TenantSlugTaken, TenantStatus } from "./domain.ts"
 
 export class TenantsRepository extends Context.Service<

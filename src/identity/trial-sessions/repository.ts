@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../../audit/log/domain.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"
 import { Session, SessionId, SessionNotFound } from "./domain.ts"
 

@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { Audit } from "../audit/service.ts"
-import { AuthorityChanges } from "../auth/authority-changes.ts"
-import { type Slice, slice } from "../kernel/page.ts"
-import { spanned } from "../kernel/spanned.ts"
+import { Audit } from "../../audit/log/service.ts"
+import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { type Slice, slice } from "../../kernel/page.ts"
+import { spanned } from "../../kernel/spanned.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
 import {

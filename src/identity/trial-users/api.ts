@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Access, requires } from "../auth/api.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { ArrayLimit, cursor } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { Created, LinkedArray } from "../kernel/location.ts"
-import { text } from "../kernel/text.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { ArrayLimit, cursor } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import { Created, LinkedArray } from "../../kernel/location.ts"
+import { text } from "../../kernel/text.ts"
 import {
   EmailTaken,
   TrialEndsBeforeStart,

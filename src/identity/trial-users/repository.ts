@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
-import { makeGathering } from "../kernel/gathering.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { makeGathering } from "../../platform/database/gathering.ts"
 import { EmailTaken, TrialUser, TrialUserId, TrialUserNotFound } from "./domain.ts"
 
 export class TrialUsersRepository extends Context.Service<

@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
-import { Change } from "../audit/domain.ts"
-import { Audit } from "../audit/service.ts"
-import { type Slice, slice } from "../kernel/page.ts"
-import { given } from "../kernel/server-set.ts"
-import { spanned } from "../kernel/spanned.ts"
-import { Settings } from "../platform/settings.ts"
-import { SessionEndings } from "../sessions/endings.ts"
+import { Change } from "../../audit/log/domain.ts"
+import { Audit } from "../../audit/log/service.ts"
+import { type Slice, slice } from "../../kernel/page.ts"
+import { given } from "../../kernel/server-set.ts"
+import { spanned } from "../../kernel/spanned.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { SessionEndings } from "../trial-sessions/endings.ts"
 import {
   type EmailTaken,
   TrialEndsBeforeStart,

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Access, requires } from "../auth/api.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { Created } from "../kernel/location.ts"
-import { cursor, page, PageLimit } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
 import {
   AttestationKeyEnding,
   AttestationKeyId,
@@ -14,7 +14,7 @@ import {
   AttestationKeyRotation,
   AttestationKeyView,
   PublicKeys
-} from "./domain.ts"
+} from "../../audit/signing-keys/domain.ts"
 
 const read = requires("attestation:read", { systemOnly: true })
 const write = requires("attestation:write", { systemOnly: true })

@@ -1,19 +1,19 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { Audit } from "../audit/service.ts"
-import { AuthorityChanges } from "../auth/authority-changes.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
-import { Sealing } from "../platform/sealing.ts"
+import { Audit } from "../../audit/log/service.ts"
+import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { Sealing } from "../../platform/crypto/sealing.ts"
 import {
   type AttestationKey,
   attestationActions,
   type AttestationKeyEnding,
   type AttestationKeyId,
   type AttestationKeyNotFound
-} from "./domain.ts"
-import { snapshot } from "./key-entries.ts"
-import { makeKeyMaking, sealNothing } from "./key-making.ts"
-import { KeyRing } from "./key-ring.ts"
-import { AttestationKeysRepository } from "./repository.ts"
+} from "../../audit/signing-keys/domain.ts"
+import { snapshot } from "../../audit/signing-keys/key-entries.ts"
+import { makeKeyMaking, sealNothing } from "../../audit/signing-keys/key-making.ts"
+import { KeyRing } from "../../audit/signing-keys/key-ring.ts"
+import { AttestationKeysRepository } from "../../audit/signing-keys/repository.ts"
 
 /** Ends keys at once: for what leaked there is no overlap. */
 export class AttestationKeyEndings extends Context.Service<

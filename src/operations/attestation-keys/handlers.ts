@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { Api } from "../api.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
-import { created } from "../kernel/location.ts"
-import { pageLimitDefault } from "../kernel/page.ts"
+import { Api } from "../../api.ts"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
 import { AttestationKeyEndings } from "./endings.ts"
 import { AttestationKeyRotations } from "./rotation.ts"
-import { AttestationKeys } from "./service.ts"
+import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 
 export const AttestationHandlers = groupHandlers(
   Api,

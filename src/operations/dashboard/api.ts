@@ -1,5 +1,5 @@
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../auth/api.ts"
+import { Access, requires } from "../../kernel/access.ts"
 import { DashboardHealth, DashboardMetrics } from "./domain.ts"
 
 const read = requires("dashboard:read", { systemOnly: true })

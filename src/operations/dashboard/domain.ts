@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { Instant } from "../kernel/instant.ts"
+import { Instant } from "../../kernel/instant.ts"
 
 const most = Number.MAX_SAFE_INTEGER
 const Count = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: most }))).annotate({

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { Api } from "../api.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
+import { Api } from "../../api.ts"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { DetailedHealth } from "./detailed-health.ts"
 import { Dashboard } from "./service.ts"
 

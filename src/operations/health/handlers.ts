@@ -1,7 +1,7 @@
 import { DateTime, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { Api } from "../api.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
+import { Api } from "../../api.ts"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { type Health } from "./domain.ts"
 import { HealthChecks } from "./service.ts"
 

@@ -1,7 +1,7 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
-import { latestMigration } from "../platform/migrations.ts"
-import { Shutdown } from "../platform/shutdown.ts"
-import { serviceName, serviceVersion } from "../platform/version.ts"
+import { latestMigration } from "../../platform/database/migrations.ts"
+import { Shutdown } from "../../platform/http/shutdown.ts"
+import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
 import { type Health, NotReady, type Readiness, type ReadinessCheck } from "./domain.ts"
 import { HealthRepository } from "./repository.ts"
 

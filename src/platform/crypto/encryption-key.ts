@@ -2,9 +2,9 @@ import { Context, Data, Effect, Layer, Option, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { DatabaseConnection } from "./connection.ts"
-import { Settings } from "./settings.ts"
-import { SettingsError } from "./settings-reader.ts"
+import { DatabaseConnection } from "../database/connection.ts"
+import { Settings } from "../settings/settings.ts"
+import { SettingsError } from "../settings/settings-reader.ts"
 
 const fileName = "encryption.key"
 const keyBytes = 32

@@ -3,7 +3,7 @@ import { Context, Data, Effect, Layer, Redacted } from "effect"
 import { Aead, Digest, SecureRandom } from "effect/crypto"
 import { createHmac } from "node:crypto"
 import { EncryptionKey } from "./encryption-key.ts"
-import { SettingsError } from "./settings-reader.ts"
+import { SettingsError } from "../settings/settings-reader.ts"
 
 /** Why something sealed stays closed: another key sealed it, or its bytes or what it belongs to were changed. */
 export class SealBroken extends Data.TaggedError("SealBroken")<{ readonly reason: "other-key" | "damaged" }> {

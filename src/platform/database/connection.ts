@@ -1,10 +1,10 @@
 import { type PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Schedule } from "effect"
 import { SqlError } from "effect/sql"
-import { connection as embeddedConnection, join, start } from "./embedded-postgres.ts"
+import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
 import { poolLayer } from "./database.ts"
 import { migrate } from "./migrations.ts"
-import { Settings, type SettingsValues } from "./settings.ts"
+import { Settings, type SettingsValues } from "../settings/settings.ts"
 
 /** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
 export class DatabaseConnection extends Context.Service<

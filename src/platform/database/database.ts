@@ -1,7 +1,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Fiber, Layer, String as Text } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { type TenantId } from "../kernel/identifier.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { applicationRole } from "./migrations.ts"
 
 /** Which tenant's rows a transaction may see: one tenant's, or every tenant's for a system principal. */

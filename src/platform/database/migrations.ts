@@ -15,7 +15,7 @@ export class RoleNotGranted extends Data.TaggedError("RoleNotGranted")<{ readonl
   }
 }
 
-const loader = MigratorFileSystem.fromFileSystem(fileURLToPath(new URL("../../migrations", import.meta.url)))
+const loader = MigratorFileSystem.fromFileSystem(fileURLToPath(new URL("../../../migrations", import.meta.url)))
 
 /** Applies what is missing, under a table lock that any number of replicas may wait for; answers what was applied. */
 export const migrate = (connection: PgClient.PgClientConfig) =>

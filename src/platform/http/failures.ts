@@ -1,7 +1,7 @@
 import { type Cause } from "effect"
 import { HttpMethod, HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
-import { BadRequest, MethodNotImplemented, Overloaded, PayloadTooLarge, RouteNotFound } from "../kernel/problems.ts"
+import { BadRequest, MethodNotImplemented, Overloaded, PayloadTooLarge, RouteNotFound } from "../../kernel/problems.ts"
 
 /** A problem as any layer may answer it; the edge adds `traceId` and the headers that go with the status. */
 export interface ProblemBody {

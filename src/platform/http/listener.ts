@@ -9,7 +9,7 @@ import {
   MethodNotImplemented,
   PayloadTooLarge,
   RequestTimeout
-} from "../kernel/problems.ts"
+} from "../../kernel/problems.ts"
 
 type Problem =
   | BadRequest

@@ -1,6 +1,6 @@
 import { type Effect, type Scope } from "effect"
 import { HttpMiddleware, type HttpServerRequest, type HttpServerResponse } from "effect/http"
-import { type SettingsValues } from "./settings.ts"
+import { type SettingsValues } from "../settings/settings.ts"
 
 const cors = (allowedOrigins: ReadonlyArray<string>) =>
   HttpMiddleware.cors({

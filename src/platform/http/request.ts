@@ -2,7 +2,7 @@ import { Context, Option } from "effect"
 import type { Headers, HttpServerRequest } from "effect/http"
 import { HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
-import { randomBytes } from "./secure-random.ts"
+import { randomBytes } from "../crypto/secure-random.ts"
 import { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
 

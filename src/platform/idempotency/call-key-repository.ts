@@ -1,6 +1,6 @@
 import { Context, type DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Uuid } from "../kernel/identifier.ts"
+import { Uuid } from "../../kernel/identifier.ts"
 
 /** Where a key of a caller stands. */
 export interface CallKeySlot {

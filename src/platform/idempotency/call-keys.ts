@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Mac } from "effect/crypto"
-import { repeatJob } from "../platform/background-jobs.ts"
-import { Sealing } from "../platform/sealing.ts"
+import { repeatJob } from "../runtime/background-jobs.ts"
+import { Sealing } from "../crypto/sealing.ts"
 import { CallKeyRepository, type CallKeySlot } from "./call-key-repository.ts"
 
 /** What is known of a key that a call comes with. */

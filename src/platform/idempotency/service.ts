@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Layer, type Types } from "effect"
 import { Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { CurrentPrincipal } from "../auth/domain.ts"
-import { scopeOf } from "../audit/service.ts"
-import { repeatJob } from "../platform/background-jobs.ts"
-import { Database } from "../platform/database.ts"
-import { headersOf } from "../platform/request.ts"
-import { Sealing } from "../platform/sealing.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { scopeOf } from "../../audit/log/service.ts"
+import { repeatJob } from "../runtime/background-jobs.ts"
+import { Database } from "../database/database.ts"
+import { headersOf } from "../http/request.ts"
+import { Sealing } from "../crypto/sealing.ts"
 import { Idempotency } from "./api.ts"
 import {
   CurrentRepeatable,

@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { prometheus, prometheusContentType } from "./metrics.ts"
-import { Settings } from "./settings.ts"
+import { Settings } from "../settings/settings.ts"
 
 /** `GET /metrics` in Prometheus' text format, where `Telemetry:Prometheus:Enabled`. */
 export const PrometheusLayer = Layer.unwrap(

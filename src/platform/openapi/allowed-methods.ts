@@ -1,8 +1,8 @@
 import { Effect } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { HttpApi } from "effect/http-api"
-import { Api } from "../api.ts"
-import { MethodNotAllowed } from "../kernel/problems.ts"
+import { Api } from "../../api.ts"
+import { MethodNotAllowed } from "../../kernel/problems.ts"
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "TRACE"] as const
 const pages = [

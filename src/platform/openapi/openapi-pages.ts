@@ -1,4 +1,4 @@
-import { type Json, withForeign } from "../kernel/foreign-format.ts"
+import { type Json, withForeign } from "../../kernel/foreign-format.ts"
 
 const tag = { name: "Pages", description: "What people, and Prometheus, read. No credential is needed." }
 

@@ -1,4 +1,4 @@
-import { problemMeaning, problemType } from "../kernel/problem.ts"
+import { problemMeaning, problemType } from "../../kernel/problem.ts"
 import { resolved } from "./openapi-examples.ts"
 import { type Json } from "./openapi-schemas.ts"
 

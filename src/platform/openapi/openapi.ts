@@ -1,13 +1,13 @@
 import { Predicate, Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
-import { Api } from "../api.ts"
-import { statusPhrase } from "../kernel/problem.ts"
+import { Api } from "../../api.ts"
+import { statusPhrase } from "../../kernel/problem.ts"
 import { addExamples } from "./openapi-examples.ts"
 import { headersOf, idempotencyKey, responseHeaders } from "./openapi-headers.ts"
 import { withPages } from "./openapi-pages.ts"
 import { keepProblems, problemSchema } from "./openapi-problems.ts"
 import { type Json, mapSchemas, merged } from "./openapi-schemas.ts"
-import { serviceVersion } from "./version.ts"
+import { serviceVersion } from "../runtime/version.ts"
 
 /** Component names as a reader knows them: `TrialUser`, `NewTrialUser`, problems without `Encoded`. */
 const componentName = (name: string): string =>

@@ -1,9 +1,9 @@
 import { Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { Api } from "../api.ts"
-import { contentSecurityPolicy, prefersHtml } from "./negotiation.ts"
-import { Settings } from "./settings.ts"
+import { Api } from "../../api.ts"
+import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
+import { Settings } from "../settings/settings.ts"
 
 /** The OpenAPI document at /swagger for clients, and Swagger UI there for whoever prefers HTML. */
 export const SwaggerLayer = Layer.unwrap(

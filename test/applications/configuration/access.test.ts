@@ -1,6 +1,6 @@
 import { layer } from "@effect/vitest"
-import { refusesStrangers } from "../support/authority.ts"
-import { serviceLayer } from "../support/service.ts"
+import { refusesStrangers } from "../../support/authority.ts"
+import { serviceLayer } from "../../support/service.ts"
 
 const read = { capability: "configuration:read", systemOnly: true }
 const write = { capability: "configuration:write", systemOnly: true }

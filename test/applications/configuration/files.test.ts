@@ -1,10 +1,10 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import { actionsOf, makeApplication, makeFile, makeFolder, save } from "../support/configuration.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { nextLink } from "../support/walk.ts"
+import { actionsOf, makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { nextLink } from "../../support/walk.ts"
 
 const mebibyte = 1_048_576
 

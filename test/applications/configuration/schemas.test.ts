@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { makeApplication, makeFile, makeFolder, save } from "../support/configuration.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const settings = JSON.stringify({
   $schema: "https://json-schema.org/draft/2020-12/schema",

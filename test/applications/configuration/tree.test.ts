@@ -1,9 +1,9 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { actionsOf, makeApplication, makeFile, makeFolder, treePaths } from "../support/configuration.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { actionsOf, makeApplication, makeFile, makeFolder, treePaths } from "../../support/configuration.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a configuration tree", (it) => {
   it.effect("lists every node with those below it, by name", () =>

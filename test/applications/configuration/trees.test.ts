@@ -1,10 +1,10 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Clock, Effect, Exit } from "effect"
-import { actionsOf, makeApplication, makeFile, makeFolder, save, treePaths } from "../support/configuration.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { actionsOf, makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 interface Change {
   readonly id: number | null

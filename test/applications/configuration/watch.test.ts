@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
-import { makeApplication, makeFile, makeFolder, save } from "../support/configuration.ts"
-import { makeKey } from "../support/authority.ts"
-import { type EventSource, gaugeIn, listenTo } from "../support/event-source.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
+import { makeKey } from "../../support/authority.ts"
+import { type EventSource, gaugeIn, listenTo } from "../../support/event-source.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const untilEnded = (source: EventSource | undefined) =>
   eventually(

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeDatabase } from "../support/database.ts"
-import { startService } from "../support/service.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { startService } from "../../support/service.ts"
 
 it.live("replicas that start at once make each built-in application and role once, as the system", () =>
   Effect.gen(function* () {

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey, refusesStrangers } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { makeKey, refusesStrangers } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const unknownId = 2_000_000_000
 const manager = 1

@@ -1,12 +1,12 @@
 import { assert, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { ApplicationId } from "../../src/applications/domain.ts"
-import { Change } from "../../src/audit/domain.ts"
-import { poolLayer } from "../../src/platform/database.ts"
-import { Role } from "../../src/roles/domain.ts"
-import { RolesRepository } from "../../src/roles/repository.ts"
-import { makeDatabase } from "../support/database.ts"
+import { ApplicationId } from "../../../src/applications/applications/domain.ts"
+import { Change } from "../../../src/audit/log/domain.ts"
+import { poolLayer } from "../../../src/platform/database/database.ts"
+import { Role } from "../../../src/applications/roles/domain.ts"
+import { RolesRepository } from "../../../src/applications/roles/repository.ts"
+import { makeDatabase } from "../../support/database.ts"
 
 const repositoryLayer = Layer.unwrap(
   Effect.map(makeDatabase, (connection) =>

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
-import { untilAllLinked, writeEntries } from "../support/chain.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
+import { untilAllLinked, writeEntries } from "../../support/chain.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const path = "/api/audit-logs/export"
 

@@ -1,13 +1,13 @@
 import { type PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { AuditRepository } from "../../src/audit/repository.ts"
-import { Database } from "../../src/platform/database.ts"
-import { applicationRole } from "../../src/platform/migrations.ts"
-import { insertEntries } from "../support/audit.ts"
-import { OwnDatabase, poolOnOwnDatabase } from "../support/clock.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser, countOf } from "../support/statements.ts"
+import { AuditRepository } from "../../../src/audit/log/repository.ts"
+import { Database } from "../../../src/platform/database/database.ts"
+import { applicationRole } from "../../../src/platform/database/migrations.ts"
+import { insertEntries } from "../../support/audit.ts"
+import { OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser, countOf } from "../../support/statements.ts"
 
 const monthsAhead = (months: number): Date => {
   const now = new Date()

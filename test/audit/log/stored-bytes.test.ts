@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
-import { canonicalEntry } from "../../src/audit/canonical-entry.ts"
-import { type StoredEntry, storedColumns } from "../../src/audit/chain-repository.ts"
-import { AuditRepository, type AuditRow } from "../../src/audit/repository.ts"
-import { canonicalJson } from "../../src/kernel/canonical-json.ts"
-import { Database } from "../../src/platform/database.ts"
-import { OwnDatabase, poolOnOwnDatabase } from "../support/clock.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { canonicalEntry } from "../../../src/audit/chain/canonical-entry.ts"
+import { type StoredEntry, storedColumns } from "../../../src/audit/chain/chain-repository.ts"
+import { AuditRepository, type AuditRow } from "../../../src/audit/log/repository.ts"
+import { canonicalJson } from "../../../src/kernel/canonical-json.ts"
+import { Database } from "../../../src/platform/database/database.ts"
+import { OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 // What PostgreSQL keeps of text: no NUL, no lone surrogate.
 const StoredText = Schema.String.pipe(

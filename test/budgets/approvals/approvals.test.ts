@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { make, tokenOf, makeAgent } from "../support/agents.ts"
-import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { type Call, serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { make, tokenOf, makeAgent } from "../../support/agents.ts"
+import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { type Call, serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 const approve = (id: string) => `/api/budgets/approvals/${id}/approve`

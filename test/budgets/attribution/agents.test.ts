@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, makeAgent, tokenOf } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { type Call, serviceLayer, TestService } from "../support/service.ts"
+import { make, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { type Call, serviceLayer, TestService } from "../../support/service.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("what agents spend", (it) => {
   /** A tenant with a key and two agents, of which each may do everything with money. */

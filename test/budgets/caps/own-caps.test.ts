@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { bearer, makeAccount, signIn } from "../support/accounts.ts"
-import { make, makeAgent, tokenOf } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { type Call, serviceLayer, TestService } from "../support/service.ts"
+import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
+import { make, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { type Call, serviceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/budgets/caps"
 const scopeCeiling = ["budgets:*", "spend:*"]

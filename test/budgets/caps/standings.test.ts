@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { BigDecimal, DateTime, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { type CapCreation } from "../../src/ledger/cap-domain.ts"
-import { Ledger } from "../../src/ledger/service.ts"
-import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../support/ledger.ts"
+import { type CapCreation } from "../../../src/budgets/ledger/cap-domain.ts"
+import { Ledger } from "../../../src/budgets/ledger/service.ts"
+import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
 
 const nano = 1_000_000_000n
 

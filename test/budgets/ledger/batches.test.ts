@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit } from "effect"
-import { type TenantId } from "../../src/kernel/identifier.ts"
-import { type ReserveItem } from "../../src/ledger/request.ts"
-import { Ledger } from "../../src/ledger/service.ts"
-import { OwnDatabase } from "../support/clock.ts"
-import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../support/ledger.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { type TenantId } from "../../../src/kernel/identifier.ts"
+import { type ReserveItem } from "../../../src/budgets/ledger/request.ts"
+import { Ledger } from "../../../src/budgets/ledger/service.ts"
+import { OwnDatabase } from "../../support/clock.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const nano = 1_000_000_000n
 const most = 8_388_607_999_999_999n

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Ledger } from "../../src/ledger/service.ts"
-import { OwnDatabase } from "../support/clock.ts"
-import { ledgerLayer, makeTenant } from "../support/ledger.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { Ledger } from "../../../src/budgets/ledger/service.ts"
+import { OwnDatabase } from "../../support/clock.ts"
+import { ledgerLayer, makeTenant } from "../../support/ledger.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const many = 20_000
 

@@ -2,20 +2,20 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
-import { type TenantId } from "../../src/kernel/identifier.ts"
-import { ChargeId } from "../../src/ledger/domain.ts"
-import { Ledger } from "../../src/ledger/service.ts"
-import { diceOf } from "../contract/dice.ts"
-import { OwnDatabase } from "../support/clock.ts"
-import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem } from "../support/ledger.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { type TenantId } from "../../../src/kernel/identifier.ts"
+import { ChargeId } from "../../../src/budgets/ledger/domain.ts"
+import { Ledger } from "../../../src/budgets/ledger/service.ts"
+import { diceOf } from "../../contract/dice.ts"
+import { OwnDatabase } from "../../support/clock.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem } from "../../support/ledger.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 /*
- * What the ledger promises, and where each sentence is proven. "model": test/ledger/properties.test.ts, random histories
- * against test/ledger/model.ts; "guards": test/support/ledger-guards.ts, which the mutants of test/system must break;
- * "conformance": test/ledger/conformance.ts, which PostgreSQL and the model both pass.
+ * What the ledger promises, and where each sentence is proven. "model": test/budgets/ledger/properties.test.ts, random histories
+ * against test/budgets/ledger/model.ts; "guards": test/support/ledger-guards.ts, which the mutants of test/system must break;
+ * "conformance": test/budgets/ledger/conformance.ts, which PostgreSQL and the model both pass.
  *
- * no admission above a cap or a plan        guards, model, conformance; test/plans/properties.test.ts, races.test.ts
+ * no admission above a cap or a plan        guards, model, conformance; test/budgets/plans/properties.test.ts, races.test.ts
  * spent ≤ limit for gateway-only histories  below
  * counters = fold of the entries            model, every guard and storm, verify.test.ts
  * exactly one terminal state                conformance (each act on each state; a race has one winner), plans/races.test.ts

@@ -1,10 +1,15 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import * as crypto from "node:crypto"
-import { TenantId } from "../../src/kernel/identifier.ts"
-import { type CapCreation, CapId } from "../../src/ledger/cap-domain.ts"
-import { amountOf } from "../../src/ledger/quantity-domain.ts"
-import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult } from "../../src/ledger/request.ts"
-import { Ledger } from "../../src/ledger/service.ts"
+import { TenantId } from "../../../src/kernel/identifier.ts"
+import { type CapCreation, CapId } from "../../../src/budgets/ledger/cap-domain.ts"
+import { amountOf } from "../../../src/budgets/ledger/quantity-domain.ts"
+import {
+  type CloseItem,
+  type CloseResult,
+  type ReserveItem,
+  type ReserveResult
+} from "../../../src/budgets/ledger/request.ts"
+import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { LedgerWorld } from "./conformance.ts"
 import { LedgerModel, type ModelCap } from "./model.ts"
 

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import { makeDatabase, type TestDatabase } from "../support/database.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeDatabase, type TestDatabase } from "../../support/database.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 class Database extends Context.Service<Database, TestDatabase>()("test/PeriodsDatabase") {
   static readonly layer = Layer.effect(Database, makeDatabase)

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make } from "../support/agents.ts"
-import { assertNoDrift, makeSetting } from "../support/plans.ts"
-import { faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { make } from "../../support/agents.ts"
+import { assertNoDrift, makeSetting } from "../../support/plans.ts"
+import { faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const most = 8_388_607.999999999
 const mostTokens = Number.MAX_SAFE_INTEGER

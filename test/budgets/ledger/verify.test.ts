@@ -1,14 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make } from "../support/agents.ts"
-import { runCommand, urlOf } from "../support/command.ts"
-import { type TestDatabase } from "../support/database.ts"
-import { makeSetting } from "../support/plans.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { make } from "../../support/agents.ts"
+import { runCommand, urlOf } from "../../support/command.ts"
+import { type TestDatabase } from "../../support/database.ts"
+import { makeSetting } from "../../support/plans.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const verify = (url: string, words: ReadonlyArray<string> = []) =>
-  runCommand("src/ledger-verify.ts", { Database__Url: url }, words)
+  runCommand("src/cli/ledger-verify.ts", { Database__Url: url }, words)
 
 const at = (database: TestDatabase) => verify(urlOf(database))
 

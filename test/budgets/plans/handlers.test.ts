@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { make, registration } from "../support/agents.ts"
-import { makeKey, refusesStrangers } from "../support/authority.ts"
-import { assertNoDrift, makeSetting, silence } from "../support/plans.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { eventually } from "../support/waiting.ts"
+import { make, registration } from "../../support/agents.ts"
+import { makeKey, refusesStrangers } from "../../support/authority.ts"
+import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 const key = (text: string) => ({ "idempotency-key": text })

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { diceOf } from "../contract/dice.ts"
+import { diceOf } from "../../contract/dice.ts"
 import { plansLayer, runProgram } from "./programs.ts"
 
 const seed = process.env.PLANS_SEED ?? "1"

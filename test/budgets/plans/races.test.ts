@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import { type Answer, caller, startService, TestService } from "../support/service.ts"
-import { makeDatabase } from "../support/database.ts"
-import { assertNoDrift, makeSetting, silence } from "../support/plans.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { diceOf } from "../contract/dice.ts"
+import { type Answer, caller, startService, TestService } from "../../support/service.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { diceOf } from "../../contract/dice.ts"
 
 /** Another replica on the same database. */
 class Replica extends Context.Service<Replica, TestService["Service"]>()("test/plans/Replica") {}

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/api/spend", (it) => {
   it.effect("201: reserves, settles what it did cost, and gives the rest back", () =>

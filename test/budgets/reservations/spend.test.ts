@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { make, makeAgent, tokenOf } from "../support/agents.ts"
-import { makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { make, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 

@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { ask, configure, costNanoUsd, model, provider } from "../support/gateway.ts"
-import { assertNoDrift, makeSetting, silence } from "../support/plans.ts"
-import { assertProblem } from "../support/problem.ts"
-import { startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { openAiVendor } from "../support/vendors.ts"
+import { ask, configure, costNanoUsd, model, provider } from "../../support/gateway.ts"
+import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { openAiVendor } from "../../support/vendors.ts"
 
 const complete = "/api/llm/complete"
 const costUsd = costNanoUsd / 1e9

@@ -1,11 +1,11 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeAccount, signIn } from "../support/accounts.ts"
-import { makeAgent, tokenOf } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { makeDatabase } from "../support/database.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeAccount, signIn } from "../../support/accounts.ts"
+import { makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { type TokenUsage } from "../../src/compat/domain.ts"
-import { factsOf, modelsOf } from "../../src/llm/catalogue.ts"
-import { costBound, costOf, ratesFor, rateTable } from "../../src/llm/cost.ts"
-import { Prices } from "../../src/llm/rate-domain.ts"
+import { type TokenUsage } from "../../../src/gateway/translation/domain.ts"
+import { factsOf, modelsOf } from "../../../src/gateway/catalog/catalogue.ts"
+import { costBound, costOf, ratesFor, rateTable } from "../../../src/gateway/catalog/cost.ts"
+import { Prices } from "../../../src/gateway/catalog/rate-domain.ts"
 
 const prices = (written: object) => rateTable(Schema.decodeUnknownSync(Prices)(written))
 

@@ -3,12 +3,12 @@ import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { makeDatabase } from "../support/database.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { json, startProvider } from "../support/provider.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { json, startProvider } from "../../support/provider.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { ask, configure, model, provider, spender } from "../support/gateway.ts"
-import { json, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { ask, configure, model, provider, spender } from "../../support/gateway.ts"
+import { json, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the gateway's health", (it) => {
   it.effect("tells no tenant what another one said, which a provider's error may repeat", () =>

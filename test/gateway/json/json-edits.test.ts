@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { cuts, edited, mergePatch, placesIn } from "../../src/llm/json-edits.ts"
-import { type Dice, diceOf } from "../contract/dice.ts"
+import { cuts, edited, mergePatch, placesIn } from "../../../src/gateway/json/json-edits.ts"
+import { type Dice, diceOf } from "../../contract/dice.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { repeatedMember } from "../../src/llm/repeated-members.ts"
-import { type Dice, diceOf } from "../contract/dice.ts"
+import { repeatedMember } from "../../../src/gateway/json/repeated-members.ts"
+import { type Dice, diceOf } from "../../contract/dice.ts"
 
 const found = (text: string) => repeatedMember(new TextEncoder().encode(text))
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { chatBound, embeddingBound, imageTokensOf } from "../../src/llm/bounds.ts"
-import { textsOf } from "../../src/llm/request-texts.ts"
+import { chatBound, embeddingBound, imageTokensOf } from "../../../src/gateway/metering/bounds.ts"
+import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 
 const bound = (dialect: "openai" | "anthropic", body: Record<string, unknown>) =>
   chatBound(dialect, body, Buffer.byteLength(JSON.stringify(body)))

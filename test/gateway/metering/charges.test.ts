@@ -1,12 +1,12 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { ask, configure, costNanoUsd, counters, model, provider, spender } from "../support/gateway.ts"
-import { makeServer } from "../support/leaving-server.ts"
-import { type Answerer, startProvider } from "../support/provider.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { openAiVendor } from "../support/vendors.ts"
-import { eventually } from "../support/waiting.ts"
+import { ask, configure, costNanoUsd, counters, model, provider, spender } from "../../support/gateway.ts"
+import { makeServer } from "../../support/leaving-server.ts"
+import { type Answerer, startProvider } from "../../support/provider.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { openAiVendor } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const calls = Array.from({ length: 25 })
 

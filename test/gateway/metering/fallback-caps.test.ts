@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { charges, configure, costNanoUsd, counters, model, provider, spender } from "../support/gateway.ts"
-import { json, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { openAiVendor } from "../support/vendors.ts"
+import { charges, configure, costNanoUsd, counters, model, provider, spender } from "../../support/gateway.ts"
+import { json, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { openAiVendor } from "../../support/vendors.ts"
 
 type Service = TestService["Service"]
 

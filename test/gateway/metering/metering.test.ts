@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey } from "../support/authority.ts"
-import { ask, charges, configure, costNanoUsd, counters, model, provider, spender } from "../support/gateway.ts"
-import { json, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { openAiVendor, said } from "../support/vendors.ts"
-import { eventually } from "../support/waiting.ts"
+import { makeKey } from "../../support/authority.ts"
+import { ask, charges, configure, costNanoUsd, counters, model, provider, spender } from "../../support/gateway.ts"
+import { json, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { openAiVendor, said } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const options = { excludeTestServices: true, timeout: "60 seconds" } as const
 

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { ask, charges, configure, model, provider, spender } from "../support/gateway.ts"
-import { json, sse, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { eventually } from "../support/waiting.ts"
+import { ask, charges, configure, model, provider, spender } from "../../support/gateway.ts"
+import { json, sse, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const choice = { index: 0, finish_reason: "stop" }
 

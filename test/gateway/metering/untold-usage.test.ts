@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { ask, configure, counters, model, provider, spender, usageRows } from "../support/gateway.ts"
-import { type Answerer, json, sse, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { ask, configure, counters, model, provider, spender, usageRows } from "../../support/gateway.ts"
+import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const words = "It is noon in Oslo, and nobody says how many tokens that is."
 const wordTokens = Math.ceil(words.length / 3)

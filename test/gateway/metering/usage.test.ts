@@ -1,7 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { isLinux, makeDirectory } from "../support/embedded-postgres.ts"
-import { makeDatabase } from "../support/database.ts"
+import { isLinux, makeDirectory } from "../../support/embedded-postgres.ts"
+import { makeDatabase } from "../../support/database.ts"
 import {
   ask,
   charges,
@@ -13,14 +13,14 @@ import {
   provider,
   spender,
   usageRows
-} from "../support/gateway.ts"
-import { assertNoDrift, makeSetting } from "../support/plans.ts"
-import { json, sse, startProvider } from "../support/provider.ts"
-import { serviceKey, serviceLayer, startService, TestService } from "../support/service.ts"
-import { startProcess } from "../support/service-process.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { openAiVendor, used } from "../support/vendors.ts"
-import { eventually } from "../support/waiting.ts"
+} from "../../support/gateway.ts"
+import { assertNoDrift, makeSetting } from "../../support/plans.ts"
+import { json, sse, startProvider } from "../../support/provider.ts"
+import { serviceKey, serviceLayer, startService, TestService } from "../../support/service.ts"
+import { startProcess } from "../../support/service-process.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { openAiVendor, used } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 /** A provider that begins to answer and never ends. */
 const endless = (_: unknown, response: Parameters<typeof sse>[0]) =>

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { type Dialect } from "../../src/compat/domain.ts"
-import { outgoing } from "../../src/llm/outgoing.ts"
-import { runningGateway } from "../../src/llm/running.ts"
-import { runningLoopback } from "../support/loopback.ts"
+import { type Dialect } from "../../../src/gateway/translation/domain.ts"
+import { outgoing } from "../../../src/gateway/pipeline/outgoing.ts"
+import { runningGateway } from "../../../src/gateway/configuration/running.ts"
+import { runningLoopback } from "../../support/loopback.ts"
 
 const [model] = runningGateway({}, null, runningLoopback, [], []).models
 

@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { costNanoUsd, model, spender } from "../support/gateway.ts"
-import { configureVendors, holdBack, reservationsOf } from "../support/gateway-vendors.ts"
-import { assertProblem } from "../support/problem.ts"
-import { json, sse } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { costNanoUsd, model, spender } from "../../support/gateway.ts"
+import { configureVendors, holdBack, reservationsOf } from "../../support/gateway-vendors.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { json, sse } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { json, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { anthropicVendor, openAiVendor, said, thought } from "../support/vendors.ts"
+import { json, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { anthropicVendor, openAiVendor, said, thought } from "../../support/vendors.ts"
 
 const prices = { inputUsdPerMTok: 2, outputUsdPerMTok: 10 }
 const hello = { role: "user", content: "Hello" }

@@ -2,10 +2,10 @@ import Anthropic from "@anthropic-ai/sdk"
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
-import { charges, configure, costNanoUsd, model, provider, spender } from "../support/gateway.ts"
-import { type Answerer, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { anthropicVendor, calledWith, openAiVendor, said } from "../support/vendors.ts"
+import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
+import { type Answerer, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { anthropicVendor, calledWith, openAiVendor, said } from "../../support/vendors.ts"
 
 /** A vendor whose answers are always whole. */
 const unstreamed =

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { EventReader } from "../../../src/compat/event-reader.ts"
-import { type Operation, type Provider } from "../../../src/llm/providers/provider.ts"
+import { EventReader } from "../../../src/gateway/translation/event-reader.ts"
+import { type Operation, type Provider } from "../../../src/gateway/providers/provider.ts"
 import { repeatableLoopback } from "../../support/loopback.ts"
 
 const send = Effect.fnUntraced(function* (

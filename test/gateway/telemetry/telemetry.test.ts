@@ -1,11 +1,11 @@
 import { assert, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Option, Tracer } from "effect"
-import { makeDatabase } from "../support/database.ts"
-import { configure, costNanoUsd, model, spender } from "../support/gateway.ts"
-import { json, sse, startProvider } from "../support/provider.ts"
-import { startService, type TestService } from "../support/service.ts"
-import { openAiVendor, said, used } from "../support/vendors.ts"
-import { eventually } from "../support/waiting.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { configure, costNanoUsd, model, spender } from "../../support/gateway.ts"
+import { json, sse, startProvider } from "../../support/provider.ts"
+import { startService, type TestService } from "../../support/service.ts"
+import { openAiVendor, said, used } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -1,14 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey } from "../support/authority.ts"
-import { model, spender } from "../support/gateway.ts"
-import { configureVendors } from "../support/gateway-vendors.ts"
-import { assertProblem } from "../support/problem.ts"
-import { sse } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser, countOf } from "../support/statements.ts"
-import { said } from "../support/vendors.ts"
-import { eventually } from "../support/waiting.ts"
+import { makeKey } from "../../support/authority.ts"
+import { model, spender } from "../../support/gateway.ts"
+import { configureVendors } from "../../support/gateway-vendors.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { sse } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser, countOf } from "../../support/statements.ts"
+import { said } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -1,17 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Schema } from "effect"
-import { completionToMessage, messageToCompletion } from "../../src/compat/answers.ts"
-import { ChunksToEvents } from "../../src/compat/chunks-to-events.ts"
-import { ChatChunk, ChatCompletion } from "../../src/compat/openai-domain.ts"
-import { saidIn } from "../../src/llm/native.ts"
-import { errorBody, errorEvent, readError, readErrorIn, statusIn } from "../../src/compat/errors.ts"
+import { completionToMessage, messageToCompletion } from "../../../src/gateway/translation/answers.ts"
+import { ChunksToEvents } from "../../../src/gateway/translation/chunks-to-events.ts"
+import { ChatChunk, ChatCompletion } from "../../../src/gateway/translation/openai-domain.ts"
+import { saidIn } from "../../../src/gateway/wire/native/native.ts"
+import { errorBody, errorEvent, readError, readErrorIn, statusIn } from "../../../src/gateway/translation/errors.ts"
 import {
   believable,
   usageOfCompletion,
   usageOfMessage,
   toCompletionUsage,
   toMessageUsage
-} from "../../src/compat/usage.ts"
+} from "../../../src/gateway/translation/usage.ts"
 
 const head = { model: "asked", id: "made" }
 

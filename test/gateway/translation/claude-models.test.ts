@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { thinksAdaptively } from "../../src/compat/claude-models.ts"
+import { thinksAdaptively } from "../../../src/gateway/translation/claude-models.ts"
 
 const older = [
   "claude-2.1",

@@ -1,10 +1,10 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Capability } from "../../src/kernel/capability.ts"
-import { dereferenced, compatibleOperations, type Json, type Operation } from "../contract/document.ts"
-import { faultsOf } from "../contract/validator.ts"
-import { makeKey } from "../support/authority.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { Capability } from "../../../src/kernel/capability.ts"
+import { dereferenced, compatibleOperations, type Json, type Operation } from "../../contract/document.ts"
+import { faultsOf } from "../../contract/validator.ts"
+import { makeKey } from "../../support/authority.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const bodyOf = ({ requestBody }: Operation) => requestBody?.content["application/json"]?.example
 const pathFor = ({ path }: Operation) => path.replace("{model}", "loopback-1")

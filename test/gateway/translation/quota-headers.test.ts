@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { quotaHeaders } from "../../src/compat/quota-headers.ts"
+import { quotaHeaders } from "../../../src/gateway/translation/quota-headers.ts"
 
 const now = Date.UTC(2026, 0, 31, 9, 30, 0, 400)
 

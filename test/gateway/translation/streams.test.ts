@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { MessageEvent } from "../../src/compat/anthropic-domain.ts"
-import { ChunksToEvents } from "../../src/compat/chunks-to-events.ts"
-import { EventsToChunks } from "../../src/compat/events-to-chunks.ts"
-import { ChatChunk } from "../../src/compat/openai-domain.ts"
+import { MessageEvent } from "../../../src/gateway/translation/anthropic-domain.ts"
+import { ChunksToEvents } from "../../../src/gateway/translation/chunks-to-events.ts"
+import { EventsToChunks } from "../../../src/gateway/translation/events-to-chunks.ts"
+import { ChatChunk } from "../../../src/gateway/translation/openai-domain.ts"
 
 const head = { model: "asked", id: "made" }
 

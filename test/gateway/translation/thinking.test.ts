@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { chatToMessages } from "../../src/compat/chat-to-messages.ts"
-import { ChatRequest } from "../../src/compat/openai-domain.ts"
+import { chatToMessages } from "../../../src/gateway/translation/chat-to-messages.ts"
+import { ChatRequest } from "../../../src/gateway/translation/openai-domain.ts"
 
 const hello = [{ role: "user", content: "Hello" }]
 const tools = [{ type: "function", function: { name: "weather" } }]

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { configure, model, provider, spender } from "../support/gateway.ts"
-import { startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { configure, model, provider, spender } from "../../support/gateway.ts"
+import { startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 /** As no JSON.stringify writes it: what is handed on is what came, and no copy of it. */
 const answerOf = (content: string) =>

@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { ask, configure, counters, model, provider, spender } from "../support/gateway.ts"
-import { holdBack } from "../support/gateway-vendors.ts"
-import { startProvider } from "../support/provider.ts"
-import { type Answer, serviceLayer, TestService } from "../support/service.ts"
-import { openAiVendor, used } from "../support/vendors.ts"
-import { eventually } from "../support/waiting.ts"
+import { ask, configure, counters, model, provider, spender } from "../../support/gateway.ts"
+import { holdBack } from "../../support/gateway-vendors.ts"
+import { startProvider } from "../../support/provider.ts"
+import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { openAiVendor, used } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -3,13 +3,13 @@ import { Effect } from "effect"
 import { HttpApi } from "effect/http-api"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { Api } from "../../src/api.ts"
-import { gatewayRoutes } from "../../src/llm/wire.ts"
-import { configure, model, provider } from "../support/gateway.ts"
-import { startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { countOf } from "../support/statements.ts"
-import { anthropicVendor, openAiVendor } from "../support/vendors.ts"
+import { Api } from "../../../src/api.ts"
+import { gatewayRoutes } from "../../../src/gateway/wire/wire.ts"
+import { configure, model, provider } from "../../support/gateway.ts"
+import { startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { countOf } from "../../support/statements.ts"
+import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
 
 /** The routes in the gateway's own words that ask a provider for something. */
 const ownRoutes = (): ReadonlyArray<string> => {
@@ -23,7 +23,7 @@ const ownRoutes = (): ReadonlyArray<string> => {
   return paths
 }
 
-const source = path.resolve(import.meta.dirname, "../../src")
+const source = path.resolve(import.meta.dirname, "../../../src")
 const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
   fs
     .readdirSync(source, { recursive: true, encoding: "utf8" })
@@ -31,9 +31,12 @@ const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
 
 describe("nothing but metered calls", () => {
   it("sends a request to a provider", () => {
-    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["llm/attempts.ts"])
+    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["gateway/routing/attempts.ts"])
     // Counting tokens costs nothing.
-    assert.deepStrictEqual(filesWith(/\battempts\s*\.make\(/), ["llm/calls.ts", "llm/message-counts.ts"])
+    assert.deepStrictEqual(filesWith(/\battempts\s*\.make\(/), [
+      "gateway/pipeline/calls.ts",
+      "gateway/pipeline/message-counts.ts"
+    ])
   })
 })
 

@@ -2,10 +2,10 @@ import Anthropic from "@anthropic-ai/sdk"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import OpenAI from "openai"
-import { whenCharged } from "../support/gateway.ts"
-import { type ProviderStandIn, json, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { anthropicVendor, openAiVendor } from "../support/vendors.ts"
+import { whenCharged } from "../../support/gateway.ts"
+import { type ProviderStandIn, json, startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
 
 type Service = TestService["Service"]
 

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlError } from "effect/sql"
-import { serve } from "../../src/llm/wire.ts"
+import { serve } from "../../../src/gateway/wire/wire.ts"
 
 const served = (dialect: "openai" | "anthropic", defect: unknown) =>
   serve(

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isCommonPassword } from "../../src/accounts/common-passwords.ts"
+import { isCommonPassword } from "../../../src/identity/accounts/common-passwords.ts"
 
 describe("a common password", () => {
   it.each([

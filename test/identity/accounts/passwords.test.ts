@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted } from "effect"
 import { Kdf, SecureRandom } from "effect/crypto"
-import { Passwords } from "../../src/accounts/passwords.ts"
+import { Passwords } from "../../../src/identity/accounts/passwords.ts"
 
 const secret = (text: string) => Redacted.make(text)
 

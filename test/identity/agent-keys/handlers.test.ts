@@ -2,9 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
 import * as jose from "jose"
-import { issuerOf, makeAgent, makeKeyPair, registerKey, sign } from "../support/agents.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
+import { issuerOf, makeAgent, makeKeyPair, registerKey, sign } from "../../support/agents.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
 
 const pemOf = (key: crypto.KeyObject) => key.export({ type: "spki", format: "pem" }).toString()
 const ec = makeKeyPair("ES256").publicKeyPem

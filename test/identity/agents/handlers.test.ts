@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { assertOAuthError, make, makeAgent, registration } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { assertOAuthError, make, makeAgent, registration } from "../../support/agents.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents"
 

@@ -1,14 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
-import { ApiKeyCredentials } from "../../src/api-keys/credentials.ts"
-import { ApiKeys } from "../../src/api-keys/service.ts"
-import { asSystem, Audit } from "../../src/audit/service.ts"
-import { AuthorityChanges } from "../../src/auth/authority-changes.ts"
-import { Database } from "../../src/platform/database.ts"
-import { Notifications } from "../../src/platform/notifications.ts"
-import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { ApiKeyCredentials } from "../../../src/identity/api-keys/credentials.ts"
+import { ApiKeys } from "../../../src/identity/api-keys/service.ts"
+import { asSystem, Audit } from "../../../src/audit/log/service.ts"
+import { AuthorityChanges } from "../../../src/access/authority-changes.ts"
+import { Database } from "../../../src/platform/database/database.ts"
+import { Notifications } from "../../../src/platform/database/notifications.ts"
+import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const ServicesLayer = Layer.merge(ApiKeys.layer, ApiKeyCredentials.layer).pipe(
   Layer.provide(

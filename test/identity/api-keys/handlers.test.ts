@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
-import { makeExpiredKey, makeKey, makeTenant, refusesStrangers } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { walkCursors } from "../support/walk.ts"
+import { makeExpiredKey, makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { walkCursors } from "../../support/walk.ts"
 
 const path = "/api/api-keys"
 const unknown = "0198a5b0-7c00-7000-8000-00000000002a"

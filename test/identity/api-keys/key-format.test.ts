@@ -3,7 +3,7 @@ import { Effect, Layer, Redacted, Schema } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { createHash } from "node:crypto"
 import { crc32 } from "node:zlib"
-import { digestOf, generate, parse, start } from "../../src/api-keys/key-format.ts"
+import { digestOf, generate, parse, start } from "../../../src/identity/api-keys/key-format.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

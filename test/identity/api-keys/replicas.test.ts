@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { makeExpiredKey, makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeExpiredKey, makeKey, makeTenant } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const path = "/api/api-keys"
 

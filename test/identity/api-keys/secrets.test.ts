@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Logger, References } from "effect"
-import { makeDatabase, type TestDatabase } from "../support/database.ts"
-import { startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeDatabase, type TestDatabase } from "../../support/database.ts"
+import { startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const path = "/api/api-keys"
 const lines: Array<string> = []

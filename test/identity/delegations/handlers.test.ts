@@ -1,12 +1,20 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { askToken, assertInvalidClient, assertionOf, exchange, grant, makeAgent, tokenOf } from "../support/agents.ts"
-import { makeAccount } from "../support/accounts.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { eventually } from "../support/waiting.ts"
+import {
+  askToken,
+  assertInvalidClient,
+  assertionOf,
+  exchange,
+  grant,
+  makeAgent,
+  tokenOf
+} from "../../support/agents.ts"
+import { makeAccount } from "../../support/accounts.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const pathOf = (agentId: string) => `/api/agents/${agentId}/delegations`
 

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { grant, introspect, isActive, make, makeAgent, makeKeyPair, tokenOf } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { grant, introspect, isActive, make, makeAgent, makeKeyPair, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 

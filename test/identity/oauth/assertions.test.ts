@@ -13,10 +13,10 @@ import {
   sign,
   type TestAgent,
   tokenOf
-} from "../support/agents.ts"
-import { makeTenant } from "../support/authority.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+} from "../../support/agents.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 type Assertion = (service: Service, agent: TestAgent) => Effect.Effect<string>

@@ -1,10 +1,10 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { type Json, type Operation, oauthOperations } from "../contract/document.ts"
-import { faultsOf } from "../contract/validator.ts"
-import { assertionOf, grant, makeAgent, tokenOf } from "../support/agents.ts"
-import { makeKey } from "../support/authority.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { type Json, type Operation, oauthOperations } from "../../contract/document.ts"
+import { faultsOf } from "../../contract/validator.ts"
+import { assertionOf, grant, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey } from "../../support/authority.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const formType = "application/x-www-form-urlencoded"
 const formOf = ({ requestBody }: Operation) => requestBody?.content[formType] ?? assert.fail("no form")

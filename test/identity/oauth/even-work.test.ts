@@ -1,12 +1,12 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Tracer } from "effect"
 import * as crypto from "node:crypto"
-import { makeAgent, makeKeyPair, sign, tokenOf } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { makeDatabase } from "../support/database.ts"
-import { startService } from "../support/service.ts"
-import { makeSpans } from "../support/spans.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeAgent, makeKeyPair, sign, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { startService } from "../../support/service.ts"
+import { makeSpans } from "../../support/spans.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 /** What takes time: checks of a signature and looks into the database. Which keys are ours is no secret, and may be looked up. */
 const costly = (work: ReadonlyArray<string>) =>

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { agentToken } from "../examples/agent-token.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { agentToken } from "../../examples/agent-token.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the script of the README", (it) => {
   it.effect("goes the whole way of an agent, to the revoked end", () =>

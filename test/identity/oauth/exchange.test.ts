@@ -17,11 +17,11 @@ import {
   sign,
   type TestAgent,
   tokenOf
-} from "../support/agents.ts"
-import { makeAccount, signIn } from "../support/accounts.ts"
-import { makeTenant } from "../support/authority.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+} from "../../support/agents.ts"
+import { makeAccount, signIn } from "../../support/accounts.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
 

@@ -12,10 +12,10 @@ import {
   registration,
   type TestAgent,
   tokenOf
-} from "../support/agents.ts"
-import { bearer, makeAccount, signIn } from "../support/accounts.ts"
-import { makeTenant } from "../support/authority.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
+} from "../../support/agents.ts"
+import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 

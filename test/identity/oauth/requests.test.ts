@@ -1,9 +1,17 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Effect, Tracer } from "effect"
-import { askToken, assertionOf, assertOAuthError, make, makeAgent, registration, tokenOf } from "../support/agents.ts"
-import { makeDatabase } from "../support/database.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { makeSpans } from "../support/spans.ts"
+import {
+  askToken,
+  assertionOf,
+  assertOAuthError,
+  make,
+  makeAgent,
+  registration,
+  tokenOf
+} from "../../support/agents.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { makeSpans } from "../../support/spans.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a request for a token", (it) => {
   for (const endpoint of ["/api/agents/token", "/api/agents/token/exchange"]) {

@@ -1,10 +1,10 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Tracer } from "effect"
-import { bearer, makeAccount, signIn } from "../support/accounts.ts"
-import { assertionOf, exchange, grant, make, makeAgent, type TestAgent, tokenOf } from "../support/agents.ts"
-import { makeDatabase } from "../support/database.ts"
-import { startService, type TestService } from "../support/service.ts"
-import { makeSpans } from "../support/spans.ts"
+import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
+import { assertionOf, exchange, grant, make, makeAgent, type TestAgent, tokenOf } from "../../support/agents.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { startService, type TestService } from "../../support/service.ts"
+import { makeSpans } from "../../support/spans.ts"
 
 type Service = TestService["Service"]
 

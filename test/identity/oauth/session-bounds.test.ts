@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeAccount, signIn } from "../support/accounts.ts"
-import { exchange, make, makeAgent } from "../support/agents.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeAccount, signIn } from "../../support/accounts.ts"
+import { exchange, make, makeAgent } from "../../support/agents.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const environment = { Auth__SessionIdleSeconds: "120", Auth__SessionLifetimeSeconds: "3600" }
 

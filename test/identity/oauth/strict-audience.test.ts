@@ -1,7 +1,15 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { assertInvalidClient, assertionOf, exchange, grant, issuerOf, makeAgent, tokenOf } from "../support/agents.ts"
-import { type Answer, serviceLayer, TestService } from "../support/service.ts"
+import {
+  assertInvalidClient,
+  assertionOf,
+  exchange,
+  grant,
+  issuerOf,
+  makeAgent,
+  tokenOf
+} from "../../support/agents.ts"
+import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 

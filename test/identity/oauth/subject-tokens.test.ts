@@ -11,11 +11,11 @@ import {
   make,
   makeAgent,
   type TestAgent
-} from "../support/agents.ts"
-import { makeOwnRole } from "../support/accounts.ts"
-import { makeTenant } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+} from "../../support/agents.ts"
+import { makeOwnRole } from "../../support/accounts.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 

@@ -12,11 +12,11 @@ import {
   makeAgent,
   registration,
   tokenOf
-} from "../support/agents.ts"
-import { makeKey } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { during } from "../support/races.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+} from "../../support/agents.ts"
+import { makeKey } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { during } from "../../support/races.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const templates = "/api/agents/templates"
 const scopeCeiling = ["llm:complete", "agents:read"]

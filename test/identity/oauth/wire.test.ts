@@ -2,10 +2,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as oauth from "oauth4webapi"
 import * as jose from "jose"
-import { assertionOf, grant, isActive, issuerOf, makeAgent, type TestAgent, tokenOf } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { exchange, requestText } from "../support/raw-http.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { assertionOf, grant, isActive, issuerOf, makeAgent, type TestAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 

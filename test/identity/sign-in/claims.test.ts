@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
-import { Claims } from "../../src/sign-in/claims.ts"
-import { bearer, login, makeAccount } from "../support/accounts.ts"
-import { makeDatabase } from "../support/database.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { startServer, startService, type TestService } from "../support/service.ts"
-import { asSuperuser, countOf } from "../support/statements.ts"
+import { Claims } from "../../../src/identity/sign-in/claims.ts"
+import { bearer, login, makeAccount } from "../../support/accounts.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { startServer, startService, type TestService } from "../../support/service.ts"
+import { asSuperuser, countOf } from "../../support/statements.ts"
 
 const start = Effect.gen(function* () {
   const { context, service } = yield* startServer(yield* makeDatabase)

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { bearer, behindProxy, cookieOf, login, makeAccount, newEmail, withCookie } from "../support/accounts.ts"
-import { makeKey } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { bearer, behindProxy, cookieOf, login, makeAccount, newEmail, withCookie } from "../../support/accounts.ts"
+import { makeKey } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const ours = "http://manager.localhost:11402"
 

@@ -2,11 +2,11 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
 import { DateTime } from "effect"
 import { TestClock } from "effect/testing"
-import { Audit } from "../../src/audit/service.ts"
-import { DigestLayer } from "../../src/platform/digest.ts"
-import { delaySeconds } from "../../src/sign-in/delay-rules.ts"
-import { SignInDelays } from "../../src/sign-in/delays.ts"
-import { poolOnOwnDatabase, realClock } from "../support/clock.ts"
+import { Audit } from "../../../src/audit/log/service.ts"
+import { DigestLayer } from "../../../src/platform/crypto/digest.ts"
+import { delaySeconds } from "../../../src/identity/sign-in/delay-rules.ts"
+import { SignInDelays } from "../../../src/identity/sign-in/delays.ts"
+import { poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 
 describe("the delay after failures", () => {
   it.each([

@@ -1,10 +1,10 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Tracer } from "effect"
-import { makeAccount, passphrase } from "../support/accounts.ts"
-import { makeDatabase } from "../support/database.ts"
-import { assertProblem } from "../support/problem.ts"
-import { startService } from "../support/service.ts"
-import { makeSpans } from "../support/spans.ts"
+import { makeAccount, passphrase } from "../../support/accounts.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { startService } from "../../support/service.ts"
+import { makeSpans } from "../../support/spans.ts"
 
 it.live("a sign-in does the same for an unknown account, a wrong password and a suspended account", () =>
   Effect.gen(function* () {

@@ -10,11 +10,11 @@ import {
   signIn,
   withCookie,
   works
-} from "../support/accounts.ts"
-import { makeTenant } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { type Answer, serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+} from "../../support/accounts.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 /** What an answer says, but for what names this one request. */
 const saying = ({ body, headers, status }: Answer) => ({

@@ -11,14 +11,14 @@ import {
   signIn,
   withCookie,
   works
-} from "../support/accounts.ts"
-import { makeTenant } from "../support/authority.ts"
-import { listenTo } from "../support/event-source.ts"
-import { assertProblem } from "../support/problem.ts"
-import { during, type Sql } from "../support/races.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+} from "../../support/accounts.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { listenTo } from "../../support/event-source.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { during, type Sql } from "../../support/races.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

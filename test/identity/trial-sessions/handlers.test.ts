@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { refusesStrangers } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { walkLinks } from "../support/walk.ts"
+import { refusesStrangers } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { walkLinks } from "../../support/walk.ts"
 
 const path = "/api/sessions"
 const read = { capability: "sessions:read", systemOnly: true }

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Array, Effect, Fiber } from "effect"
-import { assertProblem } from "../support/problem.ts"
-import { type Answer, serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { untilBlocked } from "../support/waiting.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { untilBlocked } from "../../support/waiting.ts"
 
 const person = (email: string) => ({ firstName: "Ada", lastName: "Lovelace", email })
 const ipAddress = "203.0.113.7"

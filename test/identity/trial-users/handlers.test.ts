@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Struct } from "effect"
-import { refusesStrangers } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { nextLink, walkLinks } from "../support/walk.ts"
+import { refusesStrangers } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { nextLink, walkLinks } from "../../support/walk.ts"
 
 const path = "/api/trial-users"
 const read = { capability: "trial-users:read", systemOnly: true }

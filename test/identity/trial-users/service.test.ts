@@ -1,14 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { TestClock } from "effect/testing"
-import { Audit } from "../../src/audit/service.ts"
-import { Settings } from "../../src/platform/settings.ts"
-import { SessionEndings } from "../../src/sessions/endings.ts"
-import { Email, TrialUser } from "../../src/trial-users/domain.ts"
-import { TrialUsers } from "../../src/trial-users/service.ts"
-import { OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
-import { quietAuthority } from "../support/quiet-authority.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { Audit } from "../../../src/audit/log/service.ts"
+import { Settings } from "../../../src/platform/settings/settings.ts"
+import { SessionEndings } from "../../../src/identity/trial-sessions/endings.ts"
+import { Email, TrialUser } from "../../../src/identity/trial-users/domain.ts"
+import { TrialUsers } from "../../../src/identity/trial-users/service.ts"
+import { OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
+import { quietAuthority } from "../../support/quiet-authority.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const servicesLayer = (environment: Record<string, string> = {}) =>
   TrialUsers.layer.pipe(

@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as jose from "jose"
-import { bearer, makeAccount, signIn } from "../support/accounts.ts"
-import { askExchange, assertOAuthError, exchange, isActive, make, makeAgent, tokenOf } from "../support/agents.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
+import { askExchange, assertOAuthError, exchange, isActive, make, makeAgent, tokenOf } from "../../support/agents.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as jose from "jose"
-import { isActive, makeAgent, tokenOf } from "../support/agents.ts"
-import { makeKey, refusesStrangers } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { isActive, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey, refusesStrangers } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit } from "effect"
-import { SettingsError } from "../../src/platform/settings-reader.ts"
-import { untilAllLinked, writeEntries } from "../support/chain.ts"
-import { makeDatabase, type TestDatabase } from "../support/database.ts"
-import { startService, type TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { SettingsError } from "../../../src/platform/settings/settings-reader.ts"
+import { untilAllLinked, writeEntries } from "../../support/chain.ts"
+import { makeDatabase, type TestDatabase } from "../../support/database.ts"
+import { startService, type TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const other = { Security__EncryptionKey: Buffer.alloc(32, 9).toString("base64") }
 

@@ -4,10 +4,10 @@ import { Effect, Exit, Layer, Option, Redacted } from "effect"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { DatabaseConnection } from "../../src/platform/connection.ts"
-import { EncryptionKey } from "../../src/platform/encryption-key.ts"
-import { Sealing } from "../../src/platform/sealing.ts"
-import { Settings } from "../../src/platform/settings.ts"
+import { DatabaseConnection } from "../../../src/platform/database/connection.ts"
+import { EncryptionKey } from "../../../src/platform/crypto/encryption-key.ts"
+import { Sealing } from "../../../src/platform/crypto/sealing.ts"
+import { Settings } from "../../../src/platform/settings/settings.ts"
 
 const key = Buffer.alloc(32, 7).toString("base64")
 const secret = Redacted.make(new TextEncoder().encode("a private key"))

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { columnOf, columnsOf } from "../../src/kernel/columns.ts"
-import { makeDatabase } from "../support/database.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { columnOf, columnsOf } from "../../../src/platform/database/columns.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 describe("rows by their columns", () => {
   it("are one array for each name, and none for what no row has", () => {

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { poolLayer } from "../../src/platform/database.ts"
-import { makeDatabase } from "../support/database.ts"
+import { poolLayer } from "../../../src/platform/database/database.ts"
+import { makeDatabase } from "../../support/database.ts"
 
 /** As the replicas' own role, on a pool of its own. */
 const pool = Layer.unwrap(

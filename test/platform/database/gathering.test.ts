@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { makeGathering } from "../../src/kernel/gathering.ts"
+import { makeGathering } from "../../../src/platform/database/gathering.ts"
 
 const doubling = (maximum: number) =>
   Effect.gen(function* () {

@@ -3,9 +3,9 @@ import { Effect, Redacted } from "effect"
 import * as crypto from "node:crypto"
 import * as fs from "node:fs"
 import { inject } from "vitest"
-import { latestMigration, migrate } from "../../src/platform/migrations.ts"
-import { makeDatabase, onServer, type TestDatabase } from "../support/database.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { latestMigration, migrate } from "../../../src/platform/database/migrations.ts"
+import { makeDatabase, onServer, type TestDatabase } from "../../support/database.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 /** A database with nothing in it. */
 const emptyDatabase = Effect.suspend(() => {
@@ -27,7 +27,7 @@ const emptyDatabase = Effect.suspend(() => {
   )
 })
 
-const files = fs.readdirSync(new URL("../../migrations", import.meta.url)).toSorted()
+const files = fs.readdirSync(new URL("../../../migrations", import.meta.url)).toSorted()
 
 const recorded = (database: TestDatabase) =>
   asSuperuser(

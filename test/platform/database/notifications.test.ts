@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { Notifications } from "../../src/platform/notifications.ts"
-import { OwnDatabase, poolOnOwnDatabase, realClock } from "../support/clock.ts"
-import { asSuperuser } from "../support/statements.ts"
-import { eventually } from "../support/waiting.ts"
+import { Notifications } from "../../../src/platform/database/notifications.ts"
+import { OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const ServicesLayer = Notifications.layer.pipe(Layer.provideMerge(poolOnOwnDatabase), Layer.provide(realClock))
 

@@ -1,14 +1,14 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { TenantId } from "../../src/kernel/identifier.ts"
-import { Database } from "../../src/platform/database.ts"
-import { applicationRole } from "../../src/platform/migrations.ts"
-import { insertEntries } from "../support/audit.ts"
-import { makeTenant } from "../support/authority.ts"
-import { OwnDatabase, poolOnOwnDatabase } from "../support/clock.ts"
-import { type TestDatabase } from "../support/database.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { TenantId } from "../../../src/kernel/identifier.ts"
+import { Database } from "../../../src/platform/database/database.ts"
+import { applicationRole } from "../../../src/platform/database/migrations.ts"
+import { insertEntries } from "../../support/audit.ts"
+import { makeTenant } from "../../support/authority.ts"
+import { OwnDatabase, poolOnOwnDatabase } from "../../support/clock.ts"
+import { type TestDatabase } from "../../support/database.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 let made = 0
 

@@ -2,11 +2,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, DateTime, Effect, Exit, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { type HttpApiEndpoint, HttpApiSchema } from "effect/http-api"
-import { Api } from "../../src/api.ts"
-import { answering } from "../../src/kernel/answers.ts"
-import { invalid, readDirectly, readerOf } from "../../src/kernel/direct-schema.ts"
-import { Instant } from "../../src/kernel/instant.ts"
-import { Usd } from "../../src/kernel/usd.ts"
+import { Api } from "../../../src/api.ts"
+import { answering } from "../../../src/platform/fast-path/answers.ts"
+import { invalid, readDirectly, readerOf } from "../../../src/platform/fast-path/direct-schema.ts"
+import { Instant } from "../../../src/kernel/instant.ts"
+import { Usd } from "../../../src/kernel/usd.ts"
 
 type Codec = Schema.Codec<unknown>
 

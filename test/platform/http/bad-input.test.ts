@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { silentOperations } from "../contract/document.ts"
-import { bearer, makeAccount, signIn } from "../support/accounts.ts"
-import { bodyWith, operations as documented, type ParameterKind } from "../support/operations.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { requestText, exchange } from "../support/raw-http.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { silentOperations } from "../../contract/document.ts"
+import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
+import { bodyWith, operations as documented, type ParameterKind } from "../../support/operations.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { requestText, exchange } from "../../support/raw-http.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const unstorable = { NUL: "a\u0000b", "a lone high surrogate": "a\ud800b", "a lone low surrogate": "a\udc00" }
 

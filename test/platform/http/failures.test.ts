@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Cause } from "effect"
 import { SqlError } from "effect/sql"
-import { problemOf } from "../../src/platform/failures.ts"
+import { problemOf } from "../../../src/platform/http/failures.ts"
 
 const sqlError = (message: string) =>
   new SqlError.SqlError({

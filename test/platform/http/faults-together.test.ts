@@ -2,11 +2,11 @@ import { assert, it } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
-import { Validation } from "../../src/kernel/validation.ts"
-import { integerParameter } from "../../src/kernel/parameter.ts"
-import { IntegerId } from "../../src/kernel/identifier.ts"
-import { text } from "../../src/kernel/text.ts"
-import { ValidationLayer } from "../../src/platform/validation.ts"
+import { Validation } from "../../../src/kernel/validation.ts"
+import { integerParameter } from "../../../src/kernel/parameter.ts"
+import { IntegerId } from "../../../src/kernel/identifier.ts"
+import { text } from "../../../src/kernel/text.ts"
+import { ValidationLayer } from "../../../src/platform/http/validation.ts"
 
 const strict = { errors: "all", onExcessProperty: "error" } as const
 

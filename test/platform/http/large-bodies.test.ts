@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { assertProblem } from "../support/problem.ts"
-import { exchange, requestText } from "../support/raw-http.ts"
-import { serviceKey, serviceLayer, TestService } from "../support/service.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
+import { serviceKey, serviceLayer, TestService } from "../../support/service.ts"
 
 const json = [`X-Api-Key: ${serviceKey}`, "Content-Type: application/json"]
 const mebibyte = 1024 * 1024

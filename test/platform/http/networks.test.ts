@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { networkOf } from "../../src/platform/request.ts"
+import { networkOf } from "../../../src/platform/http/request.ts"
 
 it.each([
   ["203.0.113.7", "203.0.113.7"],

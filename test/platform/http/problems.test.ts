@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { pages } from "../contract/document.ts"
-import { faultsOf } from "../contract/validator.ts"
-import { makeKey } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { exchange, requestText } from "../support/raw-http.ts"
-import { type Answer, type Call, serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { pages } from "../../contract/document.ts"
+import { faultsOf } from "../../contract/validator.ts"
+import { makeKey } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
+import { type Answer, type Call, serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const titles: Readonly<Record<number, string>> = {
   400: "Bad Request",

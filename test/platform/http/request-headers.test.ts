@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { assertSafe, sent } from "../support/http-answers.ts"
-import { assertProblem } from "../support/problem.ts"
-import { requestText } from "../support/raw-http.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { assertSafe, sent } from "../../support/http-answers.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { requestText } from "../../support/raw-http.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("headers of requests", (it) => {
   for (const id of ["a", "A-Z.a_z-09", "x".repeat(128)]) {

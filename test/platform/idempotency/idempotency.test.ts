@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey } from "../support/authority.ts"
-import { assertProblem } from "../support/problem.ts"
-import { exchange, requestText } from "../support/raw-http.ts"
-import { createUser, newKey, person, post } from "../support/repeatable.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { makeKey } from "../../support/authority.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
+import { createUser, newKey, person, post } from "../../support/repeatable.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 const ipAddress = "203.0.113.7"
 

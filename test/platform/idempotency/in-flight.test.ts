@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { assertProblem } from "../support/problem.ts"
-import { createUser, newKey, person, post } from "../support/repeatable.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
-import { asSuperuser, countOf } from "../support/statements.ts"
-import { eventually, untilBlocked } from "../support/waiting.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { createUser, newKey, person, post } from "../../support/repeatable.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { asSuperuser, countOf } from "../../support/statements.ts"
+import { eventually, untilBlocked } from "../../support/waiting.ts"
 
 const ipAddress = "203.0.113.7"
 

@@ -3,7 +3,7 @@ import { Cause, Effect, Logger, Redacted, Schema, Tracer } from "effect"
 import { spawn } from "node:child_process"
 import { text } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
-import { json, pretty, scrub, scrubValue } from "../../src/platform/logging.ts"
+import { json, pretty, scrub, scrubValue } from "../../../src/platform/observability/logging.ts"
 
 const apiKey = `amk_${"0Ab1Cd2Ef3Gh4".repeat(5)}`
 const jwt = "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJlLWJ5dGVz"
@@ -218,7 +218,7 @@ describe("secrets", () => {
   })
 })
 
-const root = fileURLToPath(new URL("../..", import.meta.url))
+const root = fileURLToPath(new URL("../../..", import.meta.url))
 
 /** Runs a script as a process of its own; standard output is read only after `read` is resolved. */
 const run = (script: string) =>
@@ -233,7 +233,7 @@ const run = (script: string) =>
 const program = (options: string, body: string) => `
   import { Effect } from "effect"
   import { closeSync } from "node:fs"
-  import { layer } from "./src/platform/logging.ts"
+  import { layer } from "./src/platform/observability/logging.ts"
   await Effect.runPromise(Effect.gen(function* () { ${body} }).pipe(Effect.provide(layer(${options}))))
 `
 

@@ -10,11 +10,11 @@ import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
-import * as Logging from "../../src/platform/logging.ts"
-import * as Metrics from "../../src/platform/metrics.ts"
-import * as Telemetry from "../../src/platform/telemetry.ts"
-import { makeDatabase } from "../support/database.ts"
-import { makeOtlpReceiver } from "../support/otlp-receiver.ts"
+import * as Logging from "../../../src/platform/observability/logging.ts"
+import * as Metrics from "../../../src/platform/observability/metrics.ts"
+import * as Telemetry from "../../../src/platform/observability/telemetry.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { makeOtlpReceiver } from "../../support/otlp-receiver.ts"
 
 const secrets = {
   apiKey: `amk_${"0Ab1Cd2Ef3Gh4".repeat(5)}`,
@@ -287,7 +287,7 @@ describe("telemetry", () => {
     Effect.gen(function* () {
       const { stdout } = yield* Effect.promise(() =>
         promisify(execFile)(process.execPath, ["--input-type=module", "--eval", loadedModules], {
-          cwd: fileURLToPath(new URL("../..", import.meta.url))
+          cwd: fileURLToPath(new URL("../../..", import.meta.url))
         })
       )
       assert.strictEqual(stdout, "[]")
@@ -368,7 +368,7 @@ describe("metrics", () => {
 const loadedModules = `
   import { Effect, Option } from "effect"
   import { createRequire } from "node:module"
-  import { layer } from "./src/platform/telemetry.ts"
+  import { layer } from "./src/platform/observability/telemetry.ts"
   const options = { endpoint: Option.none(), headers: Option.none(), serviceName: "a", serviceVersion: "1", environment: "Test" }
   await Effect.runPromise(Effect.void.pipe(Effect.provide(layer(options))))
   const loaded = Object.keys(createRequire(import.meta.url).cache).filter((path) => path.includes("opentelemetry"))

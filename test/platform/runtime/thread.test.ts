@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { makeThread } from "../../src/platform/thread.ts"
-import { type Mood } from "../support/moody-thread.ts"
+import { makeThread } from "../../../src/platform/runtime/thread.ts"
+import { type Mood } from "../../support/moody-thread.ts"
 
-const module = new URL("../support/moody-thread.ts", import.meta.url)
+const module = new URL("../../support/moody-thread.ts", import.meta.url)
 const startFor = (seconds: number) => makeThread<Mood, number>({ module, seconds, megabytes: 32 })
 const start = (seconds: number) => Effect.map(startFor(seconds), (ask) => (mood: Mood) => ask("somebody", mood))
 

@@ -7,10 +7,15 @@ import * as fs from "node:fs/promises"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { promisify } from "node:util"
-import { mergeLayers, providerOf } from "../../src/platform/configuration-provider.ts"
-import { fromJson, jsonFaultOffset } from "../../src/platform/configuration-sources.ts"
-import { environmentName, readSettings } from "../../src/platform/settings-reader.ts"
-import { Settings, settingsFrom, settingsMarkdown, type SettingsSources } from "../../src/platform/settings.ts"
+import { mergeLayers, providerOf } from "../../../src/platform/settings/configuration-provider.ts"
+import { fromJson, jsonFaultOffset } from "../../../src/platform/settings/configuration-sources.ts"
+import { environmentName, readSettings } from "../../../src/platform/settings/settings-reader.ts"
+import {
+  Settings,
+  settingsFrom,
+  settingsMarkdown,
+  type SettingsSources
+} from "../../../src/platform/settings/settings.ts"
 
 const faultsOf = (sources: SettingsSources) =>
   settingsFrom(sources).pipe(
@@ -644,7 +649,7 @@ describe("layer", () => {
       await fs.writeFile(
         path.join(directory, "main.mjs"),
         `import { Effect } from ${json(import.meta.resolve("effect"))}
-         import { Settings } from ${json(new URL("../../src/platform/settings.ts", import.meta.url).href)}
+         import { Settings } from ${json(new URL("../../../src/platform/settings/settings.ts", import.meta.url).href)}
          const program = Effect.map(Settings, (settings) => [settings.trialUsers.trialDays, ...settings.describe().slice(0, 3).map((one) => one.source)])
          console.log(JSON.stringify(await Effect.runPromise(program.pipe(Effect.provide(Settings.layer)))))`
       )

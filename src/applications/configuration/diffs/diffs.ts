@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal } from "../auth/domain.ts"
-import { Overloaded } from "../kernel/problems.ts"
-import { makeThread } from "../platform/thread.ts"
+import { CurrentPrincipal } from "../../../kernel/principal.ts"
+import { Overloaded } from "../../../kernel/problems.ts"
+import { makeThread } from "../../../platform/runtime/thread.ts"
 import { type DiffRequest, unifiedDiff } from "./unified-diff.ts"
 
 const seconds = 30

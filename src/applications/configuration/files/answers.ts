@@ -1,8 +1,8 @@
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiSchema } from "effect/http-api"
-import { entityTag } from "../kernel/precondition.ts"
-import { prefers } from "../platform/negotiation.ts"
-import { type ConfigurationDiff, type ConfigurationFile } from "./domain.ts"
+import { entityTag } from "../../../kernel/precondition.ts"
+import { prefers } from "../../../platform/http/negotiation.ts"
+import { type ConfigurationDiff, type ConfigurationFile } from "../model/domain.ts"
 
 const headersOf = ({ version }: ConfigurationFile) => (version === null ? {} : { etag: entityTag(version) })
 

@@ -1,14 +1,14 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
-import { Access, requires } from "../auth/api.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { ArrayLimit, cursor } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
-import { LinkedArray } from "../kernel/location.ts"
-import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
+import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
+import { Access, requires } from "../../../kernel/access.ts"
+import { Idempotency } from "../../../platform/idempotency/api.ts"
+import { ArrayLimit, cursor } from "../../../kernel/page.ts"
+import { integerParameter } from "../../../kernel/parameter.ts"
+import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
+import { LinkedArray } from "../../../kernel/location.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { AnswersIn, MaxBodyBytes } from "../../../kernel/validation.ts"
 import {
   ConfigurationContent,
   ConfigurationDiff,
@@ -20,8 +20,8 @@ import {
   DeletedConfiguration,
   NewConfiguration,
   VersionNumber
-} from "./domain.ts"
-import { NodePath } from "./path-domain.ts"
+} from "../model/domain.ts"
+import { NodePath } from "../model/path-domain.ts"
 import {
   ConfigurationCycle,
   ConfigurationManaged,
@@ -34,7 +34,7 @@ import {
   ConfigurationTooDeep,
   ConfigurationVersionNotFound,
   TooManyWatchers
-} from "./problem-domain.ts"
+} from "../model/problem-domain.ts"
 
 const read = requires("configuration:read", { systemOnly: true })
 const write = requires("configuration:write", { systemOnly: true })

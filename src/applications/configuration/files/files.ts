@@ -1,10 +1,10 @@
 import { Context, Effect, Layer } from "effect"
-import { asSystem, Audit, auditOrigin } from "../audit/service.ts"
-import { makeGathering } from "../kernel/gathering.ts"
-import { type Slice } from "../kernel/page.ts"
-import { type IfMatch, type VersionMismatch, versionsIn } from "../kernel/precondition.ts"
-import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../kernel/problems.ts"
-import { Contents, type Passed, requireChecked } from "./contents.ts"
+import { asSystem, Audit, auditOrigin } from "../../../audit/log/service.ts"
+import { makeGathering } from "../../../platform/database/gathering.ts"
+import { type Slice } from "../../../kernel/page.ts"
+import { type IfMatch, type VersionMismatch, versionsIn } from "../../../kernel/precondition.ts"
+import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
+import { Contents, type Passed, requireChecked } from "../model/contents.ts"
 import {
   configurationActions,
   type ConfigurationDiff,
@@ -12,18 +12,18 @@ import {
   type ConfigurationId,
   type ConfigurationVersion,
   type ShownVersion
-} from "./domain.ts"
-import { Diffs } from "./diffs.ts"
-import { ConfigurationHolds, stamp } from "./holds.ts"
+} from "../model/domain.ts"
+import { Diffs } from "../diffs/diffs.ts"
+import { ConfigurationHolds, stamp } from "../model/holds.ts"
 import {
   type ConfigurationManaged,
   ConfigurationNoFile,
   type ConfigurationNotFound,
   type ConfigurationVersionNotFound
-} from "./problem-domain.ts"
-import { entryOf, shown, shownVersion } from "./records.ts"
-import { ConfigurationRepository } from "./repository.ts"
-import { type StoredContent } from "./row-domain.ts"
+} from "../model/problem-domain.ts"
+import { entryOf, shown, shownVersion } from "../model/records.ts"
+import { ConfigurationRepository } from "../model/repository.ts"
+import { type StoredContent } from "../model/row-domain.ts"
 import { type Save, VersionRepository } from "./version-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 

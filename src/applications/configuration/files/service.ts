@@ -1,11 +1,11 @@
 import { Context, Effect, Layer } from "effect"
-import { type ApplicationId, type ApplicationNotFound } from "../applications/domain.ts"
-import { Applications } from "../applications/service.ts"
-import { Audit } from "../audit/service.ts"
-import { type IfMatch, type VersionMismatch } from "../kernel/precondition.ts"
-import { type PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { given } from "../kernel/server-set.ts"
-import { Contents, type Passed, requireChecked } from "./contents.ts"
+import { type ApplicationId, type ApplicationNotFound } from "../../applications/domain.ts"
+import { Applications } from "../../applications/service.ts"
+import { Audit } from "../../../audit/log/service.ts"
+import { type IfMatch, type VersionMismatch } from "../../../kernel/precondition.ts"
+import { type PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { given } from "../../../kernel/server-set.ts"
+import { Contents, type Passed, requireChecked } from "../model/contents.ts"
 import {
   configurationActions,
   type ConfigurationFile,
@@ -14,9 +14,9 @@ import {
   type ConfigurationTreeNodeEncoded,
   type DeletedConfiguration,
   type NewConfiguration
-} from "./domain.ts"
-import { ConfigurationHolds, requireLive, requireMatch } from "./holds.ts"
-import { maximumDepth, namesIn } from "./path-domain.ts"
+} from "../model/domain.ts"
+import { ConfigurationHolds, requireLive, requireMatch } from "../model/holds.ts"
+import { maximumDepth, namesIn } from "../model/path-domain.ts"
 import {
   ConfigurationCycle,
   type ConfigurationManaged,
@@ -26,11 +26,11 @@ import {
   ConfigurationSchemaInUse,
   ConfigurationSchemaUnfit,
   ConfigurationTooDeep
-} from "./problem-domain.ts"
-import { deletedEntry, entryOf, restoredEntry, shown } from "./records.ts"
-import { PlacementRepository } from "./placement-repository.ts"
-import { ConfigurationRepository } from "./repository.ts"
-import { type NodeDepth, type NodeWithContent, type StoredContent } from "./row-domain.ts"
+} from "../model/problem-domain.ts"
+import { deletedEntry, entryOf, restoredEntry, shown } from "../model/records.ts"
+import { PlacementRepository } from "../model/placement-repository.ts"
+import { ConfigurationRepository } from "../model/repository.ts"
+import { type NodeDepth, type NodeWithContent, type StoredContent } from "../model/row-domain.ts"
 import { treeOf } from "./tree.ts"
 import { ConfigurationWatch } from "./watch.ts"
 

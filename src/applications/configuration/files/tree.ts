@@ -1,7 +1,7 @@
-import { type ApplicationId } from "../applications/domain.ts"
-import { type ConfigurationTreeNodeEncoded } from "./domain.ts"
-import { shown } from "./records.ts"
-import { type TreeRow } from "./row-domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { type ConfigurationTreeNodeEncoded } from "../model/domain.ts"
+import { shown } from "../model/records.ts"
+import { type TreeRow } from "../model/row-domain.ts"
 
 // Ten thousand names are sorted in milliseconds here, where a database takes tens of them.
 const byName = (a: TreeRow, b: TreeRow): number => (a.name < b.name ? -1 : 1)

@@ -1,10 +1,10 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type ApplicationId } from "../applications/domain.ts"
-import { type AuditOrigin, Change } from "../audit/domain.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
-import { ConfigurationId, ConfigurationVersion } from "./domain.ts"
-import { ConfigurationVersionNotFound } from "./problem-domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { type AuditOrigin, Change } from "../../../audit/log/domain.ts"
+import { InstantFromDate } from "../../../kernel/instant.ts"
+import { ConfigurationId, ConfigurationVersion } from "../model/domain.ts"
+import { ConfigurationVersionNotFound } from "../model/problem-domain.ts"
 import {
   HeldNode,
   heldColumns,
@@ -13,7 +13,7 @@ import {
   type Stamp,
   type StoredContent,
   type VersionOf
-} from "./row-domain.ts"
+} from "../model/row-domain.ts"
 
 /** A page of versions may hold no more than this, in bytes, beside its first. */
 const pageBytes = 8_388_608

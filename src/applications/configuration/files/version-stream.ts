@@ -1,8 +1,8 @@
 import { Effect, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Admissions } from "../auth/admissions.ts"
-import { eventStream } from "../platform/event-stream.ts"
-import { type ConfigurationId } from "./domain.ts"
+import { Admissions } from "../../../access/admissions.ts"
+import { eventStream } from "../../../platform/http/event-stream.ts"
+import { type ConfigurationId } from "../model/domain.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
 /** Answers a watching client with Server-Sent Events, until the file, the client's leave or the process ends. */

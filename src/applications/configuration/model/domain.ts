@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { ApplicationId } from "../applications/domain.ts"
-import { auditActions } from "../kernel/audit-action.ts"
-import { generatedId, IntegerId } from "../kernel/identifier.ts"
-import { Instant, InstantFromDate } from "../kernel/instant.ts"
-import { serverSet } from "../kernel/server-set.ts"
-import { storable } from "../kernel/text.ts"
+import { ApplicationId } from "../../applications/domain.ts"
+import { auditActions } from "../../../kernel/audit-action.ts"
+import { generatedId, IntegerId } from "../../../kernel/identifier.ts"
+import { Instant, InstantFromDate } from "../../../kernel/instant.ts"
+import { serverSet } from "../../../kernel/server-set.ts"
+import { storable } from "../../../kernel/text.ts"
 import { NodeName } from "./path-domain.ts"
 
 /** The most that a file may hold, in bytes of UTF-8. */

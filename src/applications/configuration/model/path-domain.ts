@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { text } from "../kernel/text.ts"
+import { text } from "../../../kernel/text.ts"
 
 const nameBytes = 255
 /** How deep a tree may be, in names from the root to a node. */

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Change } from "../audit/domain.ts"
+import { Change } from "../../../audit/log/domain.ts"
 import { ConfigurationId } from "./domain.ts"
 import { ConfigurationNameTaken } from "./problem-domain.ts"
 import {

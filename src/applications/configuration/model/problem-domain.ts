@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { Problem } from "../kernel/problem.ts"
+import { Problem } from "../../../kernel/problem.ts"
 
 export class ConfigurationNotFound extends Problem<ConfigurationNotFound>()("ConfigurationNotFound", {
   slug: "configuration-not-found",

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import { type ApplicationId } from "../applications/domain.ts"
-import { InstantFromDate } from "../kernel/instant.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { InstantFromDate } from "../../../kernel/instant.ts"
 import { ConfigurationId, ConfigurationNode, NodeType } from "./domain.ts"
 
 /** A node as a change finds it: with the digest of its content, in hex, and whether it is deleted. */

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
-import { ApplicationId } from "../applications/domain.ts"
-import { Instant } from "../kernel/instant.ts"
-import { serverSet } from "../kernel/server-set.ts"
+import { ApplicationId } from "../../applications/domain.ts"
+import { Instant } from "../../../kernel/instant.ts"
+import { serverSet } from "../../../kernel/server-set.ts"
 import { ConfigurationId, Content, NodeType } from "./domain.ts"
 import { NodePath } from "./path-domain.ts"
 

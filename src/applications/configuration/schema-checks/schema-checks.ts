@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal } from "../auth/domain.ts"
-import { makeThread } from "../platform/thread.ts"
+import { CurrentPrincipal } from "../../../kernel/principal.ts"
+import { makeThread } from "../../../platform/runtime/thread.ts"
 import { type CheckReply, type CheckRequest } from "./schema-check-messages.ts"
 
 const seconds = 1

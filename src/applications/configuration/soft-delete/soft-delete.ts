@@ -1,10 +1,10 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type ApplicationId } from "../applications/domain.ts"
-import { type AuditDraft, type Change } from "../audit/domain.ts"
-import { asSystem, Audit } from "../audit/service.ts"
-import { repeatJob } from "../platform/background-jobs.ts"
-import { configurationActions } from "./domain.ts"
-import { ConfigurationTrashRepository, type PurgedNode } from "./trash-repository.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { type AuditDraft, type Change } from "../../../audit/log/domain.ts"
+import { asSystem, Audit } from "../../../audit/log/service.ts"
+import { repeatJob } from "../../../platform/runtime/background-jobs.ts"
+import { configurationActions } from "../model/domain.ts"
+import { ConfigurationTrashRepository, type PurgedNode } from "./soft-delete-repository.ts"
 
 const kept = { days: 30 } as const
 const groupsAtOnce = 50

@@ -1,6 +1,6 @@
-import { type Check } from "./contents.ts"
+import { type Check } from "../model/contents.ts"
 import { type WantedNode } from "./import-plan.ts"
-import { nameOf } from "./path-domain.ts"
+import { nameOf } from "../model/path-domain.ts"
 
 const digestOf = ({ archived, standing }: WantedNode): string => archived?.sha256 ?? standing?.sha256 ?? ""
 

@@ -1,8 +1,8 @@
-import { type Fault } from "../kernel/problem.ts"
-import { type ConfigurationId, type NodeType } from "./domain.ts"
-import { namesIn, parentPath } from "./path-domain.ts"
-import { type StandingNode, type StoredContent } from "./row-domain.ts"
-import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "./tree-domain.ts"
+import { type Fault } from "../../../kernel/problem.ts"
+import { type ConfigurationId, type NodeType } from "../model/domain.ts"
+import { namesIn, parentPath } from "../model/path-domain.ts"
+import { type StandingNode, type StoredContent } from "../model/row-domain.ts"
+import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "../model/tree-domain.ts"
 
 /** A node of an archive with its content measured; `schema` undefined says nothing of it. */
 export interface ArchivedNode {

@@ -1,7 +1,7 @@
-import { type ConfigurationId } from "./domain.ts"
-import { pathsBy } from "./path-domain.ts"
-import { type NodeThenAndNow, type Placing, type VersionOf } from "./row-domain.ts"
-import { type ConfigurationTreeChange, type TreeChangeKind } from "./tree-domain.ts"
+import { type ConfigurationId } from "../model/domain.ts"
+import { pathsBy } from "../model/path-domain.ts"
+import { type NodeThenAndNow, type Placing, type VersionOf } from "../model/row-domain.ts"
+import { type ConfigurationTreeChange, type TreeChangeKind } from "../model/tree-domain.ts"
 
 export interface RollbackPlan {
   readonly changes: ReadonlyArray<ConfigurationTreeChange>

@@ -1,18 +1,18 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
-import { Access, requires } from "../auth/api.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
-import { ConfigurationTreeNode } from "./domain.ts"
+import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
+import { Access, requires } from "../../../kernel/access.ts"
+import { Idempotency } from "../../../platform/idempotency/api.ts"
+import { integerParameter } from "../../../kernel/parameter.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { AnswersIn, MaxBodyBytes } from "../../../kernel/validation.ts"
+import { ConfigurationTreeNode } from "../model/domain.ts"
 import {
   ConfigurationArchiveUnreadable,
   ConfigurationHistoryGone,
   ConfigurationManaged,
   ConfigurationNotPortable
-} from "./problem-domain.ts"
+} from "../model/problem-domain.ts"
 import {
   ConfigurationExport,
   ConfigurationImport,
@@ -20,7 +20,7 @@ import {
   ExportFormat,
   ImportMode,
   TreeRollback
-} from "./tree-domain.ts"
+} from "../model/tree-domain.ts"
 
 const read = requires("configuration:read", { systemOnly: true })
 const write = requires("configuration:write", { systemOnly: true })

@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type ApplicationId } from "../applications/domain.ts"
-import { Change } from "../audit/domain.ts"
-import { ConfigurationId } from "./domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { Change } from "../../../audit/log/domain.ts"
+import { ConfigurationId } from "../model/domain.ts"
 import {
   inBatchesOf,
   type NewTreeNode,
@@ -12,7 +12,7 @@ import {
   type VersionOf,
   WrittenNode,
   writtenColumns
-} from "./row-domain.ts"
+} from "../model/row-domain.ts"
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")
 

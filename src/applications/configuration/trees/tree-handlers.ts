@@ -1,10 +1,10 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { Api } from "../api.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
-import { exportFormatFor } from "./answers.ts"
+import { Api } from "../../../api.ts"
+import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { exportFormatFor } from "../files/answers.ts"
 import { ConfigurationArchives } from "./archives.ts"
-import { Configuration } from "./service.ts"
+import { Configuration } from "../files/service.ts"
 import { ConfigurationTrees } from "./trees.ts"
 
 export const ConfigurationTreesHandlers = groupHandlers(

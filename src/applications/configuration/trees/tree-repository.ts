@@ -1,9 +1,9 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type ApplicationId } from "../applications/domain.ts"
-import { ConfigurationId } from "./domain.ts"
-import { pathsBy } from "./path-domain.ts"
-import { NodeThenAndNow, type StandingNode, StandingRow, type VersionOf } from "./row-domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
+import { ConfigurationId } from "../model/domain.ts"
+import { pathsBy } from "../model/path-domain.ts"
+import { NodeThenAndNow, type StandingNode, StandingRow, type VersionOf } from "../model/row-domain.ts"
 
 /** What is read of a whole tree at once. */
 export class TreeRepository extends Context.Service<

@@ -1,22 +1,27 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type ApplicationId, type ApplicationNotFound } from "../applications/domain.ts"
-import { Audit } from "../audit/service.ts"
-import { type Fault } from "../kernel/problem.ts"
-import { type PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { Contents, type Passed, requirePassed } from "./contents.ts"
-import { type ConfigurationId, configurationTreeActions } from "./domain.ts"
-import { ConfigurationHolds } from "./holds.ts"
+import { type ApplicationId, type ApplicationNotFound } from "../../applications/domain.ts"
+import { Audit } from "../../../audit/log/service.ts"
+import { type Fault } from "../../../kernel/problem.ts"
+import { type PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { Contents, type Passed, requirePassed } from "../model/contents.ts"
+import { type ConfigurationId, configurationTreeActions } from "../model/domain.ts"
+import { ConfigurationHolds } from "../model/holds.ts"
 import { checksOf } from "./import-checks.ts"
 import { type ArchivedNode, planImport, type WantedNode } from "./import-plan.ts"
-import { nameOf, namesIn, parentPath } from "./path-domain.ts"
-import { ConfigurationHistoryGone, type ConfigurationManaged } from "./problem-domain.ts"
-import { treeEntries } from "./records.ts"
-import { type Stamp, type StandingNode, type WrittenNode } from "./row-domain.ts"
+import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
+import { ConfigurationHistoryGone, type ConfigurationManaged } from "../model/problem-domain.ts"
+import { treeEntries } from "../model/records.ts"
+import { type Stamp, type StandingNode, type WrittenNode } from "../model/row-domain.ts"
 import { planRollback } from "./rollback-plan.ts"
-import { type ArchiveNode, type ConfigurationTreeChanges, type ImportMode, type TreeRollback } from "./tree-domain.ts"
+import {
+  type ArchiveNode,
+  type ConfigurationTreeChanges,
+  type ImportMode,
+  type TreeRollback
+} from "../model/tree-domain.ts"
 import { TreeChangeRepository } from "./tree-change-repository.ts"
 import { TreeRepository } from "./tree-repository.ts"
-import { ConfigurationWatch } from "./watch.ts"
+import { ConfigurationWatch } from "../files/watch.ts"
 
 /** With `dryRun` nothing is changed. */
 export interface ImportOptions {

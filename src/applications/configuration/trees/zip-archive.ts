@@ -1,11 +1,11 @@
 import { Effect, Result, Schema, Stream } from "effect"
 import { Zip } from "effect/encoding"
-import { type Fault } from "../kernel/problem.ts"
-import { PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { Content, maximumContentBytes } from "./domain.ts"
-import { NodePath } from "./path-domain.ts"
-import { ConfigurationArchiveUnreadable } from "./problem-domain.ts"
-import { type ArchiveNode, maximumArchiveNodes } from "./tree-domain.ts"
+import { type Fault } from "../../../kernel/problem.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { Content, maximumContentBytes } from "../model/domain.ts"
+import { NodePath } from "../model/path-domain.ts"
+import { ConfigurationArchiveUnreadable } from "../model/problem-domain.ts"
+import { type ArchiveNode, maximumArchiveNodes } from "../model/tree-domain.ts"
 import { directoryOf } from "./zip-directory.ts"
 
 /** The entry that says which file is checked against which schema; it is no file of the tree. */

@@ -1,17 +1,21 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentNotActive, AgentNotFound } from "../agents/domain.ts"
-import { Access, LimitedByCaps, requires } from "../auth/api.ts"
-import { ConfigurationVersion, VersionNumber } from "../configuration/domain.ts"
-import { ConfigurationVersionNotFound } from "../configuration/problem-domain.ts"
-import { Idempotency } from "../idempotency/api.ts"
-import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "../idempotency/domain.ts"
-import { LinkedArray } from "../kernel/location.ts"
-import { ArrayLimit, cursor } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
-import { IfMatch, VersionMismatch } from "../kernel/precondition.ts"
-import { Overloaded, PayloadTooLarge, ValidationFailed } from "../kernel/problems.ts"
-import { AnswersIn, MaxBodyBytes } from "../kernel/validation.ts"
+import { AgentNotActive, AgentNotFound } from "../../../identity/agents/domain.ts"
+import { Access, LimitedByCaps, requires } from "../../../kernel/access.ts"
+import { ConfigurationVersion, VersionNumber } from "../../../applications/configuration/model/domain.ts"
+import { ConfigurationVersionNotFound } from "../../../applications/configuration/model/problem-domain.ts"
+import { Idempotency } from "../../../platform/idempotency/api.ts"
+import {
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused
+} from "../../../platform/idempotency/domain.ts"
+import { LinkedArray } from "../../../kernel/location.ts"
+import { ArrayLimit, cursor } from "../../../kernel/page.ts"
+import { integerParameter } from "../../../kernel/parameter.ts"
+import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
+import { Overloaded, PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { AnswersIn, MaxBodyBytes } from "../../../kernel/validation.ts"
 import {
   BudgetDenied,
   PlanNotActive,
@@ -20,10 +24,10 @@ import {
   ReservationNotFound,
   ReservationNotOpen,
   ReservationTooSmall
-} from "../ledger/problem-domain.ts"
-import { AlreadyCompleted } from "./repeat-domain.ts"
+} from "../../../budgets/ledger/problem-domain.ts"
+import { AlreadyCompleted } from "../../errors/repeat-domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
-import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
+import { GatewayDocument, GatewayReload } from "../../configuration/configuration-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
@@ -39,7 +43,7 @@ import {
   ProviderTest,
   ProviderTimeout,
   ProviderUnavailable
-} from "./domain.ts"
+} from "../../configuration/domain.ts"
 
 const anyUse = requires("llm:read", { or: ["llm:complete", "llm:embed", "llm:admin", "llm:write"] })
 const admin = requires("llm:admin", { systemOnly: true })

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { Api } from "../api.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
-import { linkedPage } from "../kernel/location.ts"
-import { entityTag } from "../kernel/precondition.ts"
+import { Api } from "../../../api.ts"
+import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { linkedPage } from "../../../kernel/location.ts"
+import { entityTag } from "../../../kernel/precondition.ts"
 import { Completions } from "./completions.ts"
-import { GatewayConfiguration, type VersionedDocument } from "./configuration.ts"
+import { GatewayConfiguration, type VersionedDocument } from "../../configuration/configuration.ts"
 import { Gateway } from "./service.ts"
 
 const versionsLimitDefault = 100

@@ -1,9 +1,9 @@
 import { Option, Schema } from "effect"
-import { type TokenUsage } from "../compat/domain.ts"
-import { readError } from "../compat/errors.ts"
-import { comment, EventReader, isComment } from "../compat/event-reader.ts"
-import { ChatChunk, textOfWords } from "../compat/openai-domain.ts"
-import { usageOfCompletion } from "../compat/usage.ts"
+import { type TokenUsage } from "../../translation/domain.ts"
+import { readError } from "../../translation/errors.ts"
+import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
+import { ChatChunk, textOfWords } from "../../translation/openai-domain.ts"
+import { usageOfCompletion } from "../../translation/usage.ts"
 import { finishOf, usageOf } from "./native.ts"
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(ChatChunk))

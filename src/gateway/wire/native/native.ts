@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
-import { type TokenUsage } from "../compat/domain.ts"
-import { ChatCompletion, textOfWords } from "../compat/openai-domain.ts"
+import { type TokenUsage } from "../../translation/domain.ts"
+import { ChatCompletion, textOfWords } from "../../translation/openai-domain.ts"
 import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
 
 type Json = Readonly<Record<string, unknown>>

@@ -1,9 +1,9 @@
 import { Schema } from "effect"
-import { UsdOrZero } from "../kernel/usd.ts"
-import { AgentId } from "../agents/domain.ts"
-import { storable, text } from "../kernel/text.ts"
-import { GoverningCap, Metadata, PlanId, ReservationId } from "../ledger/domain.ts"
-import { ModelName } from "./domain.ts"
+import { UsdOrZero } from "../../../kernel/usd.ts"
+import { AgentId } from "../../../identity/agents/domain.ts"
+import { storable, text } from "../../../kernel/text.ts"
+import { GoverningCap, Metadata, PlanId, ReservationId } from "../../../budgets/ledger/domain.ts"
+import { ModelName } from "../../configuration/domain.ts"
 
 const optional = Schema.optionalKey
 const between = (minimum: number, maximum: number) =>

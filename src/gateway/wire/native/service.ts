@@ -1,10 +1,10 @@
 import { Clock, Context, DateTime, Effect, Layer, Redacted } from "effect"
-import { CurrentPrincipal, Forbidden } from "../auth/domain.ts"
-import { ValidationFailed } from "../kernel/problems.ts"
-import { Breakers } from "./breakers.ts"
-import { referenceOf } from "./checks.ts"
-import { GatewayConfiguration } from "./configuration.ts"
-import { Connections } from "./connections.ts"
+import { CurrentPrincipal, Forbidden } from "../../../kernel/principal.ts"
+import { ValidationFailed } from "../../../kernel/problems.ts"
+import { Breakers } from "../../routing/breakers.ts"
+import { referenceOf } from "../../configuration/checks.ts"
+import { GatewayConfiguration } from "../../configuration/configuration.ts"
+import { Connections } from "../../configuration/connections.ts"
 import {
   type BreakerState,
   type GatewayHealth,
@@ -16,10 +16,10 @@ import {
   type ProviderTest,
   ProviderTimeout,
   ProviderUnavailable
-} from "./domain.ts"
-import { type Provider, type ProviderFailure } from "./providers/provider.ts"
-import { type RunningModel, type RunningProvider } from "./running.ts"
-import { ProviderSightings } from "./sightings.ts"
+} from "../../configuration/domain.ts"
+import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
+import { type RunningModel, type RunningProvider } from "../../configuration/running.ts"
+import { ProviderSightings } from "../../routing/sightings.ts"
 
 /** A provider that nobody called for so long is asked for its models before it is called healthy. */
 const longestUnseen = 60_000

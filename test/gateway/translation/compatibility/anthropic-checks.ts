@@ -1,7 +1,7 @@
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema"
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema"
 import { assert } from "@effect/vitest"
-import { thought, used } from "../../support/vendors.ts"
+import { thought, used } from "../../../support/vendors.ts"
 import { type CapabilityKey } from "./capabilities.ts"
 import { brokenStream, failureOf, silence, startedStream } from "./failures.ts"
 import {

@@ -1,4 +1,4 @@
-import { type Answerer, json, sse } from "../../support/provider.ts"
+import { type Answerer, json, sse } from "../../../support/provider.ts"
 import { type ProviderName } from "./subject.ts"
 
 const event = (data: { readonly type: string; readonly [member: string]: unknown }) =>

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { makeParseableResponseFormat } from "openai/lib/parser"
-import { thought, used } from "../../support/vendors.ts"
+import { thought, used } from "../../../support/vendors.ts"
 import { type CapabilityKey } from "./capabilities.ts"
 import { brokenStream, failureOf, silence, startedStream } from "./failures.ts"
 import {

@@ -1,8 +1,8 @@
 import type Anthropic from "@anthropic-ai/sdk"
 import { assert } from "@effect/vitest"
 import type OpenAI from "openai"
-import { type Answerer, type ProviderStandIn } from "../../support/provider.ts"
-import { calledWith, said } from "../../support/vendors.ts"
+import { type Answerer, type ProviderStandIn } from "../../../support/provider.ts"
+import { calledWith, said } from "../../../support/vendors.ts"
 
 export const providers = ["OpenAI", "Anthropic", "loopback"] as const
 export type ProviderName = (typeof providers)[number]

@@ -19,7 +19,7 @@ export const compatibilityMarkdown = (cells: ReadonlyMap<string, string>): strin
   return [
     "# Which SDK can do what with which provider",
     "",
-    "Written by the tests in `test/compat/compatibility.test.ts`, which run the vendors' own SDKs against the service",
+    "Written by the tests in `test/gateway/translation/compatibility.test.ts`, which run the vendors' own SDKs against the service",
     "(`npm run compatibility`). In the columns: the SDK, and the provider behind the gateway. _Unchanged_: what the SDK sends",
     "reaches the provider as it is, but for the model's name and the request for usage. _Translated_: into the provider's",
     "dialect and back. –: the SDK or the provider has no such thing.",

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { estimateOf, fitting, type Terms } from "../../src/llm/estimates.ts"
-import { runningGateway } from "../../src/llm/running.ts"
-import { runningLoopback } from "../support/loopback.ts"
+import { estimateOf, fitting, type Terms } from "../../../../src/gateway/metering/estimates.ts"
+import { runningGateway } from "../../../../src/gateway/configuration/running.ts"
+import { runningLoopback } from "../../../support/loopback.ts"
 
 const [model] = runningGateway({}, null, runningLoopback, [], []).models
 if (model === undefined) throw new Error("no loopback model")

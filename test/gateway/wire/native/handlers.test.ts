@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeKey } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { json, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
+import { makeKey } from "../../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../../support/problem.ts"
+import { json, startProvider } from "../../../support/provider.ts"
+import { serviceLayer, TestService } from "../../../support/service.ts"
 
 const options = { excludeTestServices: true, timeout: "60 seconds" } as const
 const test = "/api/llm/providers/test"

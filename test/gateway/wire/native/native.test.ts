@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { makeAgent } from "../support/agents.ts"
-import { makeKey, makeTenant } from "../support/authority.ts"
-import { assertProblem, faultPaths } from "../support/problem.ts"
-import { json, startProvider } from "../support/provider.ts"
-import { serviceLayer, TestService } from "../support/service.ts"
-import { anthropicVendor, calledWith, openAiVendor, said, used } from "../support/vendors.ts"
+import { makeAgent } from "../../../support/agents.ts"
+import { makeKey, makeTenant } from "../../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../../support/problem.ts"
+import { json, startProvider } from "../../../support/provider.ts"
+import { serviceLayer, TestService } from "../../../support/service.ts"
+import { anthropicVendor, calledWith, openAiVendor, said, used } from "../../../support/vendors.ts"
 
 type Service = TestService["Service"]
 
