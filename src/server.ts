@@ -14,14 +14,14 @@ import { AccountCredentials } from "./identity/accounts/credentials.ts"
 import { AccountsHandlers } from "./identity/accounts/handlers.ts"
 import { Passwords } from "./identity/accounts/passwords.ts"
 import { Accounts } from "./identity/accounts/service.ts"
-import { ApiKeyCredentials } from "./identity/api-keys/credentials.ts"
+import { ApiKeyCredentialsLayer } from "./identity/api-keys/credentials.ts"
 import { ApiKeysHandlers } from "./identity/api-keys/handlers.ts"
 import { ApiKeys } from "./identity/api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/applications/handlers.ts"
 import { Applications } from "./applications/applications/service.ts"
-import { AttestationHandlers, AttestationKeysHandlers } from "./operations/attestation-keys/handlers.ts"
-import { AttestationKeyEndings } from "./operations/attestation-keys/endings.ts"
-import { AttestationKeyRotations } from "./operations/attestation-keys/rotation.ts"
+import { AttestationHandlers, AttestationKeysHandlers } from "./audit/attestation-keys/handlers.ts"
+import { AttestationKeyEndings } from "./audit/attestation-keys/endings.ts"
+import { AttestationKeyRotations } from "./audit/attestation-keys/rotation.ts"
 import { AttestationKeys } from "./audit/signing-keys/service.ts"
 import { AuditExport } from "./audit/export/export.ts"
 import { AuditFeed } from "./audit/feed/feed.ts"
@@ -31,7 +31,7 @@ import { AuditRetention } from "./audit/chain/retention.ts"
 import { AuditVerification } from "./audit/chain/verification.ts"
 import { Audit } from "./audit/log/service.ts"
 import { AccessLayer } from "./access/access.ts"
-import { Admissions } from "./access/admissions.ts"
+import { AdmissionsLayer } from "./access/admissions.ts"
 import { Authentication } from "./access/authentication.ts"
 import { AuthorityChanges } from "./access/authority-changes.ts"
 import { RateLimits } from "./access/rate-limits.ts"
@@ -58,7 +58,7 @@ import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./gateway/wire/
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./gateway/layers.ts"
 import { ModelsWireLayer } from "./gateway/wire/models-wire.ts"
 import { GatewayWireLayer } from "./gateway/wire/wire.ts"
-import { AfterChargesLayer } from "./budgets/reservations/after-charges.ts"
+import { AfterChargesLayer } from "./budgets/ledger/sweeper.ts"
 import { BudgetAlertsHandlers } from "./budgets/alerts/handlers.ts"
 import { ApprovalsHandlers } from "./budgets/approvals/handlers.ts"
 import { BudgetCapsHandlers } from "./budgets/caps/handlers.ts"
@@ -76,6 +76,7 @@ import { makeServer } from "./platform/http/listener.ts"
 import { LeanServerLayer } from "./platform/http/lean-context.ts"
 import { Notifications } from "./platform/database/notifications.ts"
 import { perimeter } from "./platform/http/perimeter.ts"
+import { ServedApi, untyped } from "./platform/http/served-api.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/prometheus.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
@@ -214,7 +215,7 @@ const GatewayServices = GatewayCallsLayer.pipe(
 )
 
 const Services = Layer.mergeAll(
-  Admissions.layer,
+  AdmissionsLayer,
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
@@ -224,9 +225,10 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(Authentication.layer),
   Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),
-  Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentialsLayer)),
   Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
   Layer.provideMerge(Layer.merge(AttestationKeyRotations.layer, AttestationKeyEndings.layer)),
+  Layer.provideMerge(AuthorityChanges.layerKeyRevocations),
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
@@ -268,7 +270,7 @@ const Requests = Layer.unwrap(
 
 const Served = Layer.unwrap(
   Effect.map(Settings, ({ api }) =>
-    HttpRouter.serve(Routes.pipe(Layer.provide(Handlers)), {
+    HttpRouter.serve(Routes.pipe(Layer.provide(Handlers), Layer.provide(Layer.succeed(ServedApi, untyped(Api)))), {
       disableLogger: true,
       disableListenLog: true,
       // No longer than the longest head that Node reads, so that every id reaches its check.

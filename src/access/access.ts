@@ -7,7 +7,7 @@ import { CurrentRequest } from "../platform/http/request.ts"
 import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "../kernel/access.ts"
 import { Authentication, type Rejection } from "./authentication.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/principal.ts"
-import { GatewayCredentials } from "./gateway-credentials.ts"
+import { GatewayCredentials } from "./credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])

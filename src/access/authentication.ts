@@ -1,16 +1,13 @@
 import { Context, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { ApiKeyCredentials } from "../identity/api-keys/credentials.ts"
-import { apiKeyActions } from "../identity/api-keys/domain.ts"
 import { type Refusal } from "../audit/log/service.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { AgentTokens } from "./agent-tokens.ts"
+import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, SessionTokens } from "./credentials.ts"
 import { bearerToken } from "./bearer-token.ts"
 import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
 import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
-import { SessionTokens } from "./session-tokens.ts"
 
 /** Why a request lets nobody in. */
 export interface Rejection {
@@ -57,7 +54,7 @@ export class Authentication extends Context.Service<
               owned
                 ? letIn
                 : Effect.catch(keys.check(key), (reason) =>
-                    refuse({ action: apiKeyActions.ApiKeyRefused, target: publicPart(key), reason })
+                    refuse({ action: apiKeyRefusals.ApiKeyRefused, target: publicPart(key), reason })
                   )
             )
           }

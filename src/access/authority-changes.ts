@@ -1,5 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { KeyRevocations } from "../audit/attestation-keys/endings.ts"
 import { Change } from "../audit/log/domain.ts"
 import { Notifications } from "../platform/database/notifications.ts"
 
@@ -36,5 +37,10 @@ export class AuthorityChanges extends Context.Service<
         onChange: (empty) => Effect.sync(() => void caches.push(empty))
       })
     })
+  )
+
+  static readonly layerKeyRevocations = Layer.effect(
+    KeyRevocations,
+    Effect.map(AuthorityChanges, ({ announce }) => KeyRevocations.of({ announce }))
   )
 }

@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Applications } from "./service.ts"
+import { ApplicationsApi } from "./api.ts"
 
 export const ApplicationsHandlers = groupHandlers(
-  Api,
-  "applications",
+  ApplicationsApi,
   Effect.fn(function* (handlers) {
     const applications = yield* Applications
     return handlers.handleAll({

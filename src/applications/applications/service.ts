@@ -1,8 +1,7 @@
 import { Array, Cache, Context, DateTime, Effect, Exit, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
-import { type Change } from "../../audit/log/domain.ts"
+import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { ConfigurationTrash } from "../configuration/soft-delete/soft-delete.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
 import { numbered, slugFrom } from "../../kernel/slug.ts"
@@ -20,6 +19,15 @@ import {
   builtInApplications
 } from "./domain.ts"
 import { ApplicationsRepository } from "./repository.ts"
+
+/** What happens to an application's configuration when the application goes; provided by the configuration. */
+export class ApplicationConfiguration extends Context.Service<
+  ApplicationConfiguration,
+  {
+    /** Removes the soft-deleted configuration of an application within the caller's change, and answers the entries that record it. */
+    emptyOf(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
+  }
+>()("app/applications/ApplicationConfiguration") {}
 
 export class Applications extends Context.Service<
   Applications,
@@ -49,7 +57,7 @@ export class Applications extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const repository = yield* ApplicationsRepository
-      const trash = yield* ConfigurationTrash
+      const trash = yield* ApplicationConfiguration
 
       const known = yield* Cache.makeWith((id: ApplicationId) => Effect.asVoid(repository.get(id)), {
         capacity: 10_000,

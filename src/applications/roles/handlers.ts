@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created, linkedPage } from "../../kernel/location.ts"
 import { arrayLimitDefault } from "../../kernel/page.ts"
 import { Roles } from "./service.ts"
+import { RolesApi } from "./api.ts"
 
 export const RolesHandlers = groupHandlers(
-  Api,
-  "roles",
+  RolesApi,
   Effect.fn(function* (handlers) {
     const roles = yield* Roles
     return handlers.handleAll({

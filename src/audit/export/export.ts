@@ -3,13 +3,13 @@ import * as crypto from "node:crypto"
 import { AttestationKeys } from "../signing-keys/service.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { auditActions } from "../../kernel/audit-action.ts"
-import { Database, type TenantScope } from "../../platform/database/database.ts"
+import { scopeOf, Database, type TenantScope } from "../../platform/database/database.ts"
 import { type AuditFilter, ExportStatement, exportType } from "../log/domain.ts"
 import { csvHeader, csvLine, isWhole, jsonLine, type WholeRow } from "./exported-line.ts"
 import { makeChainReader } from "../chain/chain-reader.ts"
 import { ExportRepository } from "./export-repository.ts"
 import { type EntryPlace, type LinkedRow, ProofRepository } from "../chain/proof-repository.ts"
-import { Audit, scopeOf } from "../log/service.ts"
+import { Audit } from "../log/service.ts"
 
 export const exportActions = auditActions("AuditLog", ["AuditLogExported"])
 

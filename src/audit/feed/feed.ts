@@ -1,14 +1,13 @@
 import { Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Admissions } from "../../access/admissions.ts"
+import { Admissions } from "../../platform/http/admissions.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { Overloaded } from "../../kernel/problems.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import { eventStream, type ServerSentEvent } from "../../platform/http/event-stream.ts"
 import { AuditEntry, type AuditFilter } from "../log/domain.ts"
 import { FeedRepository } from "./repository.ts"
 import { ProofRepository } from "../chain/proof-repository.ts"
-import { scopeOf } from "../log/service.ts"
 
 const atOnce = 1000
 const mostFollowers = 1000

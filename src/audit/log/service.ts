@@ -1,10 +1,10 @@
 import { Clock, Context, DateTime, Effect, Layer } from "effect"
-import { CurrentPrincipal, system, type Principal } from "../../kernel/principal.ts"
+import { CurrentPrincipal, system } from "../../kernel/principal.ts"
 import { type AuditAction } from "../../kernel/audit-action.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { Database, type TenantScope } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import {
   type AuditCursor,
@@ -116,11 +116,6 @@ export class Audit extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AuditRepository.layer))
 }
-
-/** The rows that a principal may see: its tenant's, or all. */
-export const scopeOf = (principal: Principal): TenantScope =>
-  principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
-const nobody = "none" as TenantScope
 
 /** Who makes the change in hand, and from where: for entries that are written with those of other requests. */
 export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.withFiber((fiber) =>

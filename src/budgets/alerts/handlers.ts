@@ -1,12 +1,11 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { BudgetAlerts } from "./service.ts"
+import { BudgetAlertsApi } from "./api.ts"
 
 export const BudgetAlertsHandlers = groupHandlers(
-  Api,
-  "budgetAlerts",
+  BudgetAlertsApi,
   Effect.fn(function* (handlers) {
     const alerts = yield* BudgetAlerts
     return handlers.handleAll({

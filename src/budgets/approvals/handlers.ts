@@ -1,12 +1,11 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Approvals } from "./service.ts"
+import { ApprovalsApi } from "./api.ts"
 
 export const ApprovalsHandlers = groupHandlers(
-  Api,
-  "approvals",
+  ApprovalsApi,
   Effect.fn(function* (handlers) {
     const approvals = yield* Approvals
     return handlers.handleAll({

@@ -1,9 +1,9 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import {
   type CapId,
   type CapNotFound,

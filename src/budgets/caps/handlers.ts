@@ -1,6 +1,5 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
@@ -8,14 +7,14 @@ import { type Cap } from "../ledger/cap-domain.ts"
 import { BudgetCaps, tagOf } from "./service.ts"
 import { Grants } from "./grants.ts"
 import { CapStandings } from "./standings.ts"
+import { BudgetCapsApi } from "./api.ts"
 
 const tagged = (body: Cap) => HttpApiSchema.withHeaders({ body, headers: { etag: tagOf(body) } })
 const createdCap = (body: Cap) =>
   HttpApiSchema.withHeaders({ body, headers: { location: `/api/budgets/caps/${body.id}`, etag: tagOf(body) } })
 
 export const BudgetCapsHandlers = groupHandlers(
-  Api,
-  "budgetCaps",
+  BudgetCapsApi,
   Effect.fn(function* (handlers) {
     const caps = yield* BudgetCaps
     const grants = yield* Grants

@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Plans } from "./service.ts"
+import { PlansApi } from "./api.ts"
 
 export const PlansHandlers = groupHandlers(
-  Api,
-  "plans",
+  PlansApi,
   Effect.fn(function* (handlers) {
     const plans = yield* Plans
     return handlers.handleAll({

@@ -3,7 +3,6 @@ import { SecureRandom } from "effect/crypto"
 import { type AgentId, AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
 import { allowsTaskType } from "../../identity/agents/limits-domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
-import { scopeOf } from "../../audit/log/service.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { checkReplay } from "../../platform/idempotency/replays.ts"
@@ -17,7 +16,7 @@ import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-dom
 import { entryOf, slotOf } from "../ledger/request.ts"
 import { Ledger } from "../ledger/service.ts"
 import { denialOf, uncovered } from "../reservations/views.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   type Heartbeat,

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Refunds } from "./refunds.ts"
 import { Reservations } from "./reservations.ts"
 import { type Reserved, Spend } from "./spend.ts"
+import { SpendApi } from "./api.ts"
 
 const answered = (reserved: Reserved) => {
   const headers = { location: `/api/spend/reservations/${reserved.id}` }
@@ -15,8 +15,7 @@ const answered = (reserved: Reserved) => {
 }
 
 export const SpendHandlers = groupHandlers(
-  Api,
-  "spend",
+  SpendApi,
   Effect.fn(function* (handlers) {
     const refunds = yield* Refunds
     const reservations = yield* Reservations

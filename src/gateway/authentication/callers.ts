@@ -2,11 +2,9 @@ import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
-import { ApiKeyCredentials } from "../../identity/api-keys/credentials.ts"
-import { apiKeyActions } from "../../identity/api-keys/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
-import { AgentTokens } from "../../access/agent-tokens.ts"
+import { AgentTokens, ApiKeyCredentials, apiKeyRefusals } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/bearer-token.ts"
 import { anonymous, CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
@@ -108,7 +106,7 @@ export class Callers extends Context.Service<
       const checkKey = (key: string) =>
         Effect.catch(keys.check(key), (reason) =>
           Effect.andThen(
-            audit.refused({ action: apiKeyActions.ApiKeyRefused, target: key.slice(0, 16), reason }),
+            audit.refused({ action: apiKeyRefusals.ApiKeyRefused, target: key.slice(0, 16), reason }),
             reject("The credential is not valid.")
           )
         )

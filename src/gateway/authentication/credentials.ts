@@ -1,6 +1,6 @@
 import { Effect, Layer } from "effect"
 import { RateLimited, Unauthenticated } from "../../kernel/principal.ts"
-import { GatewayCredentials } from "../../access/gateway-credentials.ts"
+import { GatewayCredentials } from "../../access/credentials.ts"
 import { Callers } from "./callers.ts"
 
 /** The gateway's policy for its own words: who calls, or why nobody does, as a problem. */

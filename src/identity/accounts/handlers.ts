@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Accounts } from "./service.ts"
+import { AccountsApi } from "./api.ts"
 
 export const AccountsHandlers = groupHandlers(
-  Api,
-  "accounts",
+  AccountsApi,
   Effect.fn(function* (handlers) {
     const accounts = yield* Accounts
     return handlers.handleAll({

@@ -1,5 +1,6 @@
 import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
-import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
 import { distinct } from "../../kernel/capability.ts"
@@ -7,10 +8,9 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { type Overloaded, ValidationFailed } from "../../kernel/problems.ts"
 import { given } from "../../kernel/server-set.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import { type RoleId } from "../../applications/roles/domain.ts"
 import { Roles } from "../../applications/roles/service.ts"
-import { AccountSessionEndings } from "../sign-in/endings.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
@@ -29,6 +29,15 @@ import { type Account, AccountsRepository } from "./repository.ts"
 import { viewOf } from "./view.ts"
 
 type Refused = Forbidden | ValidationFailed | Overloaded | AccountEmailTaken | TrialUserNotFound
+
+/** What the sign-ins of an account do when it goes or changes; provided by sign-in, which knows of accounts. */
+export class AccountSessions extends Context.Service<
+  AccountSessions,
+  {
+    /** Ends every sign-in of an account within the caller's change, and answers the entries that record it. */
+    endAllOf(accountId: AccountId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
+  }
+>()("app/accounts/AccountSessions") {}
 
 export class Accounts extends Context.Service<
   Accounts,
@@ -49,7 +58,7 @@ export class Accounts extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const database = yield* Database
-      const endings = yield* AccountSessionEndings
+      const endings = yield* AccountSessions
       const passwords = yield* Passwords
       const repository = yield* AccountsRepository
       const roles = yield* Roles

@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { AgentKeys } from "./service.ts"
+import { AgentKeysApi } from "./api.ts"
 
 export const AgentKeysHandlers = groupHandlers(
-  Api,
-  "agentKeys",
+  AgentKeysApi,
   Effect.fn(function* (handlers) {
     const keys = yield* AgentKeys
     return handlers.handleAll({

@@ -3,11 +3,11 @@ import { Model } from "effect/schema"
 import * as jose from "jose"
 import { type AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
-import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   AgentKey,

@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Agents } from "./service.ts"
+import { AgentsApi } from "./api.ts"
 
 export const AgentsHandlers = groupHandlers(
-  Api,
-  "agents",
+  AgentsApi,
   Effect.fn(function* (handlers) {
     const agents = yield* Agents
     return handlers.handleAll({

@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { AgentTemplates } from "./templates.ts"
+import { AgentTemplatesApi } from "./template-api.ts"
 
 export const AgentTemplatesHandlers = groupHandlers(
-  Api,
-  "agentTemplates",
+  AgentTemplatesApi,
   Effect.fn(function* (handlers) {
     const templates = yield* AgentTemplates
     return handlers.handleAll({

@@ -118,8 +118,7 @@ export const apiKeyActions = auditActions("ApiKey", [
   "ApiKeyCreated",
   "ApiKeyUpdated",
   "ApiKeyRotated",
-  "ApiKeyRevoked",
-  "ApiKeyRefused"
+  "ApiKeyRevoked"
 ])
 
 export class ApiKeyNotFound extends Problem<ApiKeyNotFound>()("ApiKeyNotFound", {

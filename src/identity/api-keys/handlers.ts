@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { ApiKeys } from "./service.ts"
+import { ApiKeysApi } from "./api.ts"
 
 export const ApiKeysHandlers = groupHandlers(
-  Api,
-  "apiKeys",
+  ApiKeysApi,
   Effect.fn(function* (handlers) {
     const keys = yield* ApiKeys
     return handlers.handleAll({

@@ -2,7 +2,7 @@ import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema }
 import { Digest } from "effect/crypto"
 import { Agents } from "../agents/service.ts"
 import { AttestationKeys, signatureDoesNotFit } from "../../audit/signing-keys/service.ts"
-import { AgentTokens, agentTokenActions } from "../../access/agent-tokens.ts"
+import { AgentTokens, agentTokenActions } from "../../access/credentials.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
 import { type Capability, intersection } from "../../kernel/capability.ts"
 import { Settings } from "../../platform/settings/settings.ts"

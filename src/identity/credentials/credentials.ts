@@ -2,13 +2,13 @@ import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { ceilingOf } from "../agents/bounded-domain.ts"
 import { type AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
-import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import {
   type AgentCredentialView,
   type AgentTokenResponse,

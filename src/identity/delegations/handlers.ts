@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Delegations } from "./service.ts"
+import { DelegationsApi } from "./api.ts"
 
 export const DelegationsHandlers = groupHandlers(
-  Api,
-  "delegations",
+  DelegationsApi,
   Effect.fn(function* (handlers) {
     const delegations = yield* Delegations
     return handlers.handleAll({

@@ -2,14 +2,14 @@ import { Context, DateTime, Effect, Layer, Option, Schedule, Schema } from "effe
 import { Model } from "effect/schema"
 import { AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
-import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { distinct, missing } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   Delegation,

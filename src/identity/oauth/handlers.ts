@@ -1,6 +1,5 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { Api } from "../../api.ts"
 import { keysFreshSeconds } from "../../audit/signing-keys/domain.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
@@ -10,13 +9,15 @@ import { TokenIntrospection } from "./introspection.ts"
 import { TokenMetadata } from "./metadata.ts"
 import { AgentGrants } from "./service.ts"
 import { SubjectTokens } from "../credentials/subject-tokens.ts"
+import { AgentCredentialsApi } from "../credentials/credential-api.ts"
+import { AgentTokensApi, TokenMetadataApi } from "./api.ts"
+import { SubjectTokensApi } from "../credentials/subject-api.ts"
 
 const issued = (body: AgentTokenResponse) =>
   HttpApiSchema.withHeaders({ body, headers: { location: `/api/agents/credentials/${body.credentialId}` } })
 
 export const AgentCredentialsHandlers = groupHandlers(
-  Api,
-  "agentCredentials",
+  AgentCredentialsApi,
   Effect.fn(function* (handlers) {
     const credentials = yield* AgentCredentials
     const tokens = yield* TokenIntrospection
@@ -30,8 +31,7 @@ export const AgentCredentialsHandlers = groupHandlers(
 )
 
 export const AgentTokensHandlers = groupHandlers(
-  Api,
-  "agentTokens",
+  AgentTokensApi,
   Effect.fn(function* (handlers) {
     const grants = yield* AgentGrants
     return handlers.handleAll({
@@ -44,8 +44,7 @@ export const AgentTokensHandlers = groupHandlers(
 const cacheable = { "cache-control": `public, max-age=${keysFreshSeconds}` }
 
 export const TokenMetadataHandlers = groupHandlers(
-  Api,
-  "tokenMetadata",
+  TokenMetadataApi,
   Effect.fn(function* (handlers) {
     const metadata = yield* TokenMetadata
     return handlers.handleAll({
@@ -56,8 +55,7 @@ export const TokenMetadataHandlers = groupHandlers(
 )
 
 export const SubjectTokensHandlers = groupHandlers(
-  Api,
-  "subjectTokens",
+  SubjectTokensApi,
   Effect.fn(function* (handlers) {
     const tokens = yield* SubjectTokens
     return handlers.handleAll({ create: ({ payload }) => tokens.issue(payload) })

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { ApiKeyCredentials } from "../api-keys/credentials.ts"
-import { AgentTokens } from "../../access/agent-tokens.ts"
+import { AgentTokens, ApiKeyCredentials } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/bearer-token.ts"
 import { CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"

@@ -1,5 +1,6 @@
 import { Array, Context, DateTime, Effect, Layer, Option } from "effect"
 import { type AccountId } from "../accounts/domain.ts"
+import { AccountSessions } from "../accounts/service.ts"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
 import { Sessions } from "../trial-sessions/service.ts"
@@ -52,5 +53,8 @@ export class AccountSessionEndings extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountSessionsRepository.layer))
+  static readonly layer = Layer.effect(
+    AccountSessions,
+    Effect.map(AccountSessionEndings, ({ endAllOf }) => AccountSessions.of({ endAllOf: (id) => endAllOf(id) }))
+  ).pipe(Layer.provideMerge(this.layerNoDeps), Layer.provide(AccountSessionsRepository.layer))
 }

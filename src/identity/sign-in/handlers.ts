@@ -1,12 +1,12 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Claims } from "./claims.ts"
 import { type Issued } from "./issuing.ts"
 import { OwnAccount } from "./own-account.ts"
 import { SignIn } from "./service.ts"
+import { SignInApi } from "./api.ts"
 
 const answered = ({ cookie, signedIn }: Issued) =>
   HttpApiSchema.withHeaders({ body: signedIn, headers: { "set-cookie": cookie } })
@@ -18,8 +18,7 @@ const answeredNew = ({ cookie, signedIn }: Issued) =>
   })
 
 export const SignInHandlers = groupHandlers(
-  Api,
-  "auth",
+  SignInApi,
   Effect.fn(function* (handlers) {
     const claims = yield* Claims
     const own = yield* OwnAccount

@@ -3,7 +3,7 @@ import { AccountCredentials } from "../accounts/credentials.ts"
 import { accountActions, AccountId } from "../accounts/domain.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
-import { Audit, scopeOf } from "../../audit/log/service.ts"
+import { Audit } from "../../audit/log/service.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
 import {
   CurrentPrincipal,
@@ -15,7 +15,7 @@ import {
 import { type Slice, slice } from "../../kernel/page.ts"
 import { spanned } from "../../kernel/spanned.ts"
 import { type Overloaded, type ValidationFailed } from "../../kernel/problems.ts"
-import { Database } from "../../platform/database/database.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Tenants } from "../tenants/service.ts"

@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Tenants } from "./service.ts"
+import { TenantsApi } from "./api.ts"
 
 export const TenantsHandlers = groupHandlers(
-  Api,
-  "tenants",
+  TenantsApi,
   Effect.fn(function* (handlers) {
     const tenants = yield* Tenants
     return handlers.handleAll({

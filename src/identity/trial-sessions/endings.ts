@@ -6,6 +6,7 @@ import { type AuditAction } from "../../kernel/audit-action.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"
+import { TrialUserSessions } from "../trial-users/service.ts"
 import { Session, sessionActions } from "./domain.ts"
 import { SessionsRepository } from "./repository.ts"
 
@@ -57,7 +58,10 @@ export class SessionEndings extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(SessionsRepository.layer))
+  static readonly layer = Layer.effect(
+    TrialUserSessions,
+    Effect.map(SessionEndings, ({ endAllOf }) => TrialUserSessions.of({ endAllOf }))
+  ).pipe(Layer.provideMerge(this.layerNoDeps), Layer.provide(SessionsRepository.layer))
 }
 
 const snapshot = Schema.encodeSync(Session.json)

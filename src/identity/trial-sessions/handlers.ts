@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created, linkedPage } from "../../kernel/location.ts"
 import { arrayLimitDefault } from "../../kernel/page.ts"
 import { Sessions } from "./service.ts"
+import { SessionsApi } from "./api.ts"
 
 export const SessionsHandlers = groupHandlers(
-  Api,
-  "sessions",
+  SessionsApi,
   Effect.fn(function* (handlers) {
     const sessions = yield* Sessions
     return handlers.handleAll({

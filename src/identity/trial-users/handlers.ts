@@ -1,13 +1,12 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created, linkedPage } from "../../kernel/location.ts"
 import { arrayLimitDefault } from "../../kernel/page.ts"
 import { TrialUsers } from "./service.ts"
+import { TrialUsersApi } from "./api.ts"
 
 export const TrialUsersHandlers = groupHandlers(
-  Api,
-  "trialUsers",
+  TrialUsersApi,
   Effect.fn(function* (handlers) {
     const users = yield* TrialUsers
     return handlers.handleAll({

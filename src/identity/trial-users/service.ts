@@ -1,12 +1,11 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
-import { Change } from "../../audit/log/domain.ts"
+import { type AuditDraft, Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
 import { spanned } from "../../kernel/spanned.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { SessionEndings } from "../trial-sessions/endings.ts"
 import {
   type EmailTaken,
   TrialEndsBeforeStart,
@@ -17,6 +16,15 @@ import {
   type TrialUserPatch
 } from "./domain.ts"
 import { TrialUsersRepository } from "./repository.ts"
+
+/** What the sessions of a trial user do when the user goes; provided by the sessions, which know of users. */
+export class TrialUserSessions extends Context.Service<
+  TrialUserSessions,
+  {
+    /** Ends every session of a user within the caller's change, and answers the entries that record it. */
+    endAllOf(userId: TrialUserId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
+  }
+>()("app/trial-users/TrialUserSessions") {}
 
 export class TrialUsers extends Context.Service<
   TrialUsers,
@@ -43,7 +51,7 @@ export class TrialUsers extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const repository = yield* TrialUsersRepository
-      const sessions = yield* SessionEndings
+      const sessions = yield* TrialUserSessions
       const { trialUsers: settings } = yield* Settings
 
       const list = Effect.fn("TrialUsers.list")(function* (

@@ -1,12 +1,11 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { DetailedHealth } from "./detailed-health.ts"
 import { Dashboard } from "./service.ts"
+import { DashboardApi } from "./api.ts"
 
 export const DashboardHandlers = groupHandlers(
-  Api,
-  "dashboard",
+  DashboardApi,
   Effect.fn(function* (handlers) {
     const dashboard = yield* Dashboard
     const health = yield* DetailedHealth

@@ -1,13 +1,12 @@
 import { DateTime, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { type Health } from "./domain.ts"
 import { HealthChecks } from "./service.ts"
+import { HealthApi } from "./api.ts"
 
 export const HealthHandlers = groupHandlers(
-  Api,
-  "health",
+  HealthApi,
   Effect.fn(function* (handlers) {
     const checks = yield* HealthChecks
     // Every load balancer asks this all the time, so it is written without its schema, and once for each new state.

@@ -2,10 +2,16 @@ import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Fiber, Layer, String as Text } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
+import { type Principal } from "../../kernel/principal.ts"
 import { applicationRole } from "./migrations.ts"
 
 /** Which tenant's rows a transaction may see: one tenant's, or every tenant's for a system principal. */
 export type TenantScope = TenantId | "all"
+
+/** The rows that a principal may see: its tenant's, or all. */
+export const scopeOf = (principal: Principal): TenantScope =>
+  principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
+const nobody = "none" as TenantScope
 
 /** Whose rows the transaction in hand sees; undefined outside one. */
 const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/CurrentScope", {

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Record } from "effect"
+import { Context, Effect, Layer, Record, type Scope } from "effect"
 import {
   HttpApi,
   HttpApiBuilder,
@@ -6,6 +6,8 @@ import {
   type HttpApiGroup,
   type HttpApiMiddleware
 } from "effect/http-api"
+import { type Validation } from "../../kernel/validation.ts"
+import { ServedApi } from "../http/served-api.ts"
 import { answering } from "./answers.ts"
 import { readDirectly } from "./direct-schema.ts"
 
@@ -16,10 +18,10 @@ interface Handlers {
 type Build = (handlers: unknown) => Effect.Effect<Handlers, unknown, unknown>
 type Api = HttpApi.HttpApi<string, HttpApiGroup.Top>
 type Buildable = { readonly build: Parameters<typeof Layer.fromBuild<never, unknown, unknown>>[0] }
-type Group = (api: Api, name: string, build: Build) => Layer.Layer<never, unknown, unknown>
+type GroupLayer = (api: Api, name: string, build: Build) => Layer.Layer<never, unknown, unknown>
 
 // The compiler cannot follow a function that is as generic as the one it wraps; outside both have the same signature.
-const group = HttpApiBuilder.group as unknown as Group
+const group = HttpApiBuilder.group as unknown as GroupLayer
 
 /** The endpoint with middlewares that are found without a context: each is the default value of its own reference. */
 const withOwnMiddlewares = (endpoint: HttpApiEndpoint.Top, services: Context.Context<unknown>): HttpApiEndpoint.Top => {
@@ -45,7 +47,7 @@ const direct = (api: Api, built: Handlers): Handlers => {
   return built
 }
 
-const withoutContext: Group = (api, name, handle) =>
+const withoutContext: GroupLayer = (api, name, handle) =>
   Layer.fromBuild((memoMap, scope) =>
     Effect.contextWith((services: Context.Context<unknown>) => {
       const given = api.groups[name]
@@ -64,8 +66,22 @@ const withoutContext: Group = (api, name, handle) =>
     })
   )
 
+type GroupHandlers = <Group extends HttpApiGroup.Constraint, Return>(
+  group: Group,
+  build: (
+    handlers: HttpApiBuilder.Handlers.FromGroup<HttpApiGroup.AddMiddleware<Group, Validation>>
+  ) => HttpApiBuilder.Handlers.ValidateReturn<Return>
+) => Layer.Layer<
+  HttpApiGroup.Service<"application-manager", HttpApiGroup.Identifier<Group>>,
+  HttpApiBuilder.Handlers.Error<Return>,
+  Exclude<HttpApiBuilder.Handlers.Context<Return>, Scope.Scope> | ServedApi
+>
+
+const ofServedApi = ({ identifier }: HttpApiGroup.Top, build: Build) =>
+  Layer.unwrap(Effect.map(ServedApi, (api) => withoutContext(api, identifier, build)))
+
 /**
  * `HttpApiBuilder.group` for handlers that take their services while they are built. HttpApi copies the context of a
  * request to merge that of this build into it, unless that is empty, as it is here: a twelfth of the time of a small answer.
  */
-export const groupHandlers = withoutContext as unknown as typeof HttpApiBuilder.group
+export const groupHandlers = ofServedApi as unknown as GroupHandlers

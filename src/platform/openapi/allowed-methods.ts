@@ -1,8 +1,8 @@
 import { Effect } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { HttpApi } from "effect/http-api"
-import { Api } from "../../api.ts"
 import { MethodNotAllowed } from "../../kernel/problems.ts"
+import { ServedApi } from "../http/served-api.ts"
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "TRACE"] as const
 const pages = [
@@ -25,7 +25,7 @@ export const AllowedMethodsLayer = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const served = new Map<string, Set<string>>(pages.map((path) => [path, new Set(["GET"])]))
     for (const path of posts) served.set(path, new Set(["POST"]))
-    HttpApi.reflect(Api, {
+    HttpApi.reflect(yield* ServedApi, {
       onGroup: () => {},
       onEndpoint: ({ endpoint }) => {
         const path = endpoint.path

@@ -1,12 +1,12 @@
 import { Predicate, Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
-import { Api } from "../../api.ts"
 import { statusPhrase } from "../../kernel/problem.ts"
 import { addExamples } from "./openapi-examples.ts"
 import { headersOf, idempotencyKey, responseHeaders } from "./openapi-headers.ts"
 import { withPages } from "./openapi-pages.ts"
 import { keepProblems, problemSchema } from "./openapi-problems.ts"
 import { type Json, mapSchemas, merged } from "./openapi-schemas.ts"
+import { untyped } from "../http/served-api.ts"
 import { serviceVersion } from "../runtime/version.ts"
 
 /** Component names as a reader knows them: `TrialUser`, `NewTrialUser`, problems without `Encoded`. */
@@ -31,10 +31,11 @@ interface Operation extends Json {
 }
 
 /** The OpenAPI 3.1 document of the service, as clients get it. `serverUrl` is `Api:PublicUrl`. */
-export const openApiDocument = (serverUrl: string): Json => {
-  const raw = mapSchemas(OpenApi.fromApi(Api, options) as unknown as Json, (object) => problemSchema(merged(object)))
+export const openApiDocument = (served: HttpApi.Constraint, serverUrl: string): Json => {
+  const api = untyped(served)
+  const raw = mapSchemas(OpenApi.fromApi(api, options) as unknown as Json, (object) => problemSchema(merged(object)))
   const document = raw as Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: Json } }
-  HttpApi.reflect(Api, {
+  HttpApi.reflect(api, {
     onGroup: () => {},
     onEndpoint: ({ endpoint }) => {
       const path = endpoint.path.replace(/:(\w+)/g, "{$1}")

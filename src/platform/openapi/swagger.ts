@@ -1,8 +1,8 @@
 import { Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { Api } from "../../api.ts"
 import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
+import { ServedApi } from "../http/served-api.ts"
 import { Settings } from "../settings/settings.ts"
 
 /** The OpenAPI document at /swagger for clients, and Swagger UI there for whoever prefers HTML. */
@@ -11,15 +11,16 @@ export const SwaggerLayer = Layer.unwrap(
     const { api } = yield* Settings
     if (!api.swagger.enabled) return Layer.empty
     const digest = yield* Digest.Digest
+    const served = yield* ServedApi
 
     // Both are seldom asked for and large, so they are made when they are, and kept.
     const document = yield* Effect.cached(
       Effect.map(
         Effect.promise(() => import("./openapi.ts")),
-        ({ openApiDocument }) => JSON.stringify(openApiDocument(api.publicUrl))
+        ({ openApiDocument }) => JSON.stringify(openApiDocument(served, api.publicUrl))
       )
     )
-    const page = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
+    const page = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(served, text, digest)))
     const json = Effect.map(document, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
     const negotiated = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       prefersHtml(request) ? page : json
@@ -34,10 +35,10 @@ export const SwaggerLayer = Layer.unwrap(
 )
 
 /** Effect's Swagger UI page around our own document, with a policy that lets just its script run. */
-const makePage = (document: string, digest: Digest.Digest["Service"]) =>
+const makePage = (served: ServedApi["Service"], document: string, digest: Digest.Digest["Service"]) =>
   Effect.gen(function* () {
     const HttpApiSwagger = yield* Effect.promise(() => import("effect/http-api/HttpApiSwagger"))
-    const app = yield* HttpRouter.toHttpEffect(HttpApiSwagger.layer(Api, { path: "/" }))
+    const app = yield* HttpRouter.toHttpEffect(HttpApiSwagger.layer(served, { path: "/" }))
     const request = HttpServerRequest.fromWeb(new Request("http://localhost/"))
     const shell = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, request)
     const html = shell.body._tag === "Uint8Array" ? (shell.body.text ?? "") : ""

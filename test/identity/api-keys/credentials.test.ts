@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
-import { ApiKeyCredentials } from "../../../src/identity/api-keys/credentials.ts"
+import { ApiKeyCredentials } from "../../../src/access/credentials.ts"
+import { ApiKeyCredentialsLayer } from "../../../src/identity/api-keys/credentials.ts"
 import { ApiKeys } from "../../../src/identity/api-keys/service.ts"
 import { asSystem, Audit } from "../../../src/audit/log/service.ts"
 import { AuthorityChanges } from "../../../src/access/authority-changes.ts"
@@ -10,7 +11,7 @@ import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
-const ServicesLayer = Layer.merge(ApiKeys.layer, ApiKeyCredentials.layer).pipe(
+const ServicesLayer = Layer.merge(ApiKeys.layer, ApiKeyCredentialsLayer).pipe(
   Layer.provide(
     Layer.merge(Audit.layer, AuthorityChanges.layer).pipe(Layer.provide(Notifications.layer), Layer.provide(realClock))
   ),

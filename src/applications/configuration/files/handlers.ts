@@ -1,17 +1,16 @@
 import { Effect } from "effect"
-import { Api } from "../../../api.ts"
 import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
 import { linkedPage } from "../../../kernel/location.ts"
 import { createdFile, diffFor, tagged } from "./answers.ts"
 import { ConfigurationFiles } from "./files.ts"
 import { Configuration } from "./service.ts"
 import { versionStream } from "./version-stream.ts"
+import { ConfigurationApi } from "./api.ts"
 
 const versionsLimitDefault = 100
 
 export const ConfigurationHandlers = groupHandlers(
-  Api,
-  "configuration",
+  ConfigurationApi,
   Effect.fn(function* (handlers) {
     const configuration = yield* Configuration
     const files = yield* ConfigurationFiles

@@ -1,5 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { type ApplicationId } from "../../applications/domain.ts"
+import { ApplicationConfiguration } from "../../applications/service.ts"
 import { type AuditDraft, type Change } from "../../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../../audit/log/service.ts"
 import { repeatJob } from "../../../platform/runtime/background-jobs.ts"
@@ -52,7 +53,10 @@ export class ConfigurationTrash extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(ConfigurationTrashRepository.layer))
+  static readonly layer = Layer.effect(
+    ApplicationConfiguration,
+    Effect.map(ConfigurationTrash, ({ emptyOf }) => ApplicationConfiguration.of({ emptyOf }))
+  ).pipe(Layer.provideMerge(this.layerNoDeps), Layer.provide(ConfigurationTrashRepository.layer))
 }
 
 const purged = ({ applicationId, deletedAt, id, name, parentId, type, version }: PurgedNode): AuditDraft => ({

@@ -1,15 +1,14 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { Api } from "../../../api.ts"
 import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
 import { exportFormatFor } from "../files/answers.ts"
 import { ConfigurationArchives } from "./archives.ts"
 import { Configuration } from "../files/service.ts"
 import { ConfigurationTrees } from "./trees.ts"
+import { ConfigurationTreesApi } from "./tree-api.ts"
 
 export const ConfigurationTreesHandlers = groupHandlers(
-  Api,
-  "configurationTrees",
+  ConfigurationTreesApi,
   Effect.fn(function* (handlers) {
     const archives = yield* ConfigurationArchives
     const configuration = yield* Configuration

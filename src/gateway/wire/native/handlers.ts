@@ -1,12 +1,12 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { Api } from "../../../api.ts"
 import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
 import { linkedPage } from "../../../kernel/location.ts"
 import { entityTag } from "../../../kernel/precondition.ts"
 import { Completions } from "./completions.ts"
 import { GatewayConfiguration, type VersionedDocument } from "../../configuration/configuration.ts"
 import { Gateway } from "./service.ts"
+import { LlmAdminApi, LlmApi, LlmCallsApi } from "./api.ts"
 
 const versionsLimitDefault = 100
 
@@ -14,8 +14,7 @@ const tagged = ({ document, version }: VersionedDocument) =>
   HttpApiSchema.withHeaders({ body: document, headers: version === null ? {} : { etag: entityTag(version) } })
 
 export const LlmHandlers = groupHandlers(
-  Api,
-  "llm",
+  LlmApi,
   Effect.fn(function* (handlers) {
     const gateway = yield* Gateway
     return handlers.handleAll({
@@ -28,8 +27,7 @@ export const LlmHandlers = groupHandlers(
 )
 
 export const LlmCallsHandlers = groupHandlers(
-  Api,
-  "llmCalls",
+  LlmCallsApi,
   Effect.fn(function* (handlers) {
     const completions = yield* Completions
     return handlers.handleAll({
@@ -40,8 +38,7 @@ export const LlmCallsHandlers = groupHandlers(
 )
 
 export const LlmAdminHandlers = groupHandlers(
-  Api,
-  "llmAdmin",
+  LlmAdminApi,
   Effect.fn(function* (handlers) {
     const configuration = yield* GatewayConfiguration
     return handlers.handleAll({

@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { asSystem, Audit } from "../../audit/log/service.ts"
+import { asSystem, Audit } from "../log/service.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
@@ -15,12 +15,12 @@ import {
   type AttestationKeyView,
   overlapSecondsOf,
   viewAt
-} from "../../audit/signing-keys/domain.ts"
-import { snapshot } from "../../audit/signing-keys/key-entries.ts"
-import { makeKeyMaking, sealNothing } from "../../audit/signing-keys/key-making.ts"
-import { KeyRing } from "../../audit/signing-keys/key-ring.ts"
-import { AttestationKeysRepository } from "../../audit/signing-keys/repository.ts"
-import { AttestationKeys } from "../../audit/signing-keys/service.ts"
+} from "../signing-keys/domain.ts"
+import { snapshot } from "../signing-keys/key-entries.ts"
+import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
+import { KeyRing } from "../signing-keys/key-ring.ts"
+import { AttestationKeysRepository } from "../signing-keys/repository.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
 
 /** The keys as whoever runs the service handles them: looked at, and replaced by hand or when they are old enough. */
 export class AttestationKeyRotations extends Context.Service<

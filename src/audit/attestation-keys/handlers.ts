@@ -1,15 +1,14 @@
 import { Effect } from "effect"
-import { Api } from "../../api.ts"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { AttestationKeyEndings } from "./endings.ts"
 import { AttestationKeyRotations } from "./rotation.ts"
-import { AttestationKeys } from "../../audit/signing-keys/service.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
+import { AttestationApi, AttestationKeysApi } from "./api.ts"
 
 export const AttestationHandlers = groupHandlers(
-  Api,
-  "attestation",
+  AttestationApi,
   Effect.fn(function* (handlers) {
     const keys = yield* AttestationKeys
     return handlers.handleAll({ publicKeys: () => keys.published })
@@ -17,8 +16,7 @@ export const AttestationHandlers = groupHandlers(
 )
 
 export const AttestationKeysHandlers = groupHandlers(
-  Api,
-  "attestationKeys",
+  AttestationKeysApi,
   Effect.fn(function* (handlers) {
     const endings = yield* AttestationKeyEndings
     const rotations = yield* AttestationKeyRotations

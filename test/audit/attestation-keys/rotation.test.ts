@@ -2,9 +2,10 @@ import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Result } from "effect"
 import { type AttestationKeyEnding } from "../../../src/audit/signing-keys/domain.ts"
-import { AttestationKeyEndings } from "../../../src/operations/attestation-keys/endings.ts"
+import { AuthorityChanges } from "../../../src/access/authority-changes.ts"
+import { AttestationKeyEndings } from "../../../src/audit/attestation-keys/endings.ts"
 import { AttestationKeysRepository } from "../../../src/audit/signing-keys/repository.ts"
-import { AttestationKeyRotations } from "../../../src/operations/attestation-keys/rotation.ts"
+import { AttestationKeyRotations } from "../../../src/audit/attestation-keys/rotation.ts"
 import { AttestationKeys } from "../../../src/audit/signing-keys/service.ts"
 import { asSystem, Audit } from "../../../src/audit/log/service.ts"
 import { DatabaseConnection } from "../../../src/platform/database/connection.ts"
@@ -26,6 +27,7 @@ const overlap = 86_460_000
 const replicaOn = Effect.fnUntraced(function* (database: TestDatabase, environment: Record<string, string> = {}) {
   const context = yield* Layer.build(
     Layer.merge(AttestationKeyRotations.layer, AttestationKeyEndings.layer).pipe(
+      Layer.provide(AuthorityChanges.layerKeyRevocations),
       Layer.provideMerge(AttestationKeys.layer),
       Layer.provide(AttestationKeysRepository.layer),
       Layer.provideMerge(Audit.layer),

@@ -14,7 +14,7 @@ import {
   AttestationKeyRotation,
   AttestationKeyView,
   PublicKeys
-} from "../../audit/signing-keys/domain.ts"
+} from "../signing-keys/domain.ts"
 
 const read = requires("attestation:read", { systemOnly: true })
 const write = requires("attestation:write", { systemOnly: true })

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { type Change } from "../log/domain.ts"
+import { Audit } from "../log/service.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import {
@@ -9,11 +9,20 @@ import {
   type AttestationKeyEnding,
   type AttestationKeyId,
   type AttestationKeyNotFound
-} from "../../audit/signing-keys/domain.ts"
-import { snapshot } from "../../audit/signing-keys/key-entries.ts"
-import { makeKeyMaking, sealNothing } from "../../audit/signing-keys/key-making.ts"
-import { KeyRing } from "../../audit/signing-keys/key-ring.ts"
-import { AttestationKeysRepository } from "../../audit/signing-keys/repository.ts"
+} from "../signing-keys/domain.ts"
+import { snapshot } from "../signing-keys/key-entries.ts"
+import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
+import { KeyRing } from "../signing-keys/key-ring.ts"
+import { AttestationKeysRepository } from "../signing-keys/repository.ts"
+
+/** Makes every replica judge signatures again; provided by the caches of what was verified. */
+export class KeyRevocations extends Context.Service<
+  KeyRevocations,
+  {
+    /** Part of a change: once it is committed, no replica goes by what it verified before. */
+    readonly announce: Effect.Effect<void, never, Change>
+  }
+>()("app/audit/KeyRevocations") {}
 
 /** Ends keys at once: for what leaked there is no overlap. */
 export class AttestationKeyEndings extends Context.Service<
@@ -33,7 +42,7 @@ export class AttestationKeyEndings extends Context.Service<
     AttestationKeyEndings,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const authority = yield* AuthorityChanges
+      const authority = yield* KeyRevocations
       const make = yield* makeKeyMaking
       const repository = yield* AttestationKeysRepository
       const ring = yield* KeyRing
