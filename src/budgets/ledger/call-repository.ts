@@ -53,9 +53,9 @@ export class CallsRepository extends Context.Service<
     Effect.gen(function* () {
       const call = calling(yield* SqlClient.SqlClient)
       return CallsRepository.of({
-        adopt: call("budgets_adopt_v1", AdoptOutcome),
-        renew: call("budgets_renew_v1", Schema.Struct({ renewed: Schema.Int })),
-        handOver: call("budgets_hand_over_v1", Schema.Struct({ handed: Schema.Int }))
+        adopt: call("budgets_adopt", AdoptOutcome),
+        renew: call("budgets_renew", Schema.Struct({ renewed: Schema.Int })),
+        handOver: call("budgets_hand_over", Schema.Struct({ handed: Schema.Int }))
       })
     })
   )

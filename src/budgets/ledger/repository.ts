@@ -262,12 +262,12 @@ export class LedgerRepository extends Context.Service<
           Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept)
       }
       const callBatch = callingBatch(sql)
-      const reserve = callBatch("budgets_reserve_v5", reserveParameters, ReserveOutcome)
-      const close = callBatch("budgets_close_v6", closeParameters, CloseOutcome)
+      const reserve = callBatch("budgets_reserve", reserveParameters, ReserveOutcome)
+      const close = callBatch("budgets_close", closeParameters, CloseOutcome)
       const selectDrift = SqlSchema.findAll({
         Request: Schema.Void,
         Result: Drift,
-        execute: () => sql`SELECT * FROM budgets_drift_v1()`
+        execute: () => sql`SELECT * FROM budgets_drift()`
       })
 
       return LedgerRepository.of({
@@ -285,11 +285,11 @@ export class LedgerRepository extends Context.Service<
             ...columnsOf(callColumns, calls, undefined),
             keys: keysOf(requests)
           }),
-        sweep: sweeping("budgets_sweep_v3"),
-        sweepPlans: sweeping("budgets_plans_sweep_v1"),
-        extend: call("budgets_extend_v1", ExtendOutcome),
-        deny: call("budgets_deny_v1", DenyOutcome),
-        refund: call("budgets_refund_v1", RefundOutcome),
+        sweep: sweeping("budgets_sweep"),
+        sweepPlans: sweeping("budgets_plans_sweep"),
+        extend: call("budgets_extend", ExtendOutcome),
+        deny: call("budgets_deny", DenyOutcome),
+        refund: call("budgets_refund", RefundOutcome),
         drift: Effect.orDie(selectDrift(undefined))
       })
     })

@@ -113,7 +113,7 @@ export class PlansRepository extends Context.Service<
       const call = SqlSchema.findOne({
         Request: Schema.String,
         Result: Schema.Struct({ outcome: Outcome }),
-        execute: (request) => sql`SELECT budgets_plan_v1(${request}::text::json) AS outcome`
+        execute: (request) => sql`SELECT budgets_plan(${request}::text::json) AS outcome`
       })
 
       return PlansRepository.of({

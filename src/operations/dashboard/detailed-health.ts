@@ -48,9 +48,7 @@ export class DetailedHealth extends Context.Service<
         )
       )
       const migrations = checks.migrations.pipe(
-        Effect.map(({ applied, wanted }) =>
-          applied >= wanted ? healthy(`${applied} applied`) : unhealthy(`${applied} of ${wanted} applied`)
-        ),
+        Effect.map(({ detail, ready }) => (ready ? healthy(detail) : unhealthy(detail))),
         Effect.catch(() => Effect.succeed(unhealthy("unknown")))
       )
       const auditChain = Effect.map(audit.backlog, ({ checkpoint, sequence, waitingSeconds }) => {

@@ -1,11 +1,19 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 
+const AppliedSchema = Schema.Struct({
+  migration: Schema.Int,
+  checksum: Schema.NullOr(Schema.String),
+  version: Schema.NullOr(Schema.String)
+})
+/** The number of the newest migration, and which build's functions the database has. */
+export type AppliedSchema = typeof AppliedSchema.Type
+
 export class HealthRepository extends Context.Service<
   HealthRepository,
   {
-    /** The newest migration that the database has; fails with nothing said when the database cannot be asked. */
-    readonly latestMigration: Effect.Effect<number, void>
+    /** What was applied to the database; fails without a cause when the database does not answer. */
+    readonly appliedSchema: Effect.Effect<AppliedSchema, void>
   }
 >()("app/health/HealthRepository") {
   static readonly layer = Layer.effect(
@@ -14,14 +22,14 @@ export class HealthRepository extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const select = SqlSchema.findOne({
         Request: Schema.Void,
-        Result: Schema.Struct({ latest: Schema.Int }),
-        execute: () => sql`SELECT coalesce(max(migration_id), 0) AS latest FROM effect_sql_migrations`
+        Result: AppliedSchema,
+        execute: () => sql`
+          SELECT m.migration, f.checksum, f.version
+          FROM (SELECT coalesce(max(migration_id), 0) AS migration FROM effect_sql_migrations) m
+          LEFT JOIN applied_functions f ON true`
       })
       return HealthRepository.of({
-        latestMigration: select(undefined).pipe(
-          Effect.map(({ latest }) => latest),
-          Effect.mapError(() => undefined)
-        )
+        appliedSchema: Effect.mapError(select(undefined), () => undefined)
       })
     })
   )

@@ -1,9 +1,9 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
-import { latestMigration } from "../../platform/database/migrations.ts"
+import { areFunctionsCurrent, requiredSchema } from "../../platform/database/migrations.ts"
 import { Shutdown } from "../../platform/http/shutdown.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
 import { type Health, NotReady, type Readiness, type ReadinessCheck } from "./domain.ts"
-import { HealthRepository } from "./repository.ts"
+import { type AppliedSchema, HealthRepository } from "./repository.ts"
 
 export class HealthChecks extends Context.Service<
   HealthChecks,
@@ -11,8 +11,8 @@ export class HealthChecks extends Context.Service<
     /** The same object to all who ask within a millisecond. */
     readonly health: Effect.Effect<Health>
     readonly ready: Effect.Effect<Readiness, NotReady>
-    /** The newest migration that the database has and the newest that this build wants; fails when nobody can say. */
-    readonly migrations: Effect.Effect<{ readonly applied: number; readonly wanted: number }, void>
+    /** Whether the database has this build's migrations and functions; fails when the database does not answer. */
+    readonly migrations: Effect.Effect<{ readonly ready: boolean; readonly detail: string }, void>
   }
 >()("app/health/HealthChecks") {
   static readonly layerNoDeps = Layer.effect(
@@ -21,7 +21,15 @@ export class HealthChecks extends Context.Service<
       const clock = yield* Clock.Clock
       const repository = yield* HealthRepository
       const shutdown = yield* Shutdown
-      const wanted = yield* latestMigration
+      const required = yield* requiredSchema
+      const migrationsOf = (applied: AppliedSchema) => {
+        if (applied.migration < required.migration) {
+          return { ready: false, detail: `${applied.migration} of ${required.migration} applied` }
+        }
+        return areFunctionsCurrent(applied, required.checksum)
+          ? { ready: true, detail: `${applied.migration} applied` }
+          : { ready: false, detail: `${applied.migration} applied, functions of another build` }
+      }
 
       let last = healthAt(DateTime.makeUnsafe(0))
       const health = Effect.sync(() => {
@@ -31,7 +39,7 @@ export class HealthChecks extends Context.Service<
       })
 
       const ready = Effect.gen(function* () {
-        const latest = yield* repository.latestMigration.pipe(
+        const migrations = yield* Effect.map(repository.appliedSchema, migrationsOf).pipe(
           Effect.timeoutOption("2 seconds"),
           Effect.option,
           Effect.map(Option.flatten)
@@ -40,15 +48,15 @@ export class HealthChecks extends Context.Service<
         const checks: ReadonlyArray<ReadinessCheck> = [
           {
             name: "database",
-            ready: Option.isSome(latest),
-            detail: Option.isSome(latest) ? "reachable" : "not reachable"
+            ready: Option.isSome(migrations),
+            detail: Option.isSome(migrations) ? "reachable" : "not reachable"
           },
           {
             name: "migrations",
-            ready: Option.exists(latest, (number) => number >= wanted),
-            detail: Option.match(latest, {
+            ready: Option.exists(migrations, ({ ready }) => ready),
+            detail: Option.match(migrations, {
               onNone: () => "unknown",
-              onSome: (number) => (number >= wanted ? "applied" : `${number} of ${wanted} applied`)
+              onSome: ({ detail, ready }) => (ready ? "applied" : detail)
             })
           },
           { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" }
@@ -57,9 +65,7 @@ export class HealthChecks extends Context.Service<
         return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
       }).pipe(Effect.withSpan("HealthChecks.ready"))
 
-      const migrations = Effect.map(repository.latestMigration, (applied) => ({ applied, wanted }))
-
-      return HealthChecks.of({ health, ready, migrations })
+      return HealthChecks.of({ health, ready, migrations: Effect.map(repository.appliedSchema, migrationsOf) })
     })
   )
 

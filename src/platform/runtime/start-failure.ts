@@ -3,7 +3,7 @@ import { HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
 import { EmbeddedPostgresError } from "../embedded-postgres/error.ts"
 import { EncryptionKeyUnusable } from "../crypto/encryption-key.ts"
-import { RoleNotGranted } from "../database/migrations.ts"
+import { RoleNotGranted, UnsupportedDatabase } from "../database/migrations.ts"
 import { SettingsError } from "../settings/settings-reader.ts"
 
 /** Why the service could not start, in one line that names the settings to look at. */
@@ -20,7 +20,8 @@ const explanationOf = (error: unknown): string | undefined => {
     error instanceof SettingsError ||
     error instanceof EmbeddedPostgresError ||
     error instanceof EncryptionKeyUnusable ||
-    error instanceof RoleNotGranted
+    error instanceof RoleNotGranted ||
+    error instanceof UnsupportedDatabase
   ) {
     return error.message
   }

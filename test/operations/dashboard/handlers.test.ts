@@ -199,6 +199,20 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     })
   )
 
+  it.effect("200: functions of an older build are reported, and readiness fails", () =>
+    Effect.gen(function* () {
+      const database = yield* makeDatabase
+      yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET checksum = 'another', version = '0.0.1'`)
+      const service = yield* Effect.orDie(startService(database))
+      const migrations = yield* detailOf(service, "migrations")
+      assert.strictEqual(migrations.check.status, "Unhealthy")
+      assert.match(migrations.check.detail, /^\d+ applied, functions of another build$/)
+      assert.strictEqual((yield* service.call("GET", "/health/ready")).status, 503)
+      yield* asSuperuser(database, (sql) => sql`UPDATE applied_functions SET version = '999.0.0'`)
+      assert.strictEqual((yield* service.call("GET", "/health/ready")).status, 200)
+    })
+  )
+
   it.effect("200: a database that is away is told, and that it is back", () =>
     Effect.gen(function* () {
       const service = yield* Effect.orDie(startService(yield* makeDatabase))

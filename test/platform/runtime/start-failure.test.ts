@@ -2,9 +2,11 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as net from "node:net"
-import { cached } from "../../support/command.ts"
+import { cached, urlOf } from "../../support/command.ts"
+import { makeEmptyDatabase } from "../../support/database.ts"
 import { makeDirectory, project, untilGone } from "../../support/embedded-postgres.ts"
 import { startProcess, untilDatabaseGone } from "../../support/service-process.ts"
+import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
 /** Runs a program of the project; answers all that it wrote, once it ended, and its exit code. */
@@ -97,5 +99,27 @@ it.live("Production says at its start what it lacks: a service-account key, an o
       (output) => ["Api:ApiKey", "Database:Url", "Api:PublicUrl"].every((setting) => output.includes(setting))
     )
     assert.notMatch(service.output(), /API key {6}/u)
+  }).pipe(Effect.scoped)
+)
+
+it.live("a database of the history before the first release is refused in one line that says what to do", () =>
+  Effect.gen(function* () {
+    const database = yield* makeEmptyDatabase
+    yield* asSuperuser(database, (sql) =>
+      Effect.gen(function* () {
+        yield* sql`CREATE TABLE effect_sql_migrations (
+          migration_id integer PRIMARY KEY, created_at timestamptz NOT NULL DEFAULT now(), name text NOT NULL)`
+        yield* sql`INSERT INTO effect_sql_migrations (migration_id, name)
+          VALUES (1, 'create_application_role'), (2, 'create_tenants'), (40, 'typed_columns')`
+      })
+    )
+    const { code, output } = yield* ran(["src/main.ts"], { Api__Port: "0", Database__Url: urlOf(database) })
+    assert.match(output, /^The database \(Database:Url, [^\n]*set Database:Url to an empty database[^\n]*\n$/u)
+    assert.strictEqual(code, 1)
+    const tables = yield* asSuperuser(
+      database,
+      (sql) => sql`SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'`
+    )
+    assert.lengthOf(tables, 1)
   }).pipe(Effect.scoped)
 )
