@@ -1,4 +1,5 @@
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { Api } from "../../src/api.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 /** A JSON Schema of the document, or any other JSON object. */
 export interface Json {
@@ -55,7 +56,7 @@ interface OpenApiDocument extends Json {
 }
 
 /** The document as clients get it. */
-export const servedDocument: Json = openApiDocument("http://127.0.0.1:11402")
+export const servedDocument: Json = openApiDocument(Api, "http://127.0.0.1:11402")
 
 const shared = /^#\/components\/(responses|parameters|headers|examples)\/(.+)$/
 

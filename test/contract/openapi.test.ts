@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { createConfig, lintFromString } from "@redocly/openapi-core"
 import { Schema } from "effect"
+import { Api } from "../../src/api.ts"
 import { Capability, isOwn } from "../../src/kernel/capability.ts"
 import { problemDefinitions, problemType } from "../../src/kernel/problem.ts"
 import {
@@ -16,7 +17,7 @@ import {
   silentOperations,
   writtenOut
 } from "./document.ts"
-import { repetitiveDocument } from "../../src/platform/openapi.ts"
+import { repetitiveDocument } from "../../src/platform/openapi/openapi.ts"
 import { faultsOf } from "./validator.ts"
 
 const problemPrefix = problemType("")
@@ -110,7 +111,7 @@ describe("the OpenAPI document", () => {
   })
 
   it("is equal to the document without shared components once its references are followed", () => {
-    const { components, ...repetitive } = asJson(repetitiveDocument("http://127.0.0.1:11402"))
+    const { components, ...repetitive } = asJson(repetitiveDocument(Api, "http://127.0.0.1:11402"))
     const { components: sharedComponents, ...shared } = writtenOut(servedDocument)
     assert.deepStrictEqual(shared, repetitive)
     assert.deepStrictEqual((sharedComponents as Json).schemas, (components as Json).schemas)
