@@ -1,7 +1,7 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Exit, Layer, Runtime, Schedule } from "effect"
 import { ServiceAccount } from "./access/service-account.ts"
-import { printBanner } from "./platform/runtime/banner.ts"
+import { printBanner } from "./cli/banner.ts"
 import { DatabaseLayer } from "./platform/database/connection.ts"
 import * as Logging from "./platform/observability/logging.ts"
 import { Settings } from "./platform/settings/settings.ts"
