@@ -4,7 +4,7 @@ import { LedgerRepository } from "../budgets/ledger/repository.ts"
 import { LookingDatabaseLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { explained, StartFailure } from "../platform/runtime/start-failure.ts"
+import { explained, StartFailure } from "./start-failure.ts"
 
 const ended = { well: 0, drifted: 1, unusable: 2 } as const
 const mostShown = 50

@@ -3,7 +3,7 @@ import { Effect, Layer } from "effect"
 import { DatabaseConnection, migrateLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { explained } from "../platform/runtime/start-failure.ts"
+import { explained } from "./start-failure.ts"
 
 /** `npm run migrate`: brings the database up to this build and ends. */
 const Log = Layer.unwrap(

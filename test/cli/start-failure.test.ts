@@ -2,12 +2,12 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as net from "node:net"
-import { cached, urlOf } from "../../support/command.ts"
-import { makeEmptyDatabase } from "../../support/database.ts"
-import { makeDirectory, project, untilGone } from "../../support/embedded-postgres.ts"
-import { startProcess, untilDatabaseGone } from "../../support/service-process.ts"
-import { asSuperuser } from "../../support/statements.ts"
-import { eventually } from "../../support/waiting.ts"
+import { cached, urlOf } from "../support/command.ts"
+import { makeEmptyDatabase } from "../support/database.ts"
+import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
+import { startProcess, untilDatabaseGone } from "../support/service-process.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
 
 /** Runs a program of the project; answers all that it wrote, once it ended, and its exit code. */
 const ran = (words: ReadonlyArray<string>, environment: Record<string, string>) =>

@@ -1,10 +1,10 @@
 import { Console, Data, Effect, Runtime } from "effect"
 import { HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
-import { EmbeddedPostgresError } from "../embedded-postgres/error.ts"
-import { EncryptionKeyUnusable } from "../crypto/encryption-key.ts"
-import { RoleNotGranted, UnsupportedDatabase } from "../database/migrations.ts"
-import { SettingsError } from "../settings/settings-reader.ts"
+import { EmbeddedPostgresError } from "../platform/embedded-postgres/error.ts"
+import { EncryptionKeyUnusable } from "../platform/crypto/encryption-key.ts"
+import { RoleNotGranted, UnsupportedDatabase } from "../platform/database/migrations.ts"
+import { SettingsError } from "../platform/settings/settings-reader.ts"
 
 /** Why the service could not start, in one line that names the settings to look at. */
 export class StartFailure extends Data.TaggedError("StartFailure")<{ readonly message: string }> {

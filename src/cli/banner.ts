@@ -1,7 +1,7 @@
 import { Effect, Option, Redacted } from "effect"
 import { HttpServer } from "effect/http"
-import { DatabaseConnection } from "../database/connection.ts"
-import { Settings } from "../settings/settings.ts"
+import { DatabaseConnection } from "../platform/database/connection.ts"
+import { Settings } from "../platform/settings/settings.ts"
 
 /** Secrets that this start made, which are shown this once. */
 export interface MadeSecrets {
