@@ -1,5 +1,5 @@
-import { type Default } from "../../src/platform/settings-reader.ts"
-import { settingAliases, settingsTable } from "../../src/platform/settings.ts"
+import { type Default } from "../../src/platform/settings/settings-reader.ts"
+import { settingAliases, settingsTable } from "../../src/platform/settings/settings.ts"
 
 const defaultMarkdown = (fallback: Default | undefined): string => {
   if (fallback === undefined || Array.isArray(fallback)) return "none"

@@ -41,21 +41,26 @@ export interface TestDatabase {
   readonly database: string
 }
 
-/** A migrated database of one's own, which is dropped when the scope closes, whoever is still connected to it. */
-export const makeDatabase: Effect.Effect<TestDatabase, never, Scope.Scope> = Effect.suspend(() => {
-  const server = inject("databaseServer")
-  const database = `test_${crypto.randomUUID().replaceAll("-", "")}`
-  return Effect.acquireRelease(
-    onServer(server, (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE ${sql(server.template)}`),
-    () => Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
-  ).pipe(
-    Effect.as({
-      host: server.host,
-      port: server.port,
-      username: server.username,
-      password: Redacted.make(server.password),
-      database
-    }),
-    Effect.orDie
-  )
+const connectionTo = (server: DatabaseServer, database: string): TestDatabase => ({
+  host: server.host,
+  port: server.port,
+  username: server.username,
+  password: Redacted.make(server.password),
+  database
 })
+
+const makeFrom = (template: (server: DatabaseServer) => string): Effect.Effect<TestDatabase, never, Scope.Scope> =>
+  Effect.suspend(() => {
+    const server = inject("databaseServer")
+    const database = `test_${crypto.randomUUID().replaceAll("-", "")}`
+    return Effect.acquireRelease(
+      onServer(server, (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE ${sql(template(server))}`),
+      () => Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
+    ).pipe(Effect.as(connectionTo(server, database)), Effect.orDie)
+  })
+
+/** A migrated database of one's own, which is dropped when the scope closes, whoever is still connected to it. */
+export const makeDatabase = makeFrom(({ template }) => template)
+
+/** A database with nothing in it. */
+export const makeEmptyDatabase = makeFrom(() => "template0")

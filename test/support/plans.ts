@@ -63,6 +63,6 @@ export const silence = (database: TestDatabase, id: string, seconds: number) =>
 /** Every counter is what its entries, its open reservations and its plans sum up to. */
 export const assertNoDrift = (database: TestDatabase) =>
   Effect.map(
-    asSuperuser(database, (sql) => sql`SELECT * FROM budgets_drift_v1()`),
+    asSuperuser(database, (sql) => sql`SELECT * FROM budgets_drift()`),
     (drift) => assert.deepStrictEqual(drift, [])
   )

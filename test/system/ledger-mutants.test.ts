@@ -13,53 +13,50 @@ const mutants = {
     "budget_lock_counters",
     ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY random() FOR UPDATE"]
   ],
-  "no status guard": ["budgets_close_v6", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
-  "no status guard where all are settled together": ["budgets_close_v6", ["AND b.state = 'open' AND", "AND"]],
-  "counters before idempotency": ["budgets_reserve_v5", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
-  "no idempotency where all have room": ["budgets_reserve_v5", ["AND taken = '{}'", ""]],
+  "no status guard": ["budgets_close", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
+  "no status guard where all are settled together": ["budgets_close", ["AND b.state = 'open' AND", "AND"]],
+  "counters before idempotency": ["budgets_reserve", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
+  "no idempotency where all have room": ["budgets_reserve", ["AND taken = '{}'", ""]],
   "< for <=": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     ["> limits[at] THEN", ">= limits[at] THEN"],
     ["needs[i] <= rooms[i]", "needs[i] < rooms[i]"]
   ],
   "room for all under one cap": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     ["needs[1] <= budget_most(c)", "needs[1] IS NOT NULL OR 0 < budget_most(c)"]
   ],
   "room for all under several": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     ["f.need <= budget_most(c)", "f.need IS NOT NULL OR 0 < budget_most(c)"]
   ],
-  "room that nobody takes under one cap": ["budgets_reserve_v5", ["b.reserved + needs[1]::bigint\n", "b.reserved\n"]],
-  "room that nobody takes under several": [
-    "budgets_reserve_v5",
-    ["+ needs[array_position(counters, b.id)]::bigint", ""]
-  ],
-  "room for all": ["budgets_reserve_v5", ["(needs[i] <= rooms[i] + slacks[i]) IS NOT TRUE", "false"]],
-  "room that nobody takes": ["budgets_reserve_v5", ["deltas[i] := needs[i];", ""]],
+  "room that nobody takes under one cap": ["budgets_reserve", ["b.reserved + needs[1]::bigint\n", "b.reserved\n"]],
+  "room that nobody takes under several": ["budgets_reserve", ["+ needs[array_position(counters, b.id)]::bigint", ""]],
+  "room for all": ["budgets_reserve", ["(needs[i] <= rooms[i] + slacks[i]) IS NOT TRUE", "false"]],
+  "room that nobody takes": ["budgets_reserve", ["deltas[i] := needs[i];", ""]],
   "what had room before somebody had none is counted twice": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     ["deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);", ""]
   ],
-  "no inline reclaim": ["budgets_reserve_v5", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
-  floats: ["budgets_reserve_v5", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
+  "no inline reclaim": ["budgets_reserve", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
+  floats: ["budgets_reserve", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
   "some caps move although another has no room": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     ["IF fails IS NOT NULL AND NOT approving", "IF fails = first AND NOT approving"]
   ],
   "no lock where all counters are there": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;", ") l;\n        END IF;"]
   ],
   "counters locked in no order where all are there": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     [
       "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;",
       "ORDER BY random() FOR UPDATE OF b) l;\n        END IF;"
     ]
   ],
   "counters locked in no order where requests have keys": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     [
       "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          END IF;",
       "ORDER BY random() FOR UPDATE OF b) l;\n          END IF;"

@@ -134,7 +134,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two r
 
         const found = yield* asSuperuser(database, (sql) =>
           Effect.all({
-            drift: sql`SELECT * FROM budgets_drift_v1()`,
+            drift: sql`SELECT * FROM budgets_drift()`,
             counters: sql<{ readonly cap_id: string; readonly used: string }>`
               SELECT cap_id, (spent + reserved)::text AS used FROM budget_counters`,
             reservations: sql<{ readonly count: number }>`SELECT count(*)::integer AS count FROM budget_reservations`,

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import { diceOf } from "../contract/dice.ts"
-import { plansLayer, runProgram } from "../plans/programs.ts"
+import { plansLayer, runProgram } from "../budgets/plans/programs.ts"
 import { OwnDatabase } from "../support/clock.ts"
 import { asSuperuser } from "../support/statements.ts"
 
@@ -13,13 +13,13 @@ const mutants = {
     ""
   ],
   "a call that asks held caps again": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     "AND e.cap = counter_caps[k.counter]",
     "AND false AND e.cap = counter_caps[k.counter]"
   ],
-  "calls under a plan that is not active": ["budgets_reserve_v5", "r.status <> 'active'", "false"],
+  "calls under a plan that is not active": ["budgets_reserve", "r.status <> 'active'", "false"],
   "an ended plan that holds": ["budget_plan_rest", "CASE WHEN status IN ('active', 'suspended')", "CASE WHEN true"],
-  "a call that is settled as if it had no plan": ["budgets_close_v6", "AND b.plan_id IS NULL AND", "AND"],
+  "a call that is settled as if it had no plan": ["budgets_close", "AND b.plan_id IS NULL AND", "AND"],
   "calls that outlive their plan": ["budget_plans_end", "AND b.state = 'open' AND b.origin = 'api'", "AND false"],
   "an extension that does not ask new periods": [
     "budget_plan_extend",
@@ -32,7 +32,7 @@ const mutants = {
     "WHERE false"
   ],
   "a dead plan that refuses others": [
-    "budgets_reserve_v5",
+    "budgets_reserve",
     "OR EXISTS (SELECT FROM budget_plans l WHERE l.status",
     "OR false AND EXISTS (SELECT FROM budget_plans l WHERE l.status"
   ],

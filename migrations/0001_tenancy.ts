@@ -1,0 +1,78 @@
+import { script } from "../src/platform/database/migrations.ts"
+
+export default script(
+  `
+-- Roles belong to the whole server, so another database's service may create it at the same moment.
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'application_manager') THEN
+    CREATE ROLE application_manager NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS NOREPLICATION;
+  END IF;
+EXCEPTION
+  WHEN duplicate_object OR unique_violation THEN NULL;
+  WHEN insufficient_privilege THEN
+    RAISE EXCEPTION 'The database user % may not create the role application_manager. Let an administrator run: CREATE ROLE application_manager NOLOGIN; GRANT application_manager TO %;', current_user, current_user
+      USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+
+DO $$
+BEGIN
+  IF NOT pg_has_role(current_user, 'application_manager', 'MEMBER')
+    OR NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+    EXECUTE format('GRANT application_manager TO %I', current_user);
+  END IF;
+EXCEPTION
+  WHEN insufficient_privilege THEN NULL;
+  WHEN unique_violation THEN NULL;
+END
+$$;
+
+GRANT USAGE ON SCHEMA public TO application_manager;
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO application_manager;
+GRANT SELECT ON effect_sql_migrations TO application_manager;
+
+-- The build whose functions the database has, and their signatures.
+CREATE TABLE applied_functions (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  checksum text NOT NULL,
+  version text NOT NULL,
+  signatures text[] NOT NULL,
+  applied_at timestamptz NOT NULL
+);
+REVOKE INSERT, UPDATE, DELETE ON applied_functions FROM application_manager;
+
+CREATE TABLE tenants (
+  id uuid PRIMARY KEY DEFAULT new_id(),
+  name text NOT NULL,
+  slug text NOT NULL UNIQUE,
+  status text NOT NULL CHECK (status IN ('active', 'suspended')),
+  settings jsonb NOT NULL DEFAULT '{}',
+  created_at timestamptz NOT NULL,
+  updated_at timestamptz NOT NULL
+);
+INSERT INTO tenants (name, slug, status, created_at, updated_at)
+VALUES ('Default', 'default', 'active', now(), now());
+
+-- What the installation remembers about itself: digests of keys that it generated, never a key.
+CREATE TABLE installation (
+  name text PRIMARY KEY,
+  value jsonb NOT NULL,
+  created_at timestamptz NOT NULL
+);
+
+CREATE TABLE idempotency_keys (
+  principal text NOT NULL,
+  route text NOT NULL,
+  key text NOT NULL,
+  request_sha256 bytea NOT NULL,
+  status smallint NOT NULL,
+  headers jsonb NOT NULL,
+  body text NOT NULL,
+  created_at timestamptz NOT NULL,
+  PRIMARY KEY (principal, route, key)
+);
+CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
+`,
+  ["new_id", "sees_tenant"]
+)

@@ -1,0 +1,164 @@
+import { script } from "../src/platform/database/migrations.ts"
+
+export default script(
+  `
+CREATE TABLE api_keys (
+  id uuid PRIMARY KEY DEFAULT new_id(),
+  public_id text NOT NULL CONSTRAINT api_keys_public_id UNIQUE,
+  secret_sha256 bytea NOT NULL CHECK (octet_length(secret_sha256) = 32),
+  name text NOT NULL,
+  scopes text[] NOT NULL,
+  tenant_id uuid REFERENCES tenants (id),
+  application_id integer CONSTRAINT api_keys_application REFERENCES applications (id),
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  last_used_at timestamptz,
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  rotated_from uuid REFERENCES api_keys (id)
+);
+CREATE INDEX api_keys_tenant ON api_keys (tenant_id, id);
+CREATE INDEX api_keys_rotated_from ON api_keys (rotated_from) WHERE rotated_from IS NOT NULL;
+CREATE INDEX api_keys_application_id ON api_keys (application_id) WHERE application_id IS NOT NULL;
+ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY api_keys_of_tenant ON api_keys
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
+CREATE TABLE agent_templates (
+  id uuid PRIMARY KEY DEFAULT new_id(),
+  tenant_id uuid NOT NULL CONSTRAINT agent_templates_tenant REFERENCES tenants (id),
+  name text NOT NULL,
+  description text NOT NULL,
+  scope_ceiling text[] NOT NULL,
+  max_credential_ttl_seconds integer NOT NULL CHECK (max_credential_ttl_seconds BETWEEN 60 AND 86400),
+  per_turn_budget bigint CHECK (per_turn_budget > 0),
+  allowed_task_types text[] NOT NULL,
+  default_task_type text,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  updated_at timestamptz NOT NULL,
+  CONSTRAINT agent_templates_name UNIQUE (tenant_id, name),
+  CHECK (default_task_type IS NULL OR default_task_type = ANY (allowed_task_types))
+);
+ALTER TABLE agent_templates ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_templates_of_tenant ON agent_templates
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
+CREATE TABLE agents (
+  id uuid PRIMARY KEY DEFAULT new_id(),
+  tenant_id uuid NOT NULL CONSTRAINT agents_tenant REFERENCES tenants (id),
+  name text NOT NULL,
+  description text NOT NULL,
+  owner_user_id text,
+  scope_ceiling text[] NOT NULL,
+  max_credential_ttl_seconds integer NOT NULL CHECK (max_credential_ttl_seconds BETWEEN 60 AND 86400),
+  per_turn_budget bigint CHECK (per_turn_budget > 0),
+  allowed_task_types text[] NOT NULL,
+  default_task_type text,
+  template_id uuid CONSTRAINT agents_template REFERENCES agent_templates (id),
+  status text NOT NULL CHECK (status IN ('active', 'suspended', 'retired')),
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  updated_at timestamptz NOT NULL,
+  last_seen_at timestamptz,
+  CHECK (default_task_type IS NULL OR default_task_type = ANY (allowed_task_types))
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX agents_name ON agents (tenant_id, name) WHERE status <> 'retired';
+CREATE INDEX agents_of_tenant ON agents (tenant_id, id);
+CREATE INDEX agents_owner ON agents (owner_user_id, id) WHERE owner_user_id IS NOT NULL;
+CREATE INDEX agents_template_id ON agents (template_id) WHERE template_id IS NOT NULL;
+ALTER TABLE agents ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agents_of_tenant ON agents
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
+-- Agents as their templates bound them.
+CREATE VIEW bounded_agents WITH (security_invoker = true) AS
+SELECT a.id, a.tenant_id, a.status, a.scope_ceiling, t.scope_ceiling AS template_ceiling,
+  least(a.max_credential_ttl_seconds, t.max_credential_ttl_seconds) AS max_credential_ttl_seconds,
+  least(a.per_turn_budget, t.per_turn_budget) AS per_turn_budget, a.allowed_task_types, a.default_task_type,
+  agent_version(a.updated_at, t.updated_at) AS version
+FROM agents a LEFT JOIN agent_templates t ON t.id = a.template_id;
+
+CREATE TABLE agent_keys (
+  id uuid PRIMARY KEY DEFAULT new_id(),
+  tenant_id uuid NOT NULL REFERENCES tenants (id),
+  agent_id uuid NOT NULL REFERENCES agents (id),
+  kid text NOT NULL,
+  algorithm text NOT NULL CHECK (algorithm IN ('ES256', 'EdDSA', 'PS256', 'RS256')),
+  public_key_pem text NOT NULL,
+  thumbprint text NOT NULL,
+  valid_from timestamptz NOT NULL,
+  valid_until timestamptz NOT NULL,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  revoked_at timestamptz,
+  credentials_revoked boolean NOT NULL DEFAULT false,
+  CONSTRAINT agent_keys_kid UNIQUE (agent_id, kid),
+  CONSTRAINT agent_keys_thumbprint UNIQUE (tenant_id, thumbprint),
+  CHECK (valid_until > valid_from),
+  CHECK (revoked_at IS NOT NULL OR NOT credentials_revoked)
+);
+ALTER TABLE agent_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_keys_of_tenant ON agent_keys
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
+CREATE TABLE delegation_grants (
+  id uuid PRIMARY KEY DEFAULT new_id(),
+  tenant_id uuid NOT NULL REFERENCES tenants (id),
+  agent_id uuid NOT NULL REFERENCES agents (id),
+  subject text NOT NULL,
+  subject_type text NOT NULL CHECK (subject_type IN ('user', 'agent', 'external')),
+  scopes text[] NOT NULL,
+  max_depth integer NOT NULL CHECK (max_depth BETWEEN 1 AND 32),
+  reason text,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  last_used_at timestamptz
+);
+CREATE INDEX delegation_grants_agent ON delegation_grants (agent_id, subject_type, subject, id);
+ALTER TABLE delegation_grants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY delegation_grants_of_tenant ON delegation_grants
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+
+-- Whether a credential lives is never written down: it lives while it and all in ancestor_ids do, with their agents,
+-- grants and keys. So whatever ends any of them ends all below, also what is minted at the same moment.
+CREATE TABLE agent_credentials (
+  id uuid PRIMARY KEY,
+  tenant_id uuid NOT NULL,
+  agent_id uuid NOT NULL,
+  agent_key_id uuid,
+  grant_id uuid,
+  subject text NOT NULL,
+  actors uuid[] NOT NULL,
+  ancestor_ids uuid[] NOT NULL,
+  max_depth integer NOT NULL,
+  scopes text[] NOT NULL,
+  issued_at timestamptz NOT NULL,
+  issued_by text NOT NULL,
+  expires_at timestamptz NOT NULL,
+  revoked_at timestamptz,
+  -- What an account let an agent do from a sign-in ends with that sign-in.
+  session_id uuid,
+  CHECK (cardinality(ancestor_ids) <= 32)
+);
+CREATE INDEX agent_credentials_agent ON agent_credentials (agent_id, id);
+CREATE INDEX agent_credentials_expired ON agent_credentials (expires_at);
+ALTER TABLE agent_credentials ENABLE ROW LEVEL SECURITY;
+CREATE POLICY agent_credentials_of_tenant ON agent_credentials
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE INSERT ON agent_credentials FROM application_manager;
+
+-- The assertions that were used, kept until they have expired.
+CREATE TABLE agent_assertions (
+  agent_id uuid NOT NULL,
+  jti text NOT NULL,
+  expires_at timestamptz NOT NULL,
+  PRIMARY KEY (agent_id, jti)
+);
+CREATE INDEX agent_assertions_expired ON agent_assertions (expires_at);
+REVOKE INSERT, UPDATE ON agent_assertions FROM application_manager;
+`,
+  ["agent_version"]
+)

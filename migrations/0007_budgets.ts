@@ -1,0 +1,119 @@
+import { script } from "../src/platform/database/migrations.ts"
+
+export default script(
+  `
+-- Caps over all tenants are kept under the nil UUID, so that tenant_id leads every key.
+CREATE TABLE budget_caps (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL DEFAULT new_id(),
+  name text NOT NULL,
+  scope jsonb NOT NULL,
+  unit text NOT NULL CHECK (unit IN ('usd', 'tokens', 'requests')),
+  limit_amount bigint NOT NULL CHECK (limit_amount >= 0),
+  period text NOT NULL CHECK (
+    period IN ('minute', 'hour', 'day', 'week', 'month', 'quarter', 'year', 'total', 'rolling')),
+  window_seconds integer CHECK (window_seconds > 0),
+  time_zone text NOT NULL,
+  anchor integer,
+  mode text NOT NULL CHECK (mode IN ('hard', 'soft', 'approval')),
+  alert_thresholds jsonb NOT NULL,
+  status text NOT NULL CHECK (status IN ('active', 'paused')),
+  version integer NOT NULL CHECK (version > 0),
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  updated_at timestamptz NOT NULL,
+  deleted_at timestamptz,
+  PRIMARY KEY (tenant_id, id),
+  CHECK ((period = 'rolling') = (window_seconds IS NOT NULL))
+);
+-- System callers name a cap and no tenant; a counter is noted by its id.
+CREATE INDEX budget_caps_id ON budget_caps (id);
+ALTER TABLE budget_caps ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_caps_of_tenant ON budget_caps
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE DELETE ON budget_caps FROM application_manager;
+
+-- The version of a tenant's caps: whoever decides by a copy of them finds out here that it is old.
+CREATE TABLE budget_books (
+  tenant_id uuid PRIMARY KEY,
+  caps_version bigint NOT NULL
+);
+ALTER TABLE budget_books ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_books_of_tenant ON budget_books
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE DELETE ON budget_books FROM application_manager;
+
+-- One row for each cap, value of its scope and period. Only the keys are indexed, so that moving a counter moves no index.
+CREATE TABLE budget_counters (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  cap_id uuid NOT NULL,
+  counter_key text NOT NULL,
+  period_start timestamptz NOT NULL,
+  period_end timestamptz NOT NULL,
+  unit text NOT NULL,
+  created_at timestamptz NOT NULL,
+  spent bigint NOT NULL DEFAULT 0 CHECK (spent >= 0),
+  reserved bigint NOT NULL DEFAULT 0 CHECK (reserved >= 0),
+  bucket_seconds integer,
+  ring_head bigint,
+  ring bigint[] CHECK (0 <= ALL (ring)),
+  fired integer[] NOT NULL DEFAULT '{}',
+  PRIMARY KEY (tenant_id, id),
+  UNIQUE (tenant_id, cap_id, counter_key, period_start),
+  CHECK (period_start < period_end),
+  CHECK ((bucket_seconds IS NULL) = (ring IS NULL)),
+  -- A sum that no bigint holds fails by itself, and what is reserved can always be spent.
+  CONSTRAINT budget_counters_hold CHECK (spent + reserved >= 0)
+) WITH (fillfactor = 50);
+CREATE INDEX budget_counters_id ON budget_counters (id);
+-- Those of a cap that run, among all that it ever had.
+CREATE INDEX budget_counters_running ON budget_counters (tenant_id, cap_id, period_end);
+ALTER TABLE budget_counters ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_counters_of_tenant ON budget_counters
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE INSERT, UPDATE, DELETE ON budget_counters FROM application_manager;
+
+CREATE TABLE budget_grants (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL DEFAULT new_id(),
+  cap_id uuid NOT NULL,
+  counter_key text,
+  amount bigint NOT NULL CHECK (amount > 0),
+  reason text NOT NULL,
+  expires_at timestamptz,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  ended_at timestamptz,
+  reservation_id uuid,
+  PRIMARY KEY (tenant_id, id)
+);
+CREATE INDEX budget_grants_cap ON budget_grants (tenant_id, cap_id, id);
+CREATE INDEX budget_grants_reservation ON budget_grants (reservation_id) WHERE reservation_id IS NOT NULL;
+ALTER TABLE budget_grants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_grants_of_tenant ON budget_grants
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE DELETE ON budget_grants FROM application_manager;
+
+-- A threshold that was passed, once for each counter and so for each period.
+CREATE TABLE budget_alerts (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL DEFAULT new_id(),
+  cap_id uuid NOT NULL,
+  counter_id uuid NOT NULL,
+  measure text NOT NULL CHECK (measure IN ('spent', 'committed', 'forecast')),
+  percent integer NOT NULL,
+  limit_amount bigint NOT NULL,
+  spent bigint NOT NULL,
+  reserved bigint NOT NULL,
+  occurred_at timestamptz NOT NULL,
+  PRIMARY KEY (tenant_id, id)
+);
+CREATE INDEX budget_alerts_cap ON budget_alerts (tenant_id, cap_id, id);
+CREATE INDEX budget_alerts_id ON budget_alerts (id);
+ALTER TABLE budget_alerts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_alerts_of_tenant ON budget_alerts
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE INSERT, UPDATE, DELETE ON budget_alerts FROM application_manager;
+`
+)

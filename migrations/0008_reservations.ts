@@ -1,0 +1,82 @@
+import { script } from "../src/platform/database/migrations.ts"
+
+export default script(
+  `
+CREATE TABLE budget_reservations (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  state text NOT NULL CHECK (state IN ('held', 'open', 'denied', 'expired', 'released', 'settled')),
+  origin text NOT NULL CHECK (origin IN ('api', 'gateway', 'plan')),
+  agent_id uuid,
+  plan_id uuid,
+  application_id integer,
+  api_key_id uuid,
+  user_id text,
+  model text,
+  provider text,
+  task_type text,
+  amount bigint NOT NULL CHECK (amount >= 0),
+  tokens bigint NOT NULL CHECK (tokens >= 0),
+  ttl_seconds integer NOT NULL CHECK (ttl_seconds > 0),
+  expires_at timestamptz NOT NULL,
+  created_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  metadata jsonb,
+  counter_ids uuid[] NOT NULL,
+  answer jsonb,
+  decided_at timestamptz,
+  decided_by text,
+  decision_reason text,
+  closed_at timestamptz,
+  charge_id uuid,
+  actual bigint,
+  actual_tokens bigint,
+  late boolean NOT NULL DEFAULT false,
+  -- The only duplicates here are versions of one row: to look for them costs more than they take.
+  PRIMARY KEY (tenant_id, id) WITH (deduplicate_items = off),
+  CHECK ((state = 'settled') = (charge_id IS NOT NULL))
+) WITH (fillfactor = 90);
+CREATE INDEX budget_reservations_due ON budget_reservations (expires_at) WHERE state IN ('open', 'held');
+CREATE INDEX budget_reservations_id ON budget_reservations (id) WITH (deduplicate_items = off);
+CREATE INDEX budget_reservations_agent ON budget_reservations (tenant_id, agent_id, id) WHERE agent_id IS NOT NULL;
+CREATE INDEX budget_reservations_plan ON budget_reservations (tenant_id, plan_id, id) WHERE plan_id IS NOT NULL;
+-- What is neither open nor settled is rare, and looked for by what it is; a reserve and its settle touch none of it.
+CREATE INDEX budget_reservations_aside ON budget_reservations (tenant_id, state, id)
+WHERE state IN ('held', 'denied', 'expired', 'released');
+ALTER TABLE budget_reservations ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_reservations_of_tenant ON budget_reservations
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE INSERT, UPDATE, DELETE ON budget_reservations FROM application_manager;
+
+-- Everything that was ever spent, and what came back; only added to. Each names the counters that it moved, and of a
+-- rolling one the bucket.
+CREATE TABLE budget_entries (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  reservation_id uuid NOT NULL,
+  kind text NOT NULL CHECK (kind IN ('charge', 'refund')),
+  charge_id uuid NOT NULL,
+  amount bigint NOT NULL,
+  tokens bigint NOT NULL,
+  requests integer NOT NULL,
+  overrun bigint NOT NULL DEFAULT 0,
+  late boolean NOT NULL DEFAULT false,
+  reason text,
+  usage jsonb,
+  metadata jsonb,
+  occurred_at timestamptz NOT NULL,
+  created_by text NOT NULL,
+  counter_ids uuid[] NOT NULL,
+  buckets bigint[] NOT NULL,
+  PRIMARY KEY (tenant_id, id),
+  CHECK ((kind = 'charge' AND amount >= 0 AND charge_id = id) OR (kind = 'refund' AND amount < 0))
+);
+CREATE INDEX budget_entries_charge ON budget_entries (tenant_id, charge_id) WHERE kind = 'refund';
+-- System callers name a charge and no tenant.
+CREATE INDEX budget_entries_id ON budget_entries (id);
+ALTER TABLE budget_entries ENABLE ROW LEVEL SECURITY;
+CREATE POLICY budget_entries_of_tenant ON budget_entries
+USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
+REVOKE INSERT, UPDATE, DELETE ON budget_entries FROM application_manager;
+`
+)

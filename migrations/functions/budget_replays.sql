@@ -1,0 +1,11 @@
+CREATE OR REPLACE FUNCTION budget_replays(requests json, places integer[]) RETURNS json
+LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
+  SELECT coalesce(json_agg(json_build_object('place', r.place, 'sha256', encode(i.request_sha256, 'hex'),
+    'reservation', to_json(b))), '[]')
+  FROM json_to_recordset(requests) AS r(place integer, tenant uuid, principal text, route text, key text)
+  JOIN idempotency_keys i ON i.principal = r.principal AND i.route = r.route AND i.key = r.key
+  JOIN budget_reservations b ON b.id = i.body::uuid
+  WHERE r.place = ANY (places)
+$$;
+
+REVOKE ALL ON FUNCTION budget_replays FROM PUBLIC;

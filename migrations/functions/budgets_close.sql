@@ -1,0 +1,212 @@
+-- As version 5, but takes columns of their own types.
+CREATE OR REPLACE FUNCTION budgets_close(moment timestamptz, keyed boolean, unread boolean, ids uuid[], tenants uuid[],
+  kinds text[], origins text[], principals text[], unrestricteds boolean[], amounts bigint[], token_counts bigint[],
+  charge_ids uuid[], usages jsonb[], metadatas jsonb[], operations text[], dialects text[], models_asked text[],
+  models_served text[], call_providers text[], inputs bigint[], outputs bigint[], cached_inputs bigint[],
+  cache_writes bigint[], cache_writes_1h bigint[], reasonings bigint[], call_rates jsonb[], catalogues text[],
+  methods text[], statuses integer[], latencies bigint[], upstream_latencies bigint[], first_tokens bigint[],
+  call_attempts jsonb[], call_metadatas jsonb[], traces text[], keys json) RETURNS json
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+SET plan_cache_mode = force_generic_plan SET random_page_cost = 0.01 SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET enable_material = off AS $$
+DECLARE
+  verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(ids), 0);
+  after_plans boolean[];
+  done_kind text; done_tenants uuid[] := '{}'; done_ids uuid[] := '{}'; holds boolean[] := '{}';
+  done_amounts bigint[] := '{}'; done_tokens bigint[] := '{}'; counts integer[] := '{}';
+  is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
+  counters uuid[]; owners uuid[]; freed_amounts numeric[]; freed_tokens numeric[];
+  charged_amounts numeric[]; charged_tokens numeric[]; charges bigint[]; closed json := '[]';
+  r record;
+BEGIN
+  tenants := coalesce(tenants, ARRAY[NULL::uuid]);
+  verdicts := array_fill('missing'::text, ARRAY[total]);
+  IF keyed THEN taken := budget_claim_keys(keys, moment); END IF;
+  FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;
+
+  -- Each is locked in its order. Where all are open calls of their own that are settled once, nothing is left to decide.
+  WITH locked AS MATERIALIZED (
+    SELECT b.id, b.amount, b.tokens, b.counter_ids, budget_at(amounts, q.place) AS charged,
+      coalesce(budget_at(token_counts, q.place), b.tokens) AS charged_tokens,
+      budget_at(kinds, q.place) = 'settle' AND b.state = 'open' AND b.origin = budget_at(origins, q.place)
+        AND (budget_at(unrestricteds, q.place) OR b.created_by = budget_at(principals, q.place))
+        AND b.plan_id IS NULL AND b.decided_at IS NULL AS is_plain
+    FROM generate_series(1, total) AS q(place)
+    JOIN budget_reservations b ON b.id = ids[q.place]
+      AND (budget_at(tenants, q.place) IS NULL OR b.tenant_id = budget_at(tenants, q.place))
+    WHERE b.origin <> 'plan'
+    ORDER BY b.tenant_id, b.id FOR UPDATE OF b
+  ), moves AS (
+    SELECT e.counter, sum(l.amount) AS amount, sum(l.tokens) AS tokens, sum(l.charged) AS charged,
+      sum(l.charged_tokens) AS charged_tokens, count(*) AS requests
+    FROM locked l CROSS JOIN LATERAL unnest(l.counter_ids) AS e(counter) GROUP BY e.counter
+  )
+  SELECT (SELECT count(*) = total AND count(DISTINCT l.id) = total AND bool_and(l.is_plain) FROM locked l),
+    array_agg(m.counter), array_agg(m.amount), array_agg(m.tokens), array_agg(m.charged), array_agg(m.charged_tokens),
+    array_agg(m.requests)
+  INTO is_plain, counters, freed_amounts, freed_tokens, charged_amounts, charged_tokens, charges
+  FROM moves m;
+
+  IF is_plain AND taken = '{}' THEN
+    verdicts := array_fill('done'::text, ARRAY[total]);
+    IF counters IS NOT NULL THEN
+      owners := tenants || '00000000-0000-0000-0000-000000000000'::uuid;
+      IF array_position(tenants, NULL) IS NOT NULL THEN
+        owners := owners || ARRAY(SELECT DISTINCT b.tenant_id FROM budget_reservations b WHERE b.id = ANY (ids));
+      END IF;
+      -- What rolls has to be known for what is charged; what does not is locked last, for as long as a commit takes.
+      is_rolling := EXISTS (
+        SELECT FROM budget_counters b WHERE b.tenant_id = ANY (owners) AND b.id = ANY (counters) AND b.ring IS NOT NULL);
+      IF is_rolling THEN PERFORM budget_lock_counters(owners, counters, moment); END IF;
+    END IF;
+  ELSE
+    after_plans := array_fill(false, ARRAY[total]);
+    tenants := budget_column(tenants, total);
+    kinds := budget_column(kinds, total);
+    origins := budget_column(origins, total);
+    principals := budget_column(principals, total);
+    unrestricteds := budget_column(unrestricteds, total);
+    amounts := budget_column(amounts, total);
+    token_counts := budget_column(token_counts, total);
+    FOR r IN
+      SELECT q.*, b.tenant_id, b.state, b.origin AS is_of, b.created_by, b.tokens AS reserved_tokens, b.actual,
+        b.actual_tokens, CASE WHEN b.plan_id IS NOT NULL THEN (
+          SELECT budget_plan_status(l.status, l.heartbeat_by, l.dead_at, moment) NOT IN ('active', 'suspended')
+          FROM budget_plans l WHERE l.tenant_id = b.tenant_id AND l.id = b.plan_id) ELSE false END AS is_after_plan
+      FROM unnest(ids, tenants, kinds, origins, principals, unrestricteds, amounts, token_counts) WITH ORDINALITY
+        AS q(id, tenant, kind, origin, principal, unrestricted, amount, tokens, place)
+      JOIN budget_reservations b ON b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant)
+      WHERE b.origin <> 'plan'
+      ORDER BY b.tenant_id, b.id, q.place FOR UPDATE OF b
+    LOOP
+      CONTINUE WHEN verdicts[r.place] = 'replay';
+      verdict := CASE
+        WHEN done_ids[cardinality(done_ids)] = r.id THEN
+          CASE WHEN done_kind = r.kind AND (r.kind = 'release' OR (done_amounts[cardinality(done_amounts)] = r.amount
+            AND done_tokens[cardinality(done_tokens)] = coalesce(r.tokens, r.reserved_tokens)))
+            THEN 'same' ELSE 'conflict' END
+        WHEN r.created_by <> r.principal AND NOT r.unrestricted THEN 'foreign'
+        WHEN r.is_of <> r.origin THEN 'managed'
+        WHEN r.kind = 'settle' AND r.state = 'settled' THEN
+          CASE WHEN r.actual = r.amount AND coalesce(r.tokens = r.actual_tokens, true) THEN 'same' ELSE 'conflict' END
+        WHEN r.kind = 'settle' AND r.state IN ('held', 'denied') THEN 'unopened'
+        WHEN r.kind = 'release' AND r.state = 'settled' THEN 'conflict'
+        WHEN r.kind = 'release' AND r.state IN ('released', 'expired', 'denied') THEN 'same'
+        ELSE 'done' END;
+      verdicts[r.place] := verdict;
+      IF verdict = 'done' THEN
+        done_kind := r.kind;
+        done_tenants := done_tenants || r.tenant_id;
+        done_ids := done_ids || r.id;
+        holds := holds || (r.state = 'open');
+        done_amounts := done_amounts || CASE r.kind WHEN 'settle' THEN r.amount ELSE 0 END;
+        done_tokens := done_tokens || CASE r.kind WHEN 'settle' THEN coalesce(r.tokens, r.reserved_tokens) ELSE 0 END;
+        counts := counts || CASE r.kind WHEN 'settle' THEN 1 ELSE 0 END;
+        after_plans[r.place] := r.is_after_plan;
+      END IF;
+    END LOOP;
+
+    -- A plan's own is locked by the plan's functions alone, after the plan.
+    IF 'missing' = ANY (verdicts) THEN
+      FOR r IN
+        SELECT q.place, b.created_by <> q.principal AND NOT q.unrestricted AS is_foreign
+        FROM unnest(ids, tenants, principals, unrestricteds) WITH ORDINALITY AS q(id, tenant, principal, unrestricted, place)
+        JOIN budget_reservations b ON b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant)
+        WHERE b.origin = 'plan'
+      LOOP
+        CONTINUE WHEN verdicts[r.place] = 'replay';
+        verdicts[r.place] := CASE WHEN r.is_foreign THEN 'foreign' ELSE 'managed-by-plan' END;
+      END LOOP;
+    END IF;
+
+    IF cardinality(done_ids) > 0 THEN
+      is_rolling := budget_move(moment, done_tenants, done_ids, holds, done_amounts, done_tokens, counts);
+    END IF;
+  END IF;
+
+  IF 'done' = ANY (verdicts) THEN
+    WITH closed AS (
+      UPDATE budget_reservations b SET
+        state = CASE budget_at(kinds, q.place) WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment,
+        charge_id = budget_at(charge_ids, q.place),
+        late = budget_at(kinds, q.place) = 'settle'
+          AND (b.state <> 'open' OR b.expires_at <= moment OR coalesce(after_plans[q.place], false)),
+        actual = CASE budget_at(kinds, q.place) WHEN 'settle' THEN budget_at(amounts, q.place) END,
+        actual_tokens = CASE budget_at(kinds, q.place) WHEN 'settle' THEN
+          coalesce(budget_at(token_counts, q.place), b.tokens) END
+      FROM generate_series(1, total) AS q(place)
+      WHERE b.id = ids[q.place] AND (budget_at(tenants, q.place) IS NULL OR b.tenant_id = budget_at(tenants, q.place))
+        AND verdicts[q.place] = 'done'
+      RETURNING b.tenant_id, b.id AS reservation_id, b.charge_id, b.created_by, b.agent_id, b.plan_id, b.application_id,
+        b.api_key_id, b.user_id, b.task_type, b.model, b.provider, b.amount AS reserved, b.actual, b.actual_tokens,
+        b.late, b.counter_ids, q.place
+    ), charged AS (
+      INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
+        late, usage, metadata, occurred_at, created_by, counter_ids, buckets)
+      SELECT c.tenant_id, c.charge_id, c.reservation_id, 'charge', c.charge_id, c.actual, c.actual_tokens, 1,
+        greatest(c.actual - c.reserved, 0), c.late, budget_at(usages, c.place), budget_at(metadatas, c.place), moment,
+        budget_at(principals, c.place), c.counter_ids,
+        CASE WHEN is_rolling THEN budget_buckets(c.tenant_id, c.counter_ids) ELSE '{}' END
+      FROM closed c WHERE budget_at(kinds, c.place) = 'settle'
+    )
+    INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
+      application_id, api_key_id, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
+      input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens,
+      cost, rates, catalogue_version, method, status, latency_ms, upstream_latency_ms, time_to_first_token_ms, attempts,
+      metadata, trace_id)
+    SELECT c.tenant_id, c.reservation_id, moment, c.charge_id, c.created_by, c.agent_id, c.plan_id, c.application_id,
+      c.api_key_id, c.user_id, c.task_type, budget_at(operations, c.place), budget_at(dialects, c.place),
+      budget_at(models_asked, c.place), c.model, budget_at(models_served, c.place),
+      coalesce(budget_at(call_providers, c.place), c.provider), budget_at(inputs, c.place),
+      budget_at(outputs, c.place), budget_at(cached_inputs, c.place), budget_at(cache_writes, c.place),
+      budget_at(cache_writes_1h, c.place), budget_at(reasonings, c.place), coalesce(c.actual, 0),
+      budget_at(call_rates, c.place), budget_at(catalogues, c.place), budget_at(methods, c.place),
+      budget_at(statuses, c.place), budget_at(latencies, c.place), budget_at(upstream_latencies, c.place),
+      budget_at(first_tokens, c.place), budget_at(call_attempts, c.place), budget_at(call_metadatas, c.place),
+      budget_at(traces, c.place)
+    FROM closed c WHERE budget_at(methods, c.place) IS NOT NULL
+      AND (is_plain OR NOT EXISTS (
+        SELECT FROM gateway_usage u WHERE u.tenant_id = c.tenant_id AND u.reservation_id = c.reservation_id));
+  END IF;
+
+  IF owners IS NOT NULL THEN
+    IF NOT is_rolling THEN PERFORM budget_lock_counters(owners, counters, moment); END IF;
+    WITH moved AS (
+      UPDATE budget_counters c SET reserved = c.reserved - (CASE c.unit
+          WHEN 'usd' THEN d.amount WHEN 'tokens' THEN d.tokens ELSE d.requests END)::bigint,
+        spent = c.spent + (CASE c.unit
+          WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint,
+        ring = CASE WHEN c.ring IS NULL THEN NULL
+          ELSE c.ring[:cardinality(c.ring) - 1] || (c.ring[cardinality(c.ring)] + (CASE c.unit
+            WHEN 'usd' THEN d.charged WHEN 'tokens' THEN d.charged_tokens ELSE d.requests END)::bigint) END
+      FROM unnest(counters, freed_amounts, freed_tokens, charged_amounts, charged_tokens, charges)
+        AS d(counter, amount, tokens, charged, charged_tokens, requests)
+      WHERE c.tenant_id = ANY (owners) AND c.id = ANY (counters) AND c.id = d.counter
+      RETURNING c.tenant_id, c.cap_id
+    )
+    SELECT coalesce(bool_or(k.alert_thresholds <> '[]'), false) INTO has_thresholds
+    FROM moved m JOIN budget_caps k ON k.tenant_id = m.tenant_id AND k.id = m.cap_id;
+    IF has_thresholds THEN PERFORM budget_note_alerts(moment, counters); END IF;
+  END IF;
+
+  IF keyed THEN
+    PERFORM budget_free_keys(keys, ARRAY(
+      SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
+      WHERE v.verdict NOT IN ('done', 'same', 'replay')));
+  END IF;
+  IF NOT unread THEN
+    SELECT coalesce(json_agg(json_build_object('place', q.place, 'reservation', to_json(b),
+      'charge', CASE WHEN e.id IS NOT NULL THEN to_json(e) END)), '[]')
+    INTO closed
+    FROM unnest(ids, budget_column(kinds, total), verdicts) WITH ORDINALITY AS q(id, kind, verdict, place)
+    JOIN budget_reservations b ON b.id = q.id
+    LEFT JOIN budget_entries e ON e.tenant_id = b.tenant_id AND e.id = b.charge_id
+    WHERE q.kind = 'settle' AND q.verdict IN ('done', 'same', 'replay');
+  END IF;
+  RETURN json_build_object('verdicts', verdicts, 'closed', closed,
+    'replays', CASE WHEN cardinality(taken) = 0 THEN '[]'::json ELSE budget_replays(keys, taken) END);
+END
+$$;
+
+REVOKE ALL ON FUNCTION budgets_close FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION budgets_close TO application_manager;

@@ -1,0 +1,60 @@
+-- As before, and what is refunded is the plan's again while it lasts.
+CREATE OR REPLACE FUNCTION budgets_refund(p json) RETURNS json
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  moment timestamptz := p->>'now';
+  given bigint := p->>'amount';
+  c budget_entries;
+  e budget_entries;
+  refunded bigint;
+  plan uuid;
+  held uuid[] := '{}';
+  rests bigint[];
+BEGIN
+  SELECT * INTO c FROM budget_entries x
+  WHERE x.id = (p->>'charge')::uuid AND x.kind = 'charge' AND (p->>'tenant' IS NULL OR x.tenant_id = (p->>'tenant')::uuid);
+  IF NOT FOUND THEN RETURN json_build_object('verdict', 'missing'); END IF;
+  SELECT r.plan_id INTO plan FROM budget_reservations r
+  WHERE r.tenant_id = c.tenant_id AND r.id = c.reservation_id FOR UPDATE;
+  IF c.created_by = p->>'principal' AND NOT (p->>'system')::boolean THEN RETURN json_build_object('verdict', 'own'); END IF;
+  SELECT coalesce(-sum(x.amount), 0) INTO refunded FROM budget_entries x
+  WHERE x.tenant_id = c.tenant_id AND x.charge_id = c.id AND x.kind = 'refund';
+  IF refunded + given > c.amount THEN
+    RETURN json_build_object('verdict', 'exceeds', 'refundable', (c.amount - refunded)::text);
+  END IF;
+  IF plan IS NOT NULL THEN
+    PERFORM budget_lock_plans(ARRAY[c.tenant_id], ARRAY[plan]);
+    SELECT l.counter_ids INTO held FROM budget_plans l WHERE l.tenant_id = c.tenant_id AND l.id = plan;
+  END IF;
+  PERFORM budget_lock_counters(
+    ARRAY[c.tenant_id, '00000000-0000-0000-0000-000000000000'], c.counter_ids || held, moment);
+  IF plan IS NOT NULL THEN rests := budget_plan_rests(ARRAY[c.tenant_id], ARRAY[plan]); END IF;
+  UPDATE budget_counters k SET
+    spent = k.spent - CASE WHEN k.ring IS NULL OR m.slot > 0 THEN given ELSE 0 END,
+    ring = CASE WHEN m.slot > 0 THEN k.ring[:m.slot - 1] || (k.ring[m.slot] - given) || k.ring[m.slot + 1:] ELSE k.ring END
+  FROM (
+    SELECT o.tenant_id, o.id, (cardinality(o.ring) - (o.ring_head - t.bucket))::integer AS slot
+    FROM unnest(c.counter_ids, c.buckets) AS t(counter, bucket)
+    JOIN budget_counters o ON o.id = t.counter
+      AND o.tenant_id IN (c.tenant_id, '00000000-0000-0000-0000-000000000000')
+    WHERE o.unit = 'usd'
+  ) m WHERE k.tenant_id = m.tenant_id AND k.id = m.id;
+  IF plan IS NOT NULL THEN
+    -- What comes back where the plan holds nothing any more is not the plan's again.
+    UPDATE budget_plans l SET budget = greatest(l.budget - given, 0)
+    WHERE l.tenant_id = c.tenant_id AND l.id = plan AND NOT c.counter_ids @> l.counter_ids;
+    PERFORM budget_plan_hold(ARRAY[c.tenant_id], ARRAY[plan], rests);
+  END IF;
+  INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, reason,
+    occurred_at, created_by, counter_ids, buckets)
+  VALUES (c.tenant_id, (p->>'id')::uuid, c.reservation_id, 'refund', c.id, -given, 0, 0, p->>'reason', moment,
+    p->>'principal', c.counter_ids, c.buckets)
+  RETURNING * INTO e;
+  PERFORM budget_audit(p->'entries', '{1}', ARRAY[c.tenant_id], moment);
+  RETURN json_build_object('verdict', 'done', 'refund', to_json(e));
+END
+$$;
+
+REVOKE ALL ON FUNCTION budgets_refund FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION budgets_refund TO application_manager;

@@ -1,0 +1,73 @@
+-- As version 1, and writes itself the rows of the calls that it charges: version 2 looked for them by an index of their own.
+CREATE OR REPLACE FUNCTION budgets_sweep(p json) RETURNS json
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET enable_material = off AS $$
+DECLARE
+  moment timestamptz := p->>'now';
+  only_tenant uuid := p->>'tenant';
+  most integer := p->>'most';
+  tenants uuid[]; ids uuid[]; holds boolean[]; charges boolean[]; amounts bigint[]; charged_tokens bigint[]; counts integer[];
+  charge_ids uuid[];
+BEGIN
+  IF (p->>'waiting')::boolean THEN
+    PERFORM FROM budget_reservations b
+    WHERE (b.tenant_id, b.id) IN (
+      SELECT d.tenant_id, d.id FROM budget_reservations d
+      WHERE d.state IN ('open', 'held') AND d.origin <> 'plan' AND d.expires_at <= moment
+        AND (only_tenant IS NULL OR d.tenant_id = only_tenant)
+      ORDER BY d.expires_at LIMIT most)
+    ORDER BY b.tenant_id, b.id FOR UPDATE;
+  END IF;
+  WITH due AS MATERIALIZED (
+    SELECT d.tenant_id, d.id, d.state = 'open' AS holds, d.state = 'open' AND d.origin = 'gateway' AS charges,
+      d.amount, d.tokens
+    FROM budget_reservations d
+    WHERE d.state IN ('open', 'held') AND d.origin <> 'plan' AND d.expires_at <= moment
+      AND (only_tenant IS NULL OR d.tenant_id = only_tenant)
+    ORDER BY d.expires_at LIMIT most FOR UPDATE SKIP LOCKED)
+  SELECT array_agg(d.tenant_id), array_agg(d.id), array_agg(d.holds), array_agg(d.charges),
+    array_agg(CASE WHEN d.charges THEN d.amount ELSE 0 END),
+    array_agg(CASE WHEN d.charges THEN d.tokens ELSE 0 END),
+    array_agg(CASE WHEN d.charges THEN 1 ELSE 0 END), array_agg(CASE WHEN d.charges THEN new_id() END)
+  INTO tenants, ids, holds, charges, amounts, charged_tokens, counts, charge_ids FROM due d;
+  IF ids IS NULL THEN RETURN json_build_object('swept', 0); END IF;
+  PERFORM budget_move(moment, tenants, ids, holds, amounts, charged_tokens, counts);
+  IF true = ANY (charges) THEN
+    INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, reason,
+      occurred_at, created_by, counter_ids, buckets)
+    SELECT b.tenant_id, m.charge_id, b.id, 'charge', m.charge_id, b.amount, b.tokens, 1, 'abandoned', moment, 'system',
+      b.counter_ids, budget_buckets(b.tenant_id, b.counter_ids)
+    FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
+    JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL;
+  END IF;
+  UPDATE budget_reservations b SET state = CASE WHEN m.charge_id IS NULL THEN 'expired' ELSE 'settled' END,
+    closed_at = moment, charge_id = m.charge_id,
+    actual = CASE WHEN m.charge_id IS NOT NULL THEN b.amount END,
+    actual_tokens = CASE WHEN m.charge_id IS NOT NULL THEN b.tokens END
+  FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
+  WHERE b.tenant_id = m.tenant AND b.id = m.id;
+  IF true = ANY (charges) THEN
+    INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
+      application_id, api_key_id, user_id, task_type, model, provider, cost, method, metadata)
+    SELECT b.tenant_id, b.id, moment, b.charge_id, b.created_by, b.agent_id, b.plan_id, b.application_id,
+      b.api_key_id, b.user_id, b.task_type, b.model, b.provider, b.actual, 'expired', b.metadata
+    FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
+    JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL
+    ON CONFLICT DO NOTHING;
+  END IF;
+  PERFORM budget_audit(json_agg(json_build_object('place', s.place, 'action_type', 'SpendReservationsExpired',
+      'entity_type', 'Tenant', 'entity_id', s.tenant, 'user_id', 'system', 'actor_type', 'system',
+      'changes', json_build_object('before', NULL,
+        'after', json_build_object('expired', s.expired, 'charged', s.charged)))),
+    array_agg(s.place::integer), array_agg(s.tenant), moment)
+  FROM (
+    SELECT tenant, row_number() OVER () AS place, count(*) FILTER (WHERE charge_id IS NULL) AS expired,
+      count(*) FILTER (WHERE charge_id IS NOT NULL) AS charged
+    FROM unnest(tenants, charge_ids) AS m(tenant, charge_id) GROUP BY tenant) s;
+  RETURN json_build_object('swept', cardinality(ids));
+END
+$$;
+
+REVOKE ALL ON FUNCTION budgets_sweep FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION budgets_sweep TO application_manager;

@@ -1,0 +1,8 @@
+CREATE OR REPLACE FUNCTION subject_lives(subject text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+  SELECT subject NOT LIKE 'account:%'
+    OR coalesce((SELECT s.live FROM public.account_subject(substr(subject, 9)::uuid) s), false)
+$$;
+
+REVOKE ALL ON FUNCTION subject_lives FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION subject_lives TO application_manager;

@@ -1,0 +1,36 @@
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+
+const AppliedSchema = Schema.Struct({
+  migration: Schema.Int,
+  checksum: Schema.NullOr(Schema.String),
+  version: Schema.NullOr(Schema.String)
+})
+/** The number of the newest migration, and which build's functions the database has. */
+export type AppliedSchema = typeof AppliedSchema.Type
+
+export class HealthRepository extends Context.Service<
+  HealthRepository,
+  {
+    /** What was applied to the database; fails without a cause when the database does not answer. */
+    readonly appliedSchema: Effect.Effect<AppliedSchema, void>
+  }
+>()("app/health/HealthRepository") {
+  static readonly layer = Layer.effect(
+    HealthRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const select = SqlSchema.findOne({
+        Request: Schema.Void,
+        Result: AppliedSchema,
+        execute: () => sql`
+          SELECT m.migration, f.checksum, f.version
+          FROM (SELECT coalesce(max(migration_id), 0) AS migration FROM effect_sql_migrations) m
+          LEFT JOIN applied_functions f ON true`
+      })
+      return HealthRepository.of({
+        appliedSchema: Effect.mapError(select(undefined), () => undefined)
+      })
+    })
+  )
+}
