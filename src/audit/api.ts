@@ -1,6 +1,6 @@
 import { Schema, Struct } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Access, requires } from "../auth/api.ts"
+import { Access, requires } from "../kernel/access.ts"
 import { cursor, page, PageLimit } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { Overloaded } from "../kernel/problems.ts"
@@ -16,7 +16,7 @@ import {
   AuditFilter,
   Sequence,
   Verification
-} from "./domain.ts"
+} from "./log/domain.ts"
 
 const LastEventId = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))

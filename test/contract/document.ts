@@ -1,4 +1,5 @@
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { Api } from "../../src/api.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 /** A JSON Schema of the document, or any other JSON object. */
 export interface Json {
@@ -54,7 +55,7 @@ interface OpenApiDocument extends Json {
   }
 }
 
-export const document = openApiDocument("http://127.0.0.1:11402") as OpenApiDocument
+export const document = openApiDocument(Api, "http://127.0.0.1:11402") as OpenApiDocument
 
 const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => Object.assign({ method: method.toUpperCase(), path }, operation))

@@ -1,4 +1,5 @@
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { Api } from "../../src/api.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 /** A JSON schema, as far as tests look into one. */
 interface JsonSchema {
@@ -54,7 +55,7 @@ export interface DocumentedCall {
   readonly statuses: ReadonlyArray<number>
 }
 
-const document = openApiDocument("http://localhost") as unknown as {
+const document = openApiDocument(Api, "http://localhost") as unknown as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentedOperation>>>>
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> }
 }

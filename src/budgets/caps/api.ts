@@ -1,0 +1,185 @@
+import { AfterCharges } from "../ledger/charges-api.ts"
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentNotFound } from "../../identity/agents/domain.ts"
+import { ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { Forbidden } from "../../kernel/principal.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import {
+  Cap,
+  CapCreation,
+  CapId,
+  CapImmutable,
+  CapNotFound,
+  CapStanding,
+  CapUpdate,
+  Grant,
+  GrantCreation,
+  GrantId,
+  GrantNotFound,
+  StandingKey,
+  TooManyCaps
+} from "../ledger/cap-domain.ts"
+
+const read = requires("budgets:read")
+const write = requires("budgets:write")
+const id = { id: CapId }
+const position = cursor(CapId)
+const grantPosition = cursor(GrantId)
+const standingPosition = cursor(StandingKey)
+const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapStanding, standingPosition).fields }).annotate({
+  identifier: "CapsStatus"
+})
+const etag = Schema.String.annotate({ description: "The cap's version", examples: ['"1"'] })
+const Tagged = HttpApiSchema.WithHeaders(Cap, { etag })
+const CreatedCap = HttpApiSchema.WithHeaders(Cap.pipe(HttpApiSchema.status(201)), {
+  location: Schema.String.annotate({
+    description: "Path of the new cap",
+    examples: ["/api/budgets/caps/0198a5b0-7c00-7000-8000-00000000002a"]
+  }),
+  etag
+})
+
+export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
+  .add(
+    HttpApiEndpoint.get("list", "/caps", {
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(position)
+      },
+      success: page(Cap, position)
+    })
+      .annotateMerge(read)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "List budget caps",
+          description: "A tenant's caller sees its tenant's caps, a system caller all of them."
+        })
+      ),
+    HttpApiEndpoint.get("get", "/caps/:id", { params: id, success: Tagged, error: CapNotFound })
+      .annotateMerge(read)
+      .annotateMerge(
+        OpenApi.annotations({ summary: "Get a budget cap", description: "One cap; its ETag is its version." })
+      ),
+    HttpApiEndpoint.post("create", "/caps", {
+      payload: CapCreation,
+      success: CreatedCap,
+      error: [
+        TenantNotFound,
+        AgentNotFound,
+        ApiKeyNotFound,
+        ApplicationNotFound,
+        TooManyCaps,
+        ValidationFailed,
+        Forbidden
+      ]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Make a budget cap",
+          description:
+            "Counts from now on. Without a scope it governs the whole tenant. `tenantId` is for system callers only; null is over all tenants."
+        })
+      ),
+    HttpApiEndpoint.put("update", "/caps/:id", {
+      params: id,
+      headers: { "if-match": Schema.optionalKey(IfMatch) },
+      payload: CapUpdate,
+      success: Tagged,
+      error: [CapNotFound, CapImmutable, ValidationFailed, VersionMismatch]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Change a budget cap",
+          description:
+            "Name, limit, mode, thresholds and status; what is absent of the last three stays. A limit below what is used refuses new reservations and cancels none."
+        })
+      ),
+    HttpApiEndpoint.delete("delete", "/caps/:id", {
+      params: id,
+      success: HttpApiSchema.NoContent,
+      error: CapNotFound
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Delete a budget cap",
+          description: "It governs nothing any more; what it counted stays."
+        })
+      ),
+    HttpApiEndpoint.get("status", "/caps-status", {
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        capId: Schema.optionalKey(CapId),
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(standingPosition)
+      },
+      success: CapsStatus
+    })
+      .annotateMerge(read)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "How the caps stand",
+          description:
+            "Read from the counters themselves: whatever was answered is in it. A cap that counts each value has an item for each, of which a value too long to be indexed is shown as its beginning and its SHA-256."
+        })
+      ),
+    HttpApiEndpoint.get("listGrants", "/caps/:id/grants", {
+      params: id,
+      query: {
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(grantPosition)
+      },
+      success: page(Grant, grantPosition),
+      error: CapNotFound
+    })
+      .annotateMerge(read)
+      .annotateMerge(OpenApi.annotations({ summary: "List the grants of a cap", description: "Ended ones too." })),
+    HttpApiEndpoint.post("createGrant", "/caps/:id/grants", {
+      params: id,
+      payload: GrantCreation,
+      success: Created(Grant),
+      error: [CapNotFound, ValidationFailed]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Raise a cap",
+          description: "A bounded raise until `expiresAt`, with its reason."
+        })
+      ),
+    HttpApiEndpoint.get("getGrant", "/caps/:id/grants/:grantId", {
+      params: { id: CapId, grantId: GrantId },
+      success: Grant,
+      error: [CapNotFound, GrantNotFound]
+    })
+      .annotateMerge(read)
+      .annotateMerge(OpenApi.annotations({ summary: "Get a grant", description: "One grant of a cap by id." })),
+    HttpApiEndpoint.delete("endGrant", "/caps/:id/grants/:grantId", {
+      params: { id: CapId, grantId: GrantId },
+      success: HttpApiSchema.NoContent,
+      error: [CapNotFound, GrantNotFound]
+    })
+      .annotateMerge(write)
+      .annotateMerge(OpenApi.annotations({ summary: "End a grant", description: "Again is 204." }))
+  )
+  .middleware(Idempotency)
+  .middleware(AfterCharges)
+  .middleware(Access)
+  .prefix("/api/budgets")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Budget caps", description: "What may be spent in a period, by whom and on what." })
+  ) {}

@@ -1,0 +1,114 @@
+import { Context, DateTime, Effect, Layer } from "effect"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
+import { seesCounted, withinTenant } from "../attribution/askers.ts"
+import { countedScope } from "../ledger/cap-book.ts"
+import { type CapStanding, type StandingKey } from "../ledger/cap-domain.ts"
+import { quantityOf, totalOf } from "../ledger/quantity-domain.ts"
+import { type CounterStanding, type StandingFilter, StandingsRepository } from "./standing-repository.ts"
+
+/** How caps stand, read from the counters themselves: whatever was answered is in it. */
+export class CapStandings extends Context.Service<
+  CapStandings,
+  {
+    list(
+      filter: StandingFilter,
+      after: StandingKey | undefined,
+      limit: number
+    ): Effect.Effect<Slice<CapStanding, StandingKey> & { readonly asOf: DateTime.Utc }>
+  }
+>()("app/ledger/CapStandings") {
+  static readonly layer = Layer.effect(
+    CapStandings,
+    Effect.gen(function* () {
+      const database = yield* Database
+      const repository = yield* StandingsRepository
+      return CapStandings.of({
+        list: Effect.fn("CapStandings.list")(function* (
+          filter: StandingFilter,
+          after: StandingKey | undefined,
+          limit: number
+        ) {
+          const asOf = yield* DateTime.now
+          const principal = yield* CurrentPrincipal
+          const own = withinTenant(principal, filter)
+          if (own === undefined) return { asOf, ...emptySlice }
+          const found = repository.list(own, asOf, after, limit + 1)
+          const { items, nextCursor } = slice(
+            yield* database.transaction(scopeOf(principal), found),
+            limit,
+            ({ capId, counterId }): StandingKey => [capId, counterId]
+          )
+          const standings = items.map((counter) => standingOf(counter, asOf))
+          return { asOf, items: standings.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
+        })
+      })
+    })
+  ).pipe(Layer.provide(StandingsRepository.layer))
+}
+
+const warningPercent = 80
+const hundred = 100n
+
+const standingOf = (counter: CounterStanding, now: DateTime.Utc): CapStanding => {
+  const { grants, held, limitAmount, reserved, spent, unit } = counter
+  const limit = limitAmount + grants
+  const left = limit - spent - reserved
+  const total = (amount: bigint) => totalOf(unit, amount)
+  return {
+    capId: counter.capId,
+    name: counter.name,
+    scope: countedScope(counter.scope, counter.counterKey ?? ""),
+    unit,
+    limit: quantityOf(unit, limitAmount),
+    grants: total(grants),
+    spent: total(spent),
+    reserved: total(reserved),
+    held: total(held),
+    headroom: total(left > 0n ? left : 0n),
+    percentUsed: limit === 0n ? (spent > 0n ? 100 : 0) : Number((spent * hundred * hundred) / limit) / 100,
+    state: stateOf(counter, limit, left),
+    periodStart: counter.periodStart,
+    periodEnd: counter.periodEnd,
+    ...outlookOf(counter, limit, now)
+  }
+}
+
+const stateOf = ({ alertThresholds, spent }: CounterStanding, limit: bigint, left: bigint): CapStanding["state"] => {
+  if (spent > limit) return "over"
+  if (left <= 0n) return "exhausted"
+  const percents = alertThresholds.filter(({ measure }) => measure === "spent").map(({ percent }) => percent)
+  const warning = percents.length === 0 ? warningPercent : Math.min(...percents)
+  return spent * hundred >= limit * BigInt(warning) ? "warning" : "ok"
+}
+
+/** What the period will have spent at the rate so far, and when nothing is left at that rate. */
+const outlookOf = (
+  { createdAt, periodEnd, periodStart, spent, unit, windowSeconds }: CounterStanding,
+  limit: bigint,
+  now: DateTime.Utc
+): Pick<CapStanding, "projected" | "exhaustsAt"> => {
+  const nowMillis = now.epochMilliseconds
+  const start = Math.max(periodStart?.epochMilliseconds ?? 0, createdAt.epochMilliseconds)
+  const elapsed = BigInt(Math.max(nowMillis - start, 1))
+  if (windowSeconds !== null || spent === 0n) {
+    return { projected: windowSeconds === null && periodEnd !== null ? totalOf(unit, 0n) : null, exhaustsAt: null }
+  }
+  const end = periodEnd?.epochMilliseconds
+  // The rate of the first moments says nothing of a month.
+  const enoughMillis = end === undefined ? hourMillis : (end - start) / 10
+  if (nowMillis - start < enoughMillis) return { projected: null, exhaustsAt: null }
+  const remaining = BigInt(Math.max((end ?? nowMillis) - nowMillis, 0))
+  const projected = end === undefined ? null : spent + (spent * remaining) / elapsed
+  const left = limit > spent ? limit - spent : 0n
+  const exhaustsIn = (left * elapsed) / spent
+  const exhausts = BigInt(nowMillis) + exhaustsIn
+  const latest = end ?? farthest
+  return {
+    projected: projected === null ? null : totalOf(unit, projected),
+    exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
+  }
+}
+const hourMillis = 3_600_000
+const farthest = Date.UTC(9999, 11, 31)

@@ -1,0 +1,111 @@
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, PageLimit } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import {
+  ApiKeyCreation,
+  ApiKeyId,
+  ApiKeyInactive,
+  ApiKeyNotFound,
+  ApiKeyPatch,
+  ApiKeyRotated,
+  ApiKeyRotation,
+  ApiKeyView,
+  ExpiresInThePast,
+  NewApiKeyView
+} from "./domain.ts"
+
+const read = requires("api-keys:read")
+const write = requires("api-keys:write")
+const position = cursor(ApiKeyId)
+
+export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        limit: Schema.optionalKey(integerParameter(PageLimit)),
+        cursor: Schema.optionalKey(position)
+      },
+      success: page(ApiKeyView, position)
+    })
+      .annotateMerge(read)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "List API keys",
+          description:
+            "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves."
+        })
+      ),
+    HttpApiEndpoint.get("get", "/:id", { params: { id: ApiKeyId }, success: ApiKeyView, error: ApiKeyNotFound })
+      .annotateMerge(read)
+      .annotateMerge(OpenApi.annotations({ summary: "Get an API key", description: "What is known of one key." })),
+    HttpApiEndpoint.post("create", "/", {
+      payload: ApiKeyCreation,
+      success: Created(NewApiKeyView),
+      error: [TenantNotFound, ApplicationNotFound, ExpiresInThePast]
+    })
+      .annotateMerge(write)
+      .annotate(OneTimeSecrets, ["key"])
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Make an API key",
+          description:
+            "`key` is in this answer only. The caller needs every scope that it gives. Without `tenantId` the key belongs to the caller's tenant; a system caller makes a system key."
+        })
+      ),
+    HttpApiEndpoint.patch("update", "/:id", {
+      params: { id: ApiKeyId },
+      payload: ApiKeyPatch,
+      success: ApiKeyView,
+      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Change an API key",
+          description:
+            "Name, scopes, expiry. The caller needs every scope that the key has before and after. No key puts off its own expiry."
+        })
+      ),
+    HttpApiEndpoint.post("rotate", "/:id/rotate", {
+      params: { id: ApiKeyId },
+      payload: ApiKeyRotation,
+      success: Created(NewApiKeyView),
+      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
+    })
+      .annotateMerge(write)
+      .annotate(OneTimeSecrets, ["key"])
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Rotate an API key",
+          description:
+            "Makes a new key with the same rights; the old one works until `graceSeconds` are over, and can then only be revoked."
+        })
+      ),
+    HttpApiEndpoint.delete("revoke", "/:id", {
+      params: { id: ApiKeyId },
+      success: HttpApiSchema.NoContent,
+      error: ApiKeyNotFound
+    })
+      .annotateMerge(write)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "Revoke an API key",
+          description: "Ends the key at once on this replica, within a second on the others. Again is 204."
+        })
+      )
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/api-keys")
+  .annotateMerge(
+    OpenApi.annotations({ title: "API keys", description: "Keys with scopes, of a tenant or system-wide." })
+  ) {}
