@@ -1,5 +1,4 @@
-import { Api } from "../../src/api.ts"
-import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
+import { document as documented } from "../contract/document.ts"
 
 /** A JSON schema, as far as tests look into one. */
 interface JsonSchema {
@@ -55,7 +54,7 @@ export interface DocumentedCall {
   readonly statuses: ReadonlyArray<number>
 }
 
-const document = openApiDocument(Api, "http://localhost") as unknown as {
+const document = documented as unknown as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentedOperation>>>>
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> }
 }

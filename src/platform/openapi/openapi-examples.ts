@@ -49,13 +49,13 @@ const objectExample = (schema: Json, components: Json, depth: number): Json => {
   return example
 }
 
-/** Shows what each body of a request or response looks like: one example, or one of each alternative by its name. */
+/** Shows what each body of a request or response looks like: one example of each component by its name, or one without. */
 export const addExamples = (holder: Json, components: Json): void => {
   for (const media of Object.values((holder.content as Record<string, Json> | undefined) ?? {})) {
     if (media.example !== undefined || media.examples !== undefined) continue
     const schema = media.schema as Json
-    const alternatives = ((schema.anyOf as Array<Json> | undefined) ?? []).map(({ $ref }) => $ref)
-    if (alternatives.length > 0 && alternatives.every((reference) => typeof reference === "string")) {
+    const alternatives = ((schema.anyOf as Array<Json> | undefined) ?? [schema]).map(({ $ref }) => $ref)
+    if (alternatives.every((reference) => typeof reference === "string")) {
       media.examples = Object.fromEntries(
         alternatives.map((reference) => [nameOf(reference), { value: exampleOf({ $ref: reference }, components) }])
       )

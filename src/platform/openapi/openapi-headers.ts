@@ -9,7 +9,7 @@ export const idempotencyKey = {
   schema: { type: "string", pattern: "^[ -~]{1,255}$", examples: ["8e03978e-40d5-43dd-bc93-6894a57f9324"] }
 }
 
-/** The headers that an answer of this status carries, as references to {@link responseHeaders}. */
+/** The headers that an answer of this status carries. */
 export const headersOf = (status: string, responses: Record<string, Json>): Json => {
   const names = [
     "X-Request-Id",
@@ -18,11 +18,10 @@ export const headersOf = (status: string, responses: Record<string, Json>): Json
     ...(status === "401" ? ["WWW-Authenticate"] : []),
     ...(status.startsWith("2") && responses["422"] !== undefined ? ["Idempotency-Replayed"] : [])
   ]
-  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+  return Object.fromEntries(names.map((name) => [name, responseHeaders[name]]))
 }
 
-/** `components.headers` of the document. */
-export const responseHeaders = {
+const responseHeaders: Readonly<Record<string, Json>> = {
   "X-Request-Id": {
     description: "The caller's X-Request-Id when it is 1 to 128 of A-Z a-z 0-9 . _ -, else one made here",
     required: true,

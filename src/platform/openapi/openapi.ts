@@ -1,8 +1,9 @@
 import { Predicate, Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { statusPhrase } from "../../kernel/problem.ts"
+import { withSharedComponents, sorted } from "./openapi-components.ts"
 import { addExamples } from "./openapi-examples.ts"
-import { headersOf, idempotencyKey, responseHeaders } from "./openapi-headers.ts"
+import { headersOf, idempotencyKey } from "./openapi-headers.ts"
 import { withPages } from "./openapi-pages.ts"
 import { keepProblems, problemSchema } from "./openapi-problems.ts"
 import { type Json, mapSchemas, merged } from "./openapi-schemas.ts"
@@ -31,7 +32,11 @@ interface Operation extends Json {
 }
 
 /** The OpenAPI 3.1 document of the service, as clients get it. `serverUrl` is `Api:PublicUrl`. */
-export const openApiDocument = (served: HttpApi.Constraint, serverUrl: string): Json => {
+export const openApiDocument = (served: HttpApi.Constraint, serverUrl: string): Json =>
+  withSharedComponents(repetitiveDocument(served, serverUrl))
+
+/** The same with every response, parameter, header and example written out where it is used. */
+export const repetitiveDocument = (served: HttpApi.Constraint, serverUrl: string): Json => {
   const api = untyped(served)
   const raw = mapSchemas(OpenApi.fromApi(api, options) as unknown as Json, (object) => problemSchema(merged(object)))
   const document = raw as Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: Json } }
@@ -55,7 +60,6 @@ export const openApiDocument = (served: HttpApi.Constraint, serverUrl: string): 
     components: {
       ...whole.components,
       schemas: sorted(whole.components.schemas),
-      headers: responseHeaders,
       securitySchemes
     }
   }
@@ -75,9 +79,6 @@ const securitySchemes = {
     description: "The session token as a browser keeps it; over https the cookie is __Host-am_session"
   }
 }
-
-const sorted = (components: Json): Json =>
-  Object.fromEntries(Object.entries(components).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 
 const bodyProblems = new Set(["malformed-json", "unsupported-media-type"])
 
