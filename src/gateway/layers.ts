@@ -1,6 +1,6 @@
 import { Layer } from "effect"
-import { Adoptions } from "../budgets/reservations/adoptions.ts"
-import { Headrooms } from "../budgets/caps/headrooms.ts"
+import { Adoptions } from "../budgets/reservations/transfers.ts"
+import { Headrooms } from "../budgets/caps/available-budget.ts"
 import { Attempts } from "./routing/attempts.ts"
 import { Breakers } from "./routing/breakers.ts"
 import { Bulkheads } from "./routing/bulkheads.ts"

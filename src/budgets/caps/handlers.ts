@@ -6,7 +6,7 @@ import { pageLimitDefault } from "../../kernel/page.ts"
 import { type Cap } from "../ledger/cap-domain.ts"
 import { BudgetCaps, tagOf } from "./service.ts"
 import { Grants } from "./grants.ts"
-import { CapStandings } from "./standings.ts"
+import { CapStandings } from "./utilization.ts"
 import { BudgetCapsApi } from "./api.ts"
 
 const tagged = (body: Cap) => HttpApiSchema.withHeaders({ body, headers: { etag: tagOf(body) } })

@@ -13,7 +13,7 @@ import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
-import { withinTenant } from "../attribution/askers.ts"
+import { withinTenant } from "../attribution/service.ts"
 import {
   allTenants,
   type Cap,

@@ -2,7 +2,7 @@ import { Cache, Context, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
 import { allTenants } from "./cap-domain.ts"
-import { CapBook } from "./cap-book.ts"
+import { CapBook } from "./cap-index.ts"
 import { CapsRepository } from "./cap-repository.ts"
 
 const mostBooks = 10_000

@@ -3,10 +3,10 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { makeGathering } from "../../platform/database/gathering.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { CallsRepository } from "./call-repository.ts"
-import { type CapBook } from "./cap-book.ts"
+import { type CapBook } from "./cap-index.ts"
 import { CapBooks } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
-import { closingLanes, isShort, makeClosings } from "./closings.ts"
+import { closingLanes, isShort, makeClosings } from "./settlement-queue.ts"
 import { type ReservationId, spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
 import {
@@ -30,7 +30,7 @@ import {
   slotOf
 } from "./request.ts"
 import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
-import { halving, isOverflow } from "./statement-failures.ts"
+import { halving, isOverflow } from "./bisect-on-failure.ts"
 
 const mostTogether = 200
 const mostSwept = 2000

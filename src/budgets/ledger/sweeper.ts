@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { AfterCharges } from "./charges-api.ts"
+import { AfterCharges } from "./api.ts"
 import { Ledger } from "./service.ts"
 
 export const AfterChargesLayer = Layer.effect(

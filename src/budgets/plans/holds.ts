@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Dimensions, type Governing } from "../ledger/cap-book.ts"
+import { type Dimensions, type Governing } from "../ledger/cap-index.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
 import { allTenants, type Cap } from "../ledger/cap-domain.ts"
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"

@@ -3,8 +3,8 @@ import { HttpApiSchema } from "effect/http-api"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Refunds } from "./refunds.ts"
-import { Reservations } from "./reservations.ts"
-import { type Reserved, Spend } from "./spend.ts"
+import { Reservations } from "./queries.ts"
+import { type Reserved, Spend } from "./service.ts"
 import { SpendApi } from "./api.ts"
 
 const answered = (reserved: Reserved) => {

@@ -1,10 +1,10 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
-import { recordedAsker } from "../attribution/askers.ts"
+import { recordedAsker } from "../attribution/service.ts"
 import { ChargeId, type Refund, type RefundRequest } from "../ledger/domain.ts"
 import { ChargeNotFound, RefundExceedsCharge } from "../ledger/problem-domain.ts"
-import { Reservations } from "./reservations.ts"
+import { Reservations } from "./queries.ts"
 import { Ledger } from "../ledger/service.ts"
 import { refundView } from "./views.ts"
 

@@ -6,7 +6,7 @@ import {
   IdempotencyKeyReused
 } from "../../platform/idempotency/domain.ts"
 import { Overloaded, ValidationFailed } from "../../kernel/problems.ts"
-import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { type AdoptionRefused } from "../../budgets/reservations/transfers.ts"
 import { BudgetDenied, PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
 import {
   ApprovalRequired,

@@ -2,7 +2,7 @@ import { Data } from "effect"
 import { type DialectError } from "../translation/errors.ts"
 import { type Quota } from "../translation/quota-headers.ts"
 import { type AgentNotActive } from "../../identity/agents/domain.ts"
-import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { type AdoptionRefused } from "../../budgets/reservations/transfers.ts"
 import { problemType } from "../../kernel/problem.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 

@@ -1,6 +1,6 @@
 import { type Principal } from "../../kernel/principal.ts"
 import { type Quota } from "../translation/quota-headers.ts"
-import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { type AdoptionRefused } from "../../budgets/reservations/transfers.ts"
 import { allTenants } from "../../budgets/ledger/cap-domain.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
 import { BudgetDenied, PlanNotActive } from "../../budgets/ledger/problem-domain.ts"

@@ -2,7 +2,7 @@ import { type Cause, Effect, Exit, FiberSet, Schedule, type Scope } from "effect
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Gathering, makeGathering } from "../../platform/database/gathering.ts"
 import { problemOf } from "../../platform/http/failures.ts"
-import { type CapBook } from "./cap-book.ts"
+import { type CapBook } from "./cap-index.ts"
 import { allTenants } from "./cap-domain.ts"
 import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult, slotKeys } from "./request.ts"
 

@@ -1,11 +1,11 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Database } from "../../platform/database/database.ts"
-import { type Spending } from "../attribution/askers.ts"
+import { type Spending } from "../attribution/service.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
 import { type Standing } from "../ledger/request.ts"
 import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
-import { StandingsRepository } from "./standing-repository.ts"
+import { StandingsRepository } from "./utilization-repository.ts"
 
 /** What the caps that govern a spend have left now; a reserve decides by what they have then. */
 export class Headrooms extends Context.Service<

@@ -2,11 +2,11 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
-import { seesCounted, withinTenant } from "../attribution/askers.ts"
-import { countedScope } from "../ledger/cap-book.ts"
+import { seesCounted, withinTenant } from "../attribution/service.ts"
+import { countedScope } from "../ledger/cap-index.ts"
 import { type CapStanding, type StandingKey } from "../ledger/cap-domain.ts"
 import { quantityOf, totalOf } from "../ledger/quantity-domain.ts"
-import { type CounterStanding, type StandingFilter, StandingsRepository } from "./standing-repository.ts"
+import { type CounterStanding, type StandingFilter, StandingsRepository } from "./utilization-repository.ts"
 
 /** How caps stand, read from the counters themselves: whatever was answered is in it. */
 export class CapStandings extends Context.Service<

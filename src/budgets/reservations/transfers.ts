@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
-import { type Spending } from "../attribution/askers.ts"
+import { type Spending } from "../attribution/service.ts"
 import { type AdoptOutcome, CallsRepository } from "../ledger/call-repository.ts"
 import { CapBooks } from "../ledger/cap-books.ts"
 import { allTenants } from "../ledger/cap-domain.ts"

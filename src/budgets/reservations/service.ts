@@ -11,7 +11,7 @@ import { ValidationFailed } from "../../kernel/problems.ts"
 import { spanned } from "../../kernel/spanned.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { asker, Askers, isUnrestricted } from "../attribution/askers.ts"
+import { asker, Askers, isUnrestricted } from "../attribution/service.ts"
 import {
   ChargeId,
   type GoverningCap,
@@ -38,7 +38,7 @@ import {
 } from "../ledger/problem-domain.ts"
 import { type StoredReservation } from "../ledger/repository.ts"
 import { type CloseResult } from "../ledger/request.ts"
-import { Reservations } from "./reservations.ts"
+import { Reservations } from "./queries.ts"
 import { Ledger } from "../ledger/service.ts"
 import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
 
