@@ -15,7 +15,7 @@ export class BudgetAlerts extends Context.Service<
   {
     list(filter: AlertFilter, after: AlertId | undefined, limit: number): Effect.Effect<Slice<BudgetAlert, AlertId>>
   }
->()("app/ledger/BudgetAlerts") {
+>()("app/budgets/BudgetAlerts") {
   static readonly layer = Layer.effect(
     BudgetAlerts,
     Effect.gen(function* () {

@@ -51,7 +51,7 @@ export class BudgetCaps extends Context.Service<
     /** The cap as it is stored, if the caller may see it. */
     find(id: CapId): Effect.Effect<StoredCap, CapNotFound>
   }
->()("app/ledger/BudgetCaps") {
+>()("app/budgets/BudgetCaps") {
   static readonly layerNoDeps = Layer.effect(
     BudgetCaps,
     Effect.gen(function* () {

@@ -11,7 +11,7 @@ export const AfterChargesLayer = Layer.effect(
     return AfterCharges.of((httpEffect) =>
       Effect.withFiber((fiber) => {
         const { tenantId = null } = Context.get(fiber.context, CurrentPrincipal)
-        return Effect.flatMapEager(ledger.settled(tenantId), () => httpEffect)
+        return Effect.flatMapEager(ledger.flushSettlements(tenantId), () => httpEffect)
       })
     )
   })

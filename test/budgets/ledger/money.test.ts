@@ -16,7 +16,7 @@ const crossings: Readonly<Record<string, number>> = {
   "ledger/reserve-batch.ts": 2,
   "ledger/service.ts": 2,
   // A percentage and a moment.
-  "caps/standings.ts": 2
+  "caps/utilization.ts": 2
 }
 
 const amounts = /\b(?:amount|actual|limit|limitAmount|spent|reserved|held|grants|overrun|headroom)(?:Usd)?\b/
