@@ -12,7 +12,7 @@ const sources = fs
 const crossings: Readonly<Record<string, number>> = {
   "ledger/quantity-domain.ts": 1,
   // A version, and the amount of a request.
-  "reservations/adoptions.ts": 2,
+  "reservations/transfers.ts": 2,
   "ledger/reserve-batch.ts": 2,
   "ledger/service.ts": 2,
   // A percentage and a moment.
