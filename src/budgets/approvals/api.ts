@@ -1,4 +1,4 @@
-import { AfterCharges } from "../ledger/charges-api.ts"
+import { AfterCharges } from "../ledger/api.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive } from "../../identity/agents/domain.ts"

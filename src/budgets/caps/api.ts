@@ -1,4 +1,4 @@
-import { AfterCharges } from "../ledger/charges-api.ts"
+import { AfterCharges } from "../ledger/api.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../../identity/agents/domain.ts"
@@ -21,13 +21,13 @@ import {
   CapId,
   CapImmutable,
   CapNotFound,
-  CapStanding,
+  CapUtilization,
   CapUpdate,
   Grant,
   GrantCreation,
   GrantId,
   GrantNotFound,
-  StandingKey,
+  UtilizationKey,
   TooManyCaps
 } from "../ledger/cap-domain.ts"
 
@@ -36,8 +36,8 @@ const write = requires("budgets:write")
 const id = { id: CapId }
 const position = cursor(CapId)
 const grantPosition = cursor(GrantId)
-const standingPosition = cursor(StandingKey)
-const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapStanding, standingPosition).fields }).annotate({
+const utilizationPosition = cursor(UtilizationKey)
+const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapUtilization, utilizationPosition).fields }).annotate({
   identifier: "CapsStatus"
 })
 const etag = Schema.String.annotate({ description: "The cap's version", examples: ['"1"'] })
@@ -113,7 +113,7 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
       query: {
         tenantId: Schema.optionalKey(TenantId),
         capId: Schema.optionalKey(CapId),
-        ...pageQuery(standingPosition)
+        ...pageQuery(utilizationPosition)
       },
       success: CapsStatus
     }),
