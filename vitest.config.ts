@@ -2,12 +2,12 @@ import { defineConfig } from "vitest/config"
 
 /** These look at what a process has one of (its metrics, its memory, its environment), so each has a process to itself. */
 const ofTheProcess = [
-  "test/configuration/watch.test.ts",
-  "test/llm/otlp.test.ts",
-  "test/llm/telemetry.test.ts",
-  "test/platform/embedded-postgres.test.ts",
-  "test/platform/large-bodies.test.ts",
-  "test/platform/telemetry.test.ts"
+  "test/applications/configuration/watch.test.ts",
+  "test/gateway/telemetry/otlp.test.ts",
+  "test/gateway/telemetry/telemetry.test.ts",
+  "test/platform/embedded-postgres/embedded-postgres.test.ts",
+  "test/platform/http/large-bodies.test.ts",
+  "test/platform/observability/telemetry.test.ts"
 ]
 
 const unit = { testTimeout: 30_000, hookTimeout: 60_000, maxWorkers: 2 }

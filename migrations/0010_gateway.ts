@@ -1,4 +1,4 @@
-import { script } from "../src/platform/migrations.ts"
+import { script } from "../src/platform/database/migrations.ts"
 
 export default script(
   `

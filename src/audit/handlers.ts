@@ -1,17 +1,16 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { Api } from "../api.ts"
-import { groupHandlers } from "../kernel/group-handlers.ts"
+import { groupHandlers } from "../platform/fast-path/group-handlers.ts"
 import { declaredActions } from "../kernel/audit-action.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
-import { AuditExport, type Exported } from "./export.ts"
-import { entryStream } from "./feed.ts"
-import { Audit } from "./service.ts"
-import { AuditVerification } from "./verification.ts"
+import { AuditExport, type Exported } from "./export/export.ts"
+import { entryStream } from "./feed/feed.ts"
+import { Audit } from "./log/service.ts"
+import { AuditVerification } from "./chain/verification.ts"
+import { AuditApi } from "./api.ts"
 
 export const AuditHandlers = groupHandlers(
-  Api,
-  "auditLogs",
+  AuditApi,
   Effect.fn(function* (handlers) {
     const audit = yield* Audit
     const exports = yield* AuditExport

@@ -90,6 +90,7 @@ export const Problem =
   }
 
 const TraceId = Schema.String.pipe(Schema.check(Schema.isPattern(/^[0-9a-f]{32}$/u))).annotate({
+  identifier: "TraceId",
   description: "W3C trace id of the request",
   examples: ["4bf92f3577b34da6a3ce929d0e0e4736"]
 })

@@ -8,15 +8,15 @@ import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/h
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { createServer } from "node:http"
-import { AgentNotFound } from "../../src/agents/domain.ts"
-import { Forbidden, Unauthenticated } from "../../src/auth/domain.ts"
-import { IdempotencyKeyReused } from "../../src/idempotency/domain.ts"
-import { OpenedReservation, ReservationId, ReserveRequest, ttlSecondsDefault } from "../../src/ledger/domain.ts"
-import { totalOf } from "../../src/ledger/quantity-domain.ts"
-import { BudgetDenied } from "../../src/ledger/problem-domain.ts"
-import { type CapId } from "../../src/ledger/cap-domain.ts"
+import { AgentNotFound } from "../../src/identity/agents/domain.ts"
+import { Forbidden, Unauthenticated } from "../../src/kernel/principal.ts"
+import { IdempotencyKeyReused } from "../../src/platform/idempotency/domain.ts"
+import { OpenedReservation, ReservationId, ReserveRequest, ttlSecondsDefault } from "../../src/budgets/ledger/domain.ts"
+import { totalOf } from "../../src/budgets/ledger/quantity-domain.ts"
+import { BudgetDenied } from "../../src/budgets/ledger/problem-domain.ts"
+import { type CapId } from "../../src/budgets/ledger/cap-domain.ts"
 import { Created, created } from "../../src/kernel/location.ts"
-import { poolLayer } from "../../src/platform/database.ts"
+import { poolLayer } from "../../src/platform/database/database.ts"
 import { forUpdateTables } from "./for-update-tables.ts"
 
 /**
@@ -52,7 +52,7 @@ interface Key {
   readonly revokedAt: Date | null
 }
 
-interface Governing {
+interface ApplicableCap {
   readonly id: CapId
   readonly name: string
   readonly limitAmount: bigint
@@ -121,7 +121,7 @@ const Handlers = HttpApiBuilder.group(
             ON CONFLICT DO NOTHING RETURNING key`
           if (claimed.length === 0) return yield* new IdempotencyKeyReused({})
         }
-        const rows = yield* sql<Governing>`
+        const rows = yield* sql<ApplicableCap>`
           SELECT c.id, c.name, c.thresholds, p.id AS period_id, p.spent, p.reserved, p.period_end,
             c.limit_amount + coalesce((
               SELECT sum(g.amount) FROM naive_grants g WHERE g.tenant_id = c.tenant_id AND g.cap_id = c.id

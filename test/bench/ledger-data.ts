@@ -2,7 +2,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import * as path from "node:path"
-import { connection, join } from "../../src/platform/embedded-postgres.ts"
+import { connection, join } from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 
 /** Runs statements as the superuser on the database of a running service. */
 const onDatabase = <A>(

@@ -1,4 +1,5 @@
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { Api } from "../../src/api.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 /** A JSON Schema of the document, or any other JSON object. */
 export interface Json {
@@ -54,7 +55,25 @@ interface OpenApiDocument extends Json {
   }
 }
 
-export const document = openApiDocument("http://127.0.0.1:11402") as OpenApiDocument
+/** The document as clients get it. */
+export const servedDocument: Json = openApiDocument(Api, "http://127.0.0.1:11402")
+
+const shared = /^#\/components\/(responses|parameters|headers|examples)\/(.+)$/
+
+/** The document with what it refers to written out in its place, all but the schemas. */
+export const writtenOut = (whole: Json): Json => {
+  const components = whole.components as Readonly<Record<string, Json>>
+  const visit = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(visit)
+    if (typeof value !== "object" || value === null) return value
+    const [, kind = "", name = ""] = shared.exec(String(Reflect.get(value, "$ref"))) ?? []
+    if (name !== "") return visit(components[kind]?.[name])
+    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, visit(member)]))
+  }
+  return visit(whole) as Json
+}
+
+export const document = writtenOut(servedDocument) as OpenApiDocument
 
 const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => Object.assign({ method: method.toUpperCase(), path }, operation))

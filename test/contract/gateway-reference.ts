@@ -1,5 +1,5 @@
 import { Schema, SchemaAST } from "effect"
-import { GatewayDocument } from "../../src/llm/configuration-domain.ts"
+import { GatewayDocument } from "../../src/gateway/configuration/configuration-domain.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a JSON Schema of any shape
 type Json = any

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { createConfig, lintFromString } from "@redocly/openapi-core"
 import { Schema } from "effect"
+import { Api } from "../../src/api.ts"
 import { Capability, isOwn } from "../../src/kernel/capability.ts"
 import { problemDefinitions, problemType } from "../../src/kernel/problem.ts"
 import {
@@ -12,8 +13,11 @@ import {
   type Operation,
   operations,
   ownOperations,
-  silentOperations
+  servedDocument,
+  silentOperations,
+  writtenOut
 } from "./document.ts"
+import { repetitiveDocument } from "../../src/platform/openapi/openapi.ts"
 import { faultsOf } from "./validator.ts"
 
 const problemPrefix = problemType("")
@@ -45,7 +49,6 @@ const schemasOfHeaders = (headers: Readonly<Record<string, Json>> | undefined, p
 
 const schemas = [
   ...Object.entries(document.components.schemas).flatMap(([name, schema]) => schemasIn(schema, name)),
-  ...schemasOfHeaders(document.components.headers, "header"),
   ...operations.flatMap(({ operationId, parameters }) =>
     parameters.flatMap(({ name, schema }) => schemasIn(schema, `${operationId} ${name}`))
   ),
@@ -65,15 +68,57 @@ const problemTypeOf = (schema: Json): string | undefined => {
 }
 const problems = Object.entries(document.components.schemas).filter(([, schema]) => problemTypeOf(schema) !== undefined)
 
+const membersOf = (value: unknown): ReadonlyArray<Json> => Object.values(isObject(value) ? value : {}).filter(isObject)
+const served = servedDocument as { readonly components: Json; readonly paths: Json }
+const servedOperations = membersOf(served.paths).flatMap(membersOf)
+const writtenParameters = [
+  ...servedOperations.flatMap(({ parameters }) => listOf(parameters) as ReadonlyArray<Json>),
+  ...membersOf(served.components.parameters)
+]
+const writtenResponses = [
+  ...servedOperations.flatMap(({ responses }) => membersOf(responses)),
+  ...membersOf(served.components.responses)
+]
+const writtenHeaders = [
+  ...writtenResponses.flatMap(({ headers }) => membersOf(headers)),
+  ...membersOf(served.components.headers)
+]
+const writtenExamples = [
+  ...[...writtenResponses, ...servedOperations.map(({ requestBody }) => (isObject(requestBody) ? requestBody : {}))]
+    .flatMap(({ content }) => membersOf(content))
+    .flatMap(({ examples }) => membersOf(examples)),
+  ...membersOf(served.components.examples)
+]
+
+const asJson = (value: unknown) => JSON.parse(JSON.stringify(value)) as Json
+
 describe("the OpenAPI document", () => {
   it("passes Redocly's recommended rules without an error or a warning", async () => {
     // A word wins over a parameter in the same place, so such paths are not ambiguous here.
     const config = await createConfig({ extends: ["recommended"], rules: { "no-ambiguous-paths": "off" } })
-    const found = await lintFromString({ source: JSON.stringify(document), config })
+    const found = await lintFromString({ source: JSON.stringify(servedDocument), config })
     assert.deepStrictEqual(
       found.map(({ location, message, ruleId }) => `${ruleId} ${location.map(({ pointer }) => pointer)}: ${message}`),
       []
     )
+  })
+
+  it("writes each response, parameter, header and example out once", () => {
+    for (const places of [writtenResponses, writtenParameters, writtenHeaders, writtenExamples]) {
+      const texts = places.filter((place) => place.$ref === undefined).map((place) => JSON.stringify(place))
+      assert.deepStrictEqual(texts, [...new Set(texts)])
+    }
+  })
+
+  it("is equal to the document without shared components once its references are followed", () => {
+    const { components, ...repetitive } = asJson(repetitiveDocument(Api, "http://127.0.0.1:11402"))
+    const { components: sharedComponents, ...shared } = writtenOut(servedDocument)
+    assert.deepStrictEqual(shared, repetitive)
+    assert.deepStrictEqual((sharedComponents as Json).schemas, (components as Json).schemas)
+  })
+
+  it("takes at most 600 kB", () => {
+    assert.isAtMost(JSON.stringify(servedDocument).length, 600_000)
   })
 
   it("describes every tag", () => {

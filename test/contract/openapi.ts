@@ -1,9 +1,10 @@
+import { Api } from "../../src/api.ts"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { format } from "oxfmt"
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 const file = path.join(import.meta.dirname, "openapi.json")
 const formatting = path.resolve(import.meta.dirname, "../../.oxfmtrc.json")
@@ -11,7 +12,7 @@ const mostShown = 50
 
 /** The derived document as it stands in the file, formatted as the project's JSON is. */
 const derived = Effect.promise(async () => {
-  const document = JSON.stringify(openApiDocument("http://127.0.0.1:11402"), null, 2)
+  const document = JSON.stringify(openApiDocument(Api, "http://127.0.0.1:11402"), null, 2)
   return (await format(file, document, JSON.parse(await fs.readFile(formatting, "utf8")))).code
 })
 

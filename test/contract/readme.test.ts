@@ -1,14 +1,9 @@
-import { assert, it } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { gatewayReference } from "./gateway-reference.ts"
+import { anchorsIn, type Manual, manuals, root } from "./manuals.ts"
 import { mustsMarkdown } from "./musts.ts"
-import { settingsMarkdown } from "../../src/platform/settings.ts"
-
-const readText = (file: string): string => fs.readFileSync(path.resolve(import.meta.dirname, file), "utf8")
-
-const tableIn = (name: string): string =>
-  new RegExp(`<!-- ${name} -->([\\s\\S]*)<!-- /${name} -->`).exec(readText("../../README.md"))?.[1] ?? ""
+import { tableIn, tables } from "./tables.ts"
 
 const cells = (text: string) =>
   text
@@ -16,14 +11,81 @@ const cells = (text: string) =>
     .split("\n")
     .map((line) => line.split("|").map((cell) => cell.trim().replace(/^-+$/, "-")))
 
-it("README's table of settings is the one that the service reads", () => {
-  assert.deepStrictEqual(cells(tableIn("settings")), cells(settingsMarkdown))
+describe("generated tables", () => {
+  it("the table of settings is the one that the service reads", () => {
+    assert.deepStrictEqual(cells(tableIn("settings")), cells(tables.settings!))
+  })
+
+  it("the reference of the gateway's configuration is the one that its schema makes", () => {
+    assert.deepStrictEqual(cells(tableIn("gateway-configuration")), cells(tables["gateway-configuration"]!))
+  })
+
+  it("the table of what RFCs demand is the one that the tests make", () => {
+    const stored = fs.readFileSync(path.join(root, "test/contract/musts.md"), "utf8")
+    assert.deepStrictEqual(cells(stored), cells(mustsMarkdown))
+  })
 })
 
-it("the table of what RFCs demand is the one that the tests make", () => {
-  assert.deepStrictEqual(cells(readText("musts.md")), cells(mustsMarkdown))
+/** Links of a manual within the project, without those in blocks of code. */
+const linksIn = ({ text }: Manual) =>
+  Array.from(
+    text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/\]\(([^)\s]+)\)/g),
+    ([, target = ""]) => target
+  ).filter((target) => !/^[a-z]+:/.test(target))
+
+const fileOf = (from: Manual, target: string): string =>
+  path.posix.join(path.posix.dirname(from.file), target === "" ? path.posix.basename(from.file) : target)
+
+/** Paths of the project that a manual names; a place holder such as `<area>` or `things` stands for one of the reader's. */
+const pathsIn = ({ text }: Manual) =>
+  Array.from(text.matchAll(/(?<![\w/.<-])(?:src|test|migrations)\/[\w./<>*-]*[\w*>]/g), ([found]) => found).filter(
+    (found) => !/[<>*]|things|NNNN/.test(found)
+  )
+
+/** Files that a manual names from its own folder, such as `http/edge.ts`. */
+const filesIn = ({ file, text }: Manual) =>
+  Array.from(
+    text.matchAll(/`((?:\.\.\/)*[a-z][\w-]*(?:\/[\w-]+)+\.(?:ts|sql)|\.\.\/[\w-]+\.ts)`/g),
+    ([, found = ""]) => found
+  )
+    .filter((found) => !/^(?:src|test|migrations)\//.test(found))
+    .map((found) => path.posix.join(path.posix.dirname(file), found))
+
+describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (file, manual) => {
+  it("links to files and headings that exist", () => {
+    const broken = linksIn(manual).filter((link) => {
+      const [target = "", anchor] = link.split("#")
+      const linked = fileOf(manual, target)
+      if (!fs.existsSync(path.join(root, linked))) return true
+      if (anchor === undefined) return false
+      const other = manuals.find((one) => one.file === linked)
+      return other === undefined || !anchorsIn(other).has(anchor)
+    })
+    assert.deepStrictEqual(broken, [])
+  })
+
+  it("names paths that exist", () => {
+    const missing = [...pathsIn(manual), ...filesIn(manual)].filter((found) => !fs.existsSync(path.join(root, found)))
+    assert.deepStrictEqual([...new Set(missing)], [])
+  })
+
+  it("is linked from the README at the top", () => {
+    const index = manuals.find((one) => one.file === "README.md")
+    assert.isTrue(
+      file === "README.md" || (index !== undefined && linksIn(index).some((link) => link.split("#")[0] === file))
+    )
+  })
 })
 
-it("README's reference of the gateway's configuration is the one that its schema makes", () => {
-  assert.deepStrictEqual(cells(tableIn("gateway-configuration")), cells(gatewayReference))
+it("each area has a manual", () => {
+  const areas = fs.readdirSync(path.join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  const without = areas.filter(({ name }) => !manuals.some(({ file }) => file === `src/${name}/README.md`))
+  assert.deepStrictEqual(
+    without.map(({ name }) => name),
+    []
+  )
+})
+
+it("the README at the top has at most 200 lines", () => {
+  assert.isAtMost(manuals[0]?.text.trimEnd().split("\n").length ?? Infinity, 200)
 })

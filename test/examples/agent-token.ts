@@ -44,7 +44,7 @@ export const agentToken = async (url: string, apiKey: string, say: (line: string
 
   const own = await call("POST", "/api/agents/token", { agentId: reader.id, clientAssertion: await reader.assertion() })
   const me = await call("GET", "/api/auth/me", undefined, { authorization: `Bearer ${own.accessToken}` })
-  say(`the first is let in as ${JSON.stringify(me)}`)
+  say(`the first authenticates as ${JSON.stringify(me)}`)
 
   const grant = { subject: reader.id, subjectType: "agent", scopes: ["llm:complete"] }
   await call("POST", `/api/agents/${writer.id}/delegations`, grant, operator)
@@ -57,10 +57,10 @@ export const agentToken = async (url: string, apiKey: string, say: (line: string
     call("POST", "/api/agents/introspect", { token: delegated.accessToken }, operator).then((told) =>
       JSON.stringify(told)
     )
-  say(`the second acts for the first: ${await introspect()}`)
+  say(`the second acts on behalf of the first: ${await introspect()}`)
 
   await call("DELETE", `/api/agents/credentials/${own.credentialId}`, undefined, operator)
-  say(`and when the first's credential is revoked: ${await introspect()}`)
+  say(`after the first's credential is revoked: ${await introspect()}`)
 }
 
 if (import.meta.main) {

@@ -3,11 +3,11 @@ import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import * as ExportVerification from "../../src/audit/export-verification.ts"
+import * as ExportVerification from "../../src/audit/export/export-verification.ts"
 import { runCommand } from "./command.ts"
 
 /** What `npm run audit:verify` says to these words, and its exit code. */
-export const auditVerify = (words: ReadonlyArray<string>) => runCommand("src/audit-verify.ts", {}, words)
+export const auditVerify = (words: ReadonlyArray<string>) => runCommand("src/cli/audit-verify.ts", {}, words)
 
 /** The same without the command around it, which takes a process of its own to start. */
 const verified = (words: ReadonlyArray<string>) =>

@@ -1,5 +1,5 @@
 import { Clock, Context, DateTime, Effect, Layer } from "effect"
-import { poolLayer } from "../../src/platform/database.ts"
+import { poolLayer } from "../../src/platform/database/database.ts"
 import { makeDatabase, type TestDatabase } from "./database.ts"
 
 /** The clock of the machine for what is built on it; a pool or a background job under a moving TestClock hangs. */

@@ -4,7 +4,7 @@ import { type TestDatabase } from "./database.ts"
 import { project } from "./embedded-postgres.ts"
 
 /** Takes what was compiled before, as `npm start` does. */
-export const cached = ["--import", "./src/platform/compile-cache.ts"] as const
+export const cached = ["--import", "./src/platform/runtime/compile-cache.ts"] as const
 
 /** Runs a command as npm does, with these settings; answers its exit code and what it wrote. */
 export const runCommand = (file: string, settings: Record<string, string>, words: ReadonlyArray<string> = []) =>

@@ -6,8 +6,8 @@ import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { findProcess } from "../../src/platform/embedded-postgres/process.ts"
-import * as EmbeddedPostgres from "../../src/platform/embedded-postgres.ts"
+import { type EmbeddedPostgresError, findProcess } from "../../src/platform/embedded-postgres/system.ts"
+import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 
 export const isRoot = process.geteuid?.() === 0
 export const isLinux = process.platform === "linux"
@@ -77,7 +77,13 @@ export const startElsewhere = (
       const source = options.source ?? project
       const child = spawn(
         process.execPath,
-        ["--input-type=module", "--eval", service, path.join(source, "src/platform/embedded-postgres.ts"), directory],
+        [
+          "--input-type=module",
+          "--eval",
+          service,
+          path.join(source, "src/platform/embedded-postgres/embedded-postgres.ts"),
+          directory
+        ],
         { cwd: source, detached: true, stdio: ["ignore", "pipe", "pipe"], ...options.user }
       )
       const output: Array<string> = []
@@ -154,11 +160,7 @@ export const leavePid = (directory: string, pid: number | undefined) =>
     await fs.writeFile(path.join(directory, "owner.json"), JSON.stringify({ pid }))
   })
 
-export const assertRefused = (
-  error: EmbeddedPostgres.EmbeddedPostgresError,
-  directory: string,
-  pid: number | undefined
-) => {
+export const assertRefused = (error: EmbeddedPostgresError, directory: string, pid: number | undefined) => {
   assert.strictEqual(error.reason, "directory-in-use")
   assert.include(error.message, directory)
   assert.match(error.message, new RegExp(`\\b${pid}\\b`))

@@ -1,4 +1,4 @@
-import { answerWith } from "../../src/platform/thread-body.ts"
+import { answerWith } from "../../src/platform/runtime/thread-body.ts"
 
 /** What a thread under test is asked to do. */
 export type Mood = "answer" | "loop" | "throw" | "hoard"

@@ -1,4 +1,4 @@
-import { openApiDocument } from "../../src/platform/openapi.ts"
+import { document as documented } from "../contract/document.ts"
 
 /** A JSON schema, as far as tests look into one. */
 interface JsonSchema {
@@ -54,7 +54,7 @@ export interface DocumentedCall {
   readonly statuses: ReadonlyArray<number>
 }
 
-const document = openApiDocument("http://localhost") as unknown as {
+const document = documented as unknown as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentedOperation>>>>
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> }
 }

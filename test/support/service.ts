@@ -1,8 +1,8 @@
 import { Context, Effect, Layer, Logger, Option, type Scope } from "effect"
 import { HttpServer } from "effect/http"
-import { DatabaseConnection } from "../../src/platform/connection.ts"
-import { poolLayer } from "../../src/platform/database.ts"
-import { Settings } from "../../src/platform/settings.ts"
+import { DatabaseConnection } from "../../src/platform/database/connection.ts"
+import { poolLayer } from "../../src/platform/database/database.ts"
+import { Settings } from "../../src/platform/settings/settings.ts"
 import { ServerLayer } from "../../src/server.ts"
 import { makeDatabase, type TestDatabase } from "./database.ts"
 

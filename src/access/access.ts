@@ -1,0 +1,85 @@
+import { Context, Effect, Layer, type Types } from "effect"
+import { HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { Audit } from "../audit/log/service.ts"
+import { auditActions } from "../kernel/audit-action.ts"
+import { covers } from "../kernel/capability.ts"
+import { CurrentRequest } from "../platform/http/request.ts"
+import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "../kernel/access.ts"
+import { Authentication, type Rejection } from "./authentication.ts"
+import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/principal.ts"
+import { GatewayCredentials } from "./credentials.ts"
+import { RateLimits } from "./rate-limits.ts"
+
+export const accessActions = auditActions("Operation", ["AccessForbidden"])
+
+export const AccessLayer = Layer.effect(
+  Access,
+  Effect.gen(function* () {
+    const audit = yield* Audit
+    const { identify } = yield* Authentication
+    const gateway = yield* GatewayCredentials
+    const limits = yield* RateLimits
+
+    const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.network ?? "unknown"))
+
+    const reject = Effect.fnUntraced(function* ({ problem, refusal }: Rejection) {
+      yield* anonymousLimit
+      if (refusal !== undefined) yield* audit.refused(refusal)
+      return yield* problem
+    })
+
+    const recordForbidden = (operation: string) => (error: unknown) => {
+      return error instanceof Forbidden
+        ? audit.refused({ action: accessActions.AccessForbidden, target: operation, reason: error.detail })
+        : Effect.void
+    }
+
+    return Access.of((httpEffect, { endpoint, group }) => {
+      const requirement = Context.getOrUndefined(endpoint.annotations, RequiredCapability)
+      const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
+      const serve = (principal: Principal) => {
+        const refusal = refusalOf(principal, requirement)
+        // Services refuse too: whoever would give what it lacks, or act for another tenant.
+        const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
+        return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
+      }
+      const serveLimited = Context.get(group.annotations, LimitedByCaps)
+        ? serve
+        : (principal: Principal) => Effect.flatMap(limits.principal(principal.name), () => serve(principal))
+      return Effect.withFiber((fiber) => {
+        const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+        const signedIn = identify(request, reject, true)
+        const identified =
+          requirement?.byGatewayPolicy === true
+            ? Effect.flatMap(gateway.identify(request), (caller) =>
+                caller === undefined ? signedIn : Effect.succeed(caller)
+              )
+            : signedIn
+        return Effect.flatMap(identified, serveLimited)
+      })
+    })
+  })
+)
+
+type Admitted = Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled | Forbidden>
+
+interface Refusal {
+  readonly detail: string
+  readonly missing: ReadonlyArray<string>
+}
+
+/** Why a principal may not do what an endpoint does; undefined when it may. */
+const refusalOf = (principal: Principal, requirement: Requirement | undefined): Refusal | undefined => {
+  if (requirement === undefined) return { detail: "The operation lets nobody in.", missing: [] }
+  if (requirement.systemOnly && principal.tenantId !== undefined) {
+    return { detail: "Only system principals reach this; the caller belongs to a tenant.", missing: [] }
+  }
+  if (requirement.accountsOnly && principal.kind !== "account") {
+    return { detail: "Only an account that signed in has this.", missing: [] }
+  }
+  const { capability, or } = requirement
+  return capability === null ||
+    principal.capabilities.some((held) => covers(held, capability) || or?.some((other) => covers(held, other)) === true)
+    ? undefined
+    : { detail: `The caller lacks ${capability}.`, missing: [capability] }
+}

@@ -1,0 +1,85 @@
+import { Context, Effect, Layer } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { type Refusal } from "../audit/log/service.ts"
+import { headersOf } from "../platform/http/request.ts"
+import { Settings } from "../platform/settings/settings.ts"
+import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, SessionTokens } from "./credentials.ts"
+import { bearerToken } from "./bearer-token.ts"
+import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/principal.ts"
+import { ServiceAccount } from "./service-account.ts"
+import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
+
+/** Why a request lets nobody in. */
+export interface Rejection {
+  readonly problem: Unauthenticated | Forbidden
+  /** What the audit is told of a credential that was refused; the caller never is. */
+  readonly refusal: Refusal | undefined
+}
+
+/**
+ * The one place that decides which credential of a request counts: a key, else a bearer token, else the session's cookie;
+ * what comes after it is not looked at.
+ */
+export class Authentication extends Context.Service<
+  Authentication,
+  {
+    /** Who sent a request; `isUse` is whether that keeps a session from being idle. */
+    identify<E>(
+      request: HttpServerRequest.HttpServerRequest,
+      rejected: (rejection: Rejection) => Effect.Effect<never, E>,
+      isUse: boolean
+    ): Effect.Effect<Principal, E>
+  }
+>()("app/auth/Authentication") {
+  static readonly layer = Layer.effect(
+    Authentication,
+    Effect.gen(function* () {
+      const account = yield* ServiceAccount
+      const agents = yield* AgentTokens
+      const keys = yield* ApiKeyCredentials
+      const sessions = yield* SessionTokens
+      const cookie = sessionCookie(yield* Settings)
+      const letIn = Effect.succeed(serviceAccount)
+
+      return Authentication.of({
+        identify: (request, rejected, isUse) => {
+          const headers = headersOf(request)
+          const refuse = (refusal: Refusal) => rejected({ problem: new Unauthenticated({}), refusal })
+          const turnAway = (detail: string) =>
+            rejected({ problem: new Unauthenticated({ detail }), refusal: undefined })
+
+          const key = headers["x-api-key"]
+          if (key !== undefined && key !== "") {
+            return Effect.flatMapEager(account.owns(key), (owned) =>
+              owned
+                ? letIn
+                : Effect.catch(keys.check(key), (reason) =>
+                    refuse({ action: apiKeyRefusals.ApiKeyRefused, target: publicPart(key), reason })
+                  )
+            )
+          }
+          if (headers.authorization !== undefined) {
+            const token = bearerToken(headers.authorization)
+            if (token === undefined) return turnAway("Authorization takes one bearer token: Bearer <token>.")
+            if (token.startsWith("amk_")) return turnAway("An API key belongs into the header X-Api-Key.")
+            return Effect.catch(isAgentToken(token) ? agents.check(token) : sessions.check(token, isUse), refuse)
+          }
+          const token = tokenInCookies(cookie, headers.cookie)
+          if (token === undefined) return turnAway(howToComeIn)
+          return isFromAnotherSite(cookie, request.method, headers)
+            ? rejected({ problem: fromAnotherSite, refusal: undefined })
+            : Effect.catch(sessions.check(token, isUse), refuse)
+        }
+      })
+    })
+  )
+}
+
+const howToComeIn = "Send an API key in the header X-Api-Key, or a token in Authorization: Bearer, or sign in."
+const fromAnotherSite = new Forbidden({ missing: [], detail: "The page of another site sent this with our cookie." })
+
+/** Agents' tokens are signed, in three parts; an account's is one opaque word. */
+const isAgentToken = (token: string): boolean => token.split(".").length === 3
+
+/** The part of a presented key that may be written down. */
+const publicPart = (key: string): string => (/^amk_[0-9A-Za-z]{12}/.test(key) ? key.slice(0, 16) : "no key of ours")

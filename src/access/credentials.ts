@@ -1,0 +1,54 @@
+import { Context, type Effect } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { type Refusal } from "../audit/log/service.ts"
+import { auditActions } from "../kernel/audit-action.ts"
+import { type Principal, type RateLimited, type Unauthenticated } from "../kernel/principal.ts"
+
+// The checks of credentials. The features that issue them provide each check, so that authentication needs none of them.
+
+export const apiKeyRefusals = auditActions("ApiKey", ["ApiKeyRefused"])
+export const agentTokenActions = auditActions("AgentCredential", ["AgentTokenRefused"])
+export const sessionTokenActions = auditActions("SignIn", ["SessionTokenRefused"])
+
+/** Why an API key was refused: recorded in the audit log, and never sent to the caller. */
+export type ApiKeyRefusalReason = "malformed" | "unknown" | "wrong-secret" | "revoked" | "expired" | "tenant-suspended"
+
+/** The check of API keys. */
+export class ApiKeyCredentials extends Context.Service<
+  ApiKeyCredentials,
+  {
+    check(key: string): Effect.Effect<Principal, ApiKeyRefusalReason>
+  }
+>()("app/access/ApiKeyCredentials") {}
+
+/** The check of agents' access tokens: bearer tokens with two dots in them. */
+export class AgentTokens extends Context.Service<
+  AgentTokens,
+  {
+    /** The agent that the token authenticates; otherwise the refusal to record, which the caller never sees. */
+    check(token: string): Effect.Effect<Principal, Refusal>
+  }
+>()("app/access/AgentTokens") {}
+
+/** The check of the opaque tokens that accounts get at sign-in, from the cookie or as a bearer token. */
+export class SessionTokens extends Context.Service<
+  SessionTokens,
+  {
+    /**
+     * The account that the token authenticates; otherwise the refusal to record, which the caller never sees. `isUse` says
+     * whether the check counts as activity, which keeps the session from becoming idle.
+     */
+    check(token: string, isUse: boolean): Effect.Effect<Principal, Refusal>
+  }
+>()("app/access/SessionTokens") {}
+
+/** Authentication of gateway calls by the gateway's own policy, which admits and refuses other credentials than the API. */
+export class GatewayCredentials extends Context.Service<
+  GatewayCredentials,
+  {
+    /** Undefined where the request has none of the gateway's credentials, so that a session counts. */
+    identify(
+      request: HttpServerRequest.HttpServerRequest
+    ): Effect.Effect<Principal | undefined, RateLimited | Unauthenticated>
+  }
+>()("app/access/GatewayCredentials") {}

@@ -1,0 +1,74 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+import {
+  Application,
+  ApplicationBuiltIn,
+  ApplicationId,
+  ApplicationInUse,
+  ApplicationNotFound,
+  ApplicationPatch,
+  ApplicationSlugTaken,
+  ApplicationStatus
+} from "./domain.ts"
+
+const read = requires("applications:read", { systemOnly: true })
+const write = requires("applications:write", { systemOnly: true })
+const position = cursor(ApplicationId)
+
+export class ApplicationsApi extends HttpApiGroup.make("applications")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List applications",
+      description: "In the order of their ids.",
+      access: read,
+      query: {
+        status: Schema.optionalKey(ApplicationStatus),
+        ...pageQuery(position)
+      },
+      success: page(Application.json, position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an application",
+      description: "One application by id.",
+      access: read,
+      params: { id: integerParameter(ApplicationId) },
+      success: Application.json,
+      error: ApplicationNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create an application",
+      description: "Active at once. Without a slug one is made from the name, with a number when that one is taken.",
+      access: write,
+      payload: Application.jsonCreate,
+      success: Created(Application.json),
+      error: ApplicationSlugTaken
+    }),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an application",
+      description: "Any subset of the members. A built-in application keeps its slug and its status.",
+      access: write,
+      params: { id: integerParameter(ApplicationId) },
+      payload: ApplicationPatch,
+      success: Application.json,
+      error: [ApplicationNotFound, ApplicationSlugTaken, ApplicationBuiltIn]
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete an application",
+      description: "Only when no role, API key or configuration belongs to it any more; never a built-in one.",
+      access: write,
+      params: { id: integerParameter(ApplicationId) },
+      error: [ApplicationNotFound, ApplicationInUse, ApplicationBuiltIn]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/applications")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Applications", description: "What has roles and configuration of its own." })
+  ) {}

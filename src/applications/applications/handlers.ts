@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { Applications } from "./service.ts"
+import { ApplicationsApi } from "./api.ts"
+
+export const ApplicationsHandlers = groupHandlers(
+  ApplicationsApi,
+  Effect.fn(function* (handlers) {
+    const applications = yield* Applications
+    return handlers.handleAll({
+      list: ({ query }) => applications.list(query.status, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => applications.get(params.id),
+      create: ({ payload }) => Effect.map(applications.create(payload), created("/api/applications")),
+      update: ({ params, payload }) => applications.update(params.id, payload),
+      delete: ({ params }) => applications.delete(params.id)
+    })
+  })
+)

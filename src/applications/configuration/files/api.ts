@@ -1,0 +1,242 @@
+import { Schema } from "effect"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
+import { Access, requires } from "../../../kernel/access.ts"
+import { endpoint } from "../../../kernel/endpoint.ts"
+import { Idempotency } from "../../../platform/idempotency/api.ts"
+import { arrayQuery } from "../../../kernel/page.ts"
+import { integerParameter } from "../../../kernel/parameter.ts"
+import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
+import { LinkedArray } from "../../../kernel/location.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import {
+  ConfigurationContent,
+  ConfigurationDiff,
+  ConfigurationEvent,
+  ConfigurationFile,
+  ConfigurationId,
+  ConfigurationPatch,
+  ConfigurationVersion,
+  DeletedConfiguration,
+  NewConfiguration,
+  VersionNumber
+} from "../model/domain.ts"
+import { NodePath } from "../model/path-domain.ts"
+import {
+  ConfigurationCycle,
+  ConfigurationManaged,
+  ConfigurationNameTaken,
+  ConfigurationNoFile,
+  ConfigurationNotFound,
+  ConfigurationParentUnfit,
+  ConfigurationSchemaInUse,
+  ConfigurationSchemaUnfit,
+  ConfigurationTooDeep,
+  ConfigurationVersionNotFound,
+  TooManyWatchers
+} from "../model/problem-domain.ts"
+
+const read = requires("configuration:read", { systemOnly: true })
+const write = requires("configuration:write", { systemOnly: true })
+const rollback = requires("configuration:rollback", { systemOnly: true })
+const writeBodyBytes = 8_388_608
+
+const id = { id: integerParameter(ConfigurationId) }
+const application = { applicationId: integerParameter(ApplicationId) }
+const ifMatch = { "if-match": Schema.optionalKey(IfMatch) }
+const EntityTag = Schema.String.annotate({
+  description: "The version of a file in quotes, for If-Match; absent of a folder",
+  examples: ['"1"']
+})
+const Tagged = HttpApiSchema.WithHeaders(ConfigurationFile, { etag: Schema.optionalKey(EntityTag) })
+const CreatedFile = HttpApiSchema.WithHeaders(ConfigurationFile.pipe(HttpApiSchema.status(201)), {
+  location: Schema.String.annotate({ description: "Path of the new node", examples: ["/api/configuration/42"] }),
+  etag: Schema.optionalKey(EntityTag)
+})
+
+export class ConfigurationApi extends HttpApiGroup.make("configuration")
+  .add(
+    endpoint.get("getByPath", "/by-path", {
+      summary: "Find a file or folder by its path",
+      description: "A file comes with its content and its ETag. Names are compared exactly.",
+      access: read,
+      query: { ...application, path: NodePath },
+      success: Tagged,
+      error: ConfigurationNotFound
+    }),
+    endpoint.get("deleted", "/deleted", {
+      summary: "List what can be restored",
+      description: "Files and folders deleted within the last 30 days, the latest first, at most 1,000.",
+      access: read,
+      query: application,
+      success: Schema.Array(DeletedConfiguration),
+      error: ApplicationNotFound
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get a file or folder",
+      description: "A file comes with its content and its ETag.",
+      access: read,
+      params: id,
+      success: Tagged,
+      error: ConfigurationNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create a file or folder",
+      description: "A file begins with version 1. With `schemaId` its content is checked before it is stored.",
+      access: write,
+      maxBodyBytes: writeBodyBytes,
+      payload: NewConfiguration,
+      success: CreatedFile,
+      error: [
+        ApplicationNotFound,
+        ConfigurationManaged,
+        ConfigurationNameTaken,
+        ConfigurationParentUnfit,
+        ConfigurationSchemaUnfit,
+        ConfigurationTooDeep,
+        PayloadTooLarge,
+        ValidationFailed
+      ]
+    }),
+    endpoint.put("save", "/:id", {
+      summary: "Save a file",
+      description:
+        "Adds a version, also where the content is the same. With If-Match it does so only from that version on.",
+      access: write,
+      maxBodyBytes: writeBodyBytes,
+      params: id,
+      headers: ifMatch,
+      payload: ConfigurationContent,
+      success: Tagged,
+      error: [
+        ConfigurationManaged,
+        ConfigurationNoFile,
+        ConfigurationNotFound,
+        PayloadTooLarge,
+        ValidationFailed,
+        VersionMismatch
+      ]
+    }),
+    endpoint.patch("move", "/:id", {
+      summary: "Rename or move a file or folder",
+      description: "Any of `name`, `parentId` (null is the root) and `schemaId` (null is none).",
+      access: write,
+      maxBodyBytes: writeBodyBytes,
+      params: id,
+      headers: ifMatch,
+      payload: ConfigurationPatch,
+      success: Tagged,
+      error: [
+        ConfigurationCycle,
+        ConfigurationManaged,
+        ConfigurationNameTaken,
+        ConfigurationNotFound,
+        ConfigurationParentUnfit,
+        ConfigurationSchemaUnfit,
+        ConfigurationTooDeep,
+        ValidationFailed,
+        VersionMismatch
+      ]
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete a file or folder",
+      description: "A folder with everything below it. For 30 days it can be restored; then it is gone for good.",
+      access: write,
+      params: id,
+      headers: ifMatch,
+      error: [ConfigurationManaged, ConfigurationNotFound, ConfigurationSchemaInUse, VersionMismatch]
+    }),
+    endpoint.post("restore", "/:id/restore", {
+      summary: "Restore what was deleted",
+      description: "With everything that was deleted with it, where it stood; a node that is there stays as it is.",
+      access: write,
+      params: id,
+      success: Tagged,
+      error: [
+        ConfigurationManaged,
+        ConfigurationNameTaken,
+        ConfigurationNotFound,
+        ConfigurationParentUnfit,
+        ConfigurationSchemaUnfit,
+        ConfigurationTooDeep
+      ]
+    }),
+    endpoint.get("versions", "/:id/versions", {
+      summary: "List the versions of a file",
+      description:
+        "Newest first, 100 unless `limit` says otherwise; a page with more than 8 MiB of content is shorter.",
+      access: read,
+      params: id,
+      query: {
+        ...arrayQuery(VersionNumber)
+      },
+      success: LinkedArray(ConfigurationVersion.json),
+      error: [ConfigurationNotFound, ConfigurationNoFile]
+    }),
+    endpoint.get("version", "/:id/versions/:version", {
+      summary: "Get a version of a file",
+      description: "One version with its content.",
+      access: read,
+      params: { ...id, version: integerParameter(VersionNumber) },
+      success: ConfigurationVersion.json,
+      error: [ConfigurationNotFound, ConfigurationNoFile, ConfigurationVersionNotFound]
+    }),
+    endpoint.get("diff", "/:id/diff", {
+      summary: "Compare two versions of a file",
+      description:
+        "A unified diff, as JSON where Accept prefers it. `to` is the newest version unless given, `from` the one before it.",
+      access: read,
+      answersIn: ["text/x-diff", "application/json"],
+      params: id,
+      query: {
+        from: Schema.optionalKey(integerParameter(VersionNumber)),
+        to: Schema.optionalKey(integerParameter(VersionNumber))
+      },
+      success: [
+        Schema.String.annotate({ examples: ["@@ -1 +1 @@\n-retries: 3\n+retries: 5\n"] }).pipe(
+          HttpApiSchema.asText({ contentType: "text/x-diff" })
+        ),
+        ConfigurationDiff
+      ],
+      error: [ConfigurationNotFound, ConfigurationNoFile, ConfigurationVersionNotFound]
+    }),
+    endpoint.post("rollback", "/:id/rollback", {
+      summary: "Roll a file back",
+      description: "Adds a version with the content of an earlier one; nothing of the history is lost.",
+      access: rollback,
+      params: id,
+      headers: ifMatch,
+      payload: Schema.Struct({ version: VersionNumber }),
+      success: Tagged,
+      error: [
+        ConfigurationManaged,
+        ConfigurationNoFile,
+        ConfigurationNotFound,
+        ConfigurationVersionNotFound,
+        ValidationFailed,
+        VersionMismatch
+      ]
+    }),
+    endpoint.get("watch", "/:id/watch", {
+      summary: "Watch a file",
+      description:
+        "Server-Sent Events: `version` with the current version at once and with every newer one, whichever replica made it. A slow client is told of the newest. The stream ends when the file is deleted, the key loses its rights or the process ends; then connect again.",
+      access: read,
+      answersIn: ["text/event-stream"],
+      params: id,
+      success: HttpApiSchema.StreamSse({
+        events: Schema.Struct({
+          id: Schema.optionalKey(Schema.String),
+          event: Schema.Literal("version"),
+          data: Schema.fromJsonString(ConfigurationEvent)
+        })
+      }),
+      error: [ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/configuration")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Configuration", description: "Version-controlled files of applications." })
+  ) {}

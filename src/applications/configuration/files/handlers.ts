@@ -1,0 +1,38 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { linkedPage } from "../../../kernel/location.ts"
+import { createdFile, diffFor, tagged } from "./answers.ts"
+import { ConfigurationFiles } from "./files.ts"
+import { Configuration } from "./service.ts"
+import { versionStream } from "./version-stream.ts"
+import { ConfigurationApi } from "./api.ts"
+
+const versionsLimitDefault = 100
+
+export const ConfigurationHandlers = groupHandlers(
+  ConfigurationApi,
+  Effect.fn(function* (handlers) {
+    const configuration = yield* Configuration
+    const files = yield* ConfigurationFiles
+    const watch = yield* versionStream
+    return handlers.handleAll({
+      getByPath: ({ query }) => Effect.map(configuration.getByPath(query.applicationId, query.path), tagged),
+      deleted: ({ query }) => configuration.deleted(query.applicationId),
+      get: ({ params }) => Effect.map(configuration.get(params.id), tagged),
+      create: ({ payload }) => Effect.map(configuration.create(payload), createdFile),
+      save: ({ headers, params, payload }) =>
+        Effect.map(files.save(params.id, payload.content, headers["if-match"]), tagged),
+      move: ({ headers, params, payload }) =>
+        Effect.map(configuration.move(params.id, payload, headers["if-match"]), tagged),
+      delete: ({ headers, params }) => configuration.delete(params.id, headers["if-match"]),
+      restore: ({ params }) => Effect.map(configuration.restore(params.id), tagged),
+      versions: ({ params, query, request }) =>
+        Effect.map(files.versions(params.id, query.cursor, query.limit ?? versionsLimitDefault), linkedPage(request)),
+      version: ({ params }) => files.version(params.id, params.version),
+      diff: ({ params, query, request }) => Effect.map(files.diff(params.id, query.from, query.to), diffFor(request)),
+      rollback: ({ headers, params, payload }) =>
+        Effect.map(files.rollback(params.id, payload.version, headers["if-match"]), tagged),
+      watch: ({ params, request }) => watch(request, params.id)
+    })
+  })
+)

@@ -1,0 +1,177 @@
+import { Schema } from "effect"
+import { Model } from "effect/schema"
+import { ApplicationId } from "../../applications/domain.ts"
+import { auditActions } from "../../../kernel/audit-action.ts"
+import { generatedId, IntegerId } from "../../../kernel/identifier.ts"
+import { Instant, InstantFromDate } from "../../../kernel/instant.ts"
+import { serverSet } from "../../../kernel/server-set.ts"
+import { storable } from "../../../kernel/text.ts"
+import { NodeName } from "./path-domain.ts"
+
+/** The most that a file may hold, in bytes of UTF-8. */
+export const maximumContentBytes = 1_048_576
+
+export const ConfigurationId = IntegerId.pipe(Schema.brand("ConfigurationId"))
+export type ConfigurationId = typeof ConfigurationId.Type
+
+/** The number of a version: 1 for a file's first content, one more for each after it. */
+export const VersionNumber = IntegerId.annotate({ examples: [1] })
+
+export const NodeType = Schema.Literals(["file", "folder"]).annotate({ examples: ["file"] })
+export type NodeType = typeof NodeType.Type
+
+/** Text of a file; more than 1 MiB is refused with 413, so only its form is checked here. */
+export const Content = storable(Schema.String.annotate({ examples: ['{ "retries": 3 }\n'] }))
+
+const ParentId = Schema.NullOr(ConfigurationId).annotate({
+  description: "The folder that it stands in; null at the root",
+  examples: [null]
+})
+const SchemaId = Schema.NullOr(ConfigurationId).annotate({
+  description: "The JSON Schema file that its content is checked against",
+  examples: [null]
+})
+const Size = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: maximumContentBytes })))
+const Actor = Schema.String.annotate({ examples: ["service-account"] })
+const Stamp = Model.Field({ select: InstantFromDate, json: Instant })
+
+/** A file or folder of an application's configuration, without its content. */
+export class ConfigurationNode extends Model.Class<ConfigurationNode>("ConfigurationNode")({
+  id: generatedId(ConfigurationId),
+  applicationId: ApplicationId,
+  parentId: ParentId,
+  name: NodeName,
+  type: NodeType,
+  path: Schema.String.annotate({ examples: ["/settings.json"] }),
+  version: Schema.NullOr(VersionNumber).annotate({ description: "The newest version; null of a folder" }),
+  contentType: Model.Field({
+    json: Schema.NullOr(Schema.String).annotate({
+      description: "What the ending of the name promises; null of a folder",
+      examples: ["application/json"]
+    })
+  }),
+  size: Schema.NullOr(Size).annotate({ description: "Bytes of UTF-8; null of a folder", examples: [17] }),
+  schemaId: SchemaId,
+  createdAt: Stamp,
+  createdBy: Actor,
+  updatedAt: Stamp,
+  updatedBy: Actor
+}) {}
+
+/** A node as it is shown alone: a file with its content. */
+export const ConfigurationFile = Schema.Struct({
+  ...ConfigurationNode.json.fields,
+  content: Schema.optionalKey(Content).pipe(Schema.annotateKey({ description: "Absent of a folder" }))
+}).annotate({ identifier: "ConfigurationFile" })
+export type ConfigurationFile = typeof ConfigurationFile.Type
+
+/** A node of the tree, with the nodes below it in the order of their names. */
+export interface ConfigurationTreeNode extends Schema.Struct.Type<typeof ConfigurationNode.json.fields> {
+  readonly children: ReadonlyArray<ConfigurationTreeNode>
+}
+/** A node of the tree as it stands in the answer. */
+export interface ConfigurationTreeNodeEncoded extends Schema.Struct.Encoded<typeof ConfigurationNode.json.fields> {
+  readonly children: ReadonlyArray<ConfigurationTreeNodeEncoded>
+}
+export const ConfigurationTreeNode = Schema.Struct({
+  ...ConfigurationNode.json.fields,
+  children: Schema.Array(
+    Schema.suspend((): Schema.Codec<ConfigurationTreeNode, ConfigurationTreeNodeEncoded> => ConfigurationTreeNode)
+  ).annotate({ examples: [[]] })
+}).annotate({ identifier: "ConfigurationTreeNode" })
+
+/** A node that was deleted and can be restored. */
+export const DeletedConfiguration = Schema.Struct({
+  ...ConfigurationNode.json.fields,
+  deletedAt: Instant,
+  deletedBy: Actor
+}).annotate({ identifier: "DeletedConfiguration" })
+export type DeletedConfiguration = typeof DeletedConfiguration.Type
+
+/** What a file held from one save to the next. */
+export class ConfigurationVersion extends Model.Class<ConfigurationVersion>("ConfigurationVersion")({
+  version: VersionNumber,
+  content: Content,
+  createdAt: Stamp,
+  createdBy: Actor,
+  restoredFrom: Model.Field({ select: Schema.NullOr(VersionNumber), json: Schema.optionalKey(VersionNumber) })
+}) {}
+/** A version as it is shown: `restoredFrom` stands in those alone that a rollback made. */
+export type ShownVersion = typeof ConfigurationVersion.json.Type
+
+/** How one version came out of another, as a unified diff. */
+export const ConfigurationDiff = Schema.Struct({
+  from: VersionNumber,
+  to: VersionNumber,
+  diff: Schema.String.annotate({
+    description: "A unified diff; empty where nothing differs",
+    examples: ['@@ -1 +1 @@\n-{ "retries": 3 }\n+{ "retries": 5 }\n']
+  })
+}).annotate({ identifier: "ConfigurationDiff" })
+export type ConfigurationDiff = typeof ConfigurationDiff.Type
+
+/** What a watching client is told. */
+export const ConfigurationEvent = Schema.Struct({
+  id: ConfigurationId,
+  version: VersionNumber,
+  etag: Schema.String.annotate({ examples: ['"3"'] })
+})
+export type ConfigurationEvent = typeof ConfigurationEvent.Type
+
+/** A new file, with its first content, or a new folder, which has none. */
+export const NewConfiguration = Schema.Struct({
+  applicationId: ApplicationId,
+  parentId: Schema.optionalKey(ParentId),
+  name: NodeName,
+  type: NodeType,
+  content: Schema.optionalKey(Content).pipe(
+    Schema.annotateKey({ description: "Empty when absent; a folder has none" })
+  ),
+  schemaId: Schema.optionalKey(SchemaId)
+}).annotate({ identifier: "NewConfiguration" })
+export type NewConfiguration = typeof NewConfiguration.Type
+
+const setByServer = serverSet(
+  "id",
+  "applicationId",
+  "type",
+  "path",
+  "version",
+  "contentType",
+  "size",
+  "createdAt",
+  "createdBy",
+  "updatedAt",
+  "updatedBy"
+)
+
+export const ConfigurationContent = Schema.Struct({
+  content: Content,
+  ...setByServer,
+  ...serverSet("parentId", "name", "schemaId")
+}).annotate({ identifier: "ConfigurationContent" })
+
+/** A rename, a move or another schema: any subset. */
+export const ConfigurationPatch = Schema.Struct({
+  name: Schema.optionalKey(NodeName),
+  parentId: Schema.optionalKey(ParentId),
+  schemaId: Schema.optionalKey(SchemaId),
+  ...setByServer,
+  ...serverSet("content")
+}).annotate({ identifier: "ConfigurationPatch" })
+export type ConfigurationPatch = typeof ConfigurationPatch.Type
+
+export const configurationActions = auditActions("Configuration", [
+  "ConfigurationCreated",
+  "ConfigurationUpdated",
+  "ConfigurationRolledBack",
+  "ConfigurationMoved",
+  "ConfigurationDeleted",
+  "ConfigurationRestored",
+  "ConfigurationPurged"
+])
+
+export const configurationTreeActions = auditActions("ConfigurationTree", [
+  "ConfigurationImported",
+  "ConfigurationTreeRolledBack"
+])

@@ -1,0 +1,113 @@
+import { type Fault } from "../../../kernel/problem.ts"
+import { type ConfigurationId, type NodeType } from "../model/domain.ts"
+import { namesIn, parentPath } from "../model/path-domain.ts"
+import { type StandingNode, type StoredContent } from "../model/row-domain.ts"
+import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "../model/tree-domain.ts"
+
+/** A node of an archive with its content measured; `schema` undefined says nothing of it. */
+export interface ArchivedNode {
+  readonly path: string
+  readonly type: NodeType
+  readonly stored: StoredContent | null
+  readonly sha256: string | null
+  readonly schema: string | null | undefined
+  /** Where faults of it are told. */
+  readonly at: ReadonlyArray<string | number>
+}
+
+/** A node as it is to be: there already (`id`), or to be made. */
+export interface WantedNode {
+  readonly id: ConfigurationId | null
+  readonly path: string
+  readonly type: NodeType
+  /** The archive's word on it; undefined of a folder that only stands on the way, and of what stays. */
+  readonly archived: ArchivedNode | undefined
+  readonly standing: StandingNode | undefined
+  readonly schema: string | null
+  readonly isUpdated: boolean
+  readonly isRebound: boolean
+}
+
+export interface ImportPlan {
+  readonly faults: ReadonlyArray<Fault>
+  /** Every node of the tree afterwards, parents before children. */
+  readonly wanted: ReadonlyMap<string, WantedNode>
+  readonly deleted: ReadonlyArray<StandingNode>
+  readonly changes: ReadonlyArray<ConfigurationTreeChange>
+}
+
+/** What makes a tree what an archive says. */
+export const planImport = (
+  archive: ReadonlyArray<ArchivedNode>,
+  standing: ReadonlyArray<StandingNode>,
+  mode: ImportMode
+): ImportPlan => {
+  const faults: Array<Fault> = []
+  const named = new Map<string, ArchivedNode | undefined>()
+  for (const node of archive) {
+    if (named.get(node.path) !== undefined) faults.push({ path: [...node.at, "path"], message: "Listed twice" })
+    named.set(node.path, node)
+  }
+  for (const node of archive) {
+    for (let above = parentPath(node.path); above !== "" && !named.has(above); above = parentPath(above)) {
+      named.set(above, undefined)
+    }
+    if (named.get(parentPath(node.path))?.type === "file") {
+      faults.push({ path: [...node.at, "path"], message: "Stands below a file of the archive" })
+    }
+  }
+
+  const byPath = new Map(standing.map((node) => [node.path, node]))
+  const pathById = new Map(standing.map((node) => [node.id, node.path]))
+  const kept = (path: string, type: NodeType) => {
+    const node = byPath.get(path)
+    return node?.type === type ? node : undefined
+  }
+  const wanted = new Map<string, WantedNode>()
+  const paths = new Set([...named.keys(), ...(mode === "merge" ? byPath.keys() : [])])
+  for (const path of [...paths].toSorted((a, b) => namesIn(a).length - namesIn(b).length)) {
+    const archived = named.get(path)
+    const type = archived?.type ?? (named.has(path) ? "folder" : (byPath.get(path)?.type ?? "folder"))
+    const node = kept(path, type)
+    if (mode === "merge" && node === undefined && byPath.has(path)) {
+      const at = archived === undefined ? ["payload", "nodes"] : [...archived.at, "path"]
+      faults.push({ path: at, message: `${path} is a ${byPath.get(path)?.type}` })
+    }
+    const bound = node?.schemaId == null ? null : (pathById.get(node.schemaId) ?? null)
+    const schema = archived?.schema === undefined && mode === "merge" ? bound : (archived?.schema ?? null)
+    wanted.set(path, {
+      id: node?.id ?? null,
+      path,
+      type,
+      archived,
+      standing: node,
+      schema,
+      isUpdated: node !== undefined && archived !== undefined && archived.sha256 !== node.sha256,
+      isRebound: node !== undefined && schema !== bound
+    })
+  }
+  for (const { archived, path, schema, type } of wanted.values()) {
+    if (schema === null || archived === undefined) continue
+    if (type === "folder" || schema === path || wanted.get(schema)?.type !== "file") {
+      faults.push({ path: [...archived.at, "schema"], message: "Expected the path of another file of the tree" })
+    }
+  }
+  const deleted = standing.filter(({ path, type }) => wanted.get(path)?.type !== type)
+  return { faults, wanted, deleted, changes: changesOf(wanted, deleted) }
+}
+
+const changeOf = (
+  { id, path, type }: Pick<WantedNode, "id" | "path" | "type">,
+  kind: TreeChangeKind
+): ConfigurationTreeChange => ({ id, type, path, previousPath: null, changes: [kind] })
+
+const changesOf = (
+  wanted: ImportPlan["wanted"],
+  deleted: ImportPlan["deleted"]
+): ReadonlyArray<ConfigurationTreeChange> => [
+  ...deleted.map((node) => changeOf(node, "deleted")),
+  ...[...wanted.values()].flatMap((node) => {
+    if (node.id === null) return [changeOf(node, "created")]
+    return node.isUpdated || node.isRebound ? [changeOf(node, "updated")] : []
+  })
+]

@@ -1,0 +1,30 @@
+import { Effect } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { exportFormatFor } from "../files/answers.ts"
+import { ConfigurationArchives } from "./archives.ts"
+import { Configuration } from "../files/service.ts"
+import { ConfigurationTrees } from "./trees.ts"
+import { ConfigurationTreesApi } from "./tree-api.ts"
+
+export const ConfigurationTreesHandlers = groupHandlers(
+  ConfigurationTreesApi,
+  Effect.fn(function* (handlers) {
+    const archives = yield* ConfigurationArchives
+    const configuration = yield* Configuration
+    const trees = yield* ConfigurationTrees
+    return handlers.handleAll({
+      get: ({ query }) => Effect.map(configuration.tree(query.applicationId), HttpServerResponse.jsonUnsafe),
+      export: ({ query, request }) => archives.exported(query.applicationId, query.format ?? exportFormatFor(request)),
+      import: ({ payload, query }) => {
+        const { applicationId, dryRun = false, mode = "merge" } = query
+        return "nodes" in payload
+          ? trees.importAll(applicationId, payload.nodes, { dryRun, mode, nodesBy: "index" })
+          : Effect.flatMap(archives.readZip(payload), (nodes) =>
+              trees.importAll(applicationId, nodes, { dryRun, mode, nodesBy: "path" })
+            )
+      },
+      rollback: ({ payload }) => trees.rollback(payload)
+    })
+  })
+)

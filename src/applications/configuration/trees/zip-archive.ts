@@ -1,0 +1,109 @@
+import { Effect, Result, Schema, Stream } from "effect"
+import { Zip } from "effect/encoding"
+import { type Fault } from "../../../kernel/problem.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { Content, maximumContentBytes } from "../model/domain.ts"
+import { NodePath } from "../model/path-domain.ts"
+import { ConfigurationArchiveUnreadable } from "../model/problem-domain.ts"
+import { type ArchiveNode, maximumArchiveNodes } from "../model/tree-domain.ts"
+import { directoryOf } from "./zip-directory.ts"
+
+/** The entry that says which file is checked against which schema; it is no file of the tree. */
+export const manifestName = ".application-manager.json"
+
+const mostBytes = 67_108_864
+
+const Manifest = Schema.fromJsonString(
+  Schema.Struct({ schemas: Schema.Record(Schema.String, Schema.NullOr(NodePath)) })
+)
+const isPath = Schema.is(NodePath)
+const isContent = Schema.is(Content)
+
+interface RawEntry {
+  readonly name: string
+  readonly isFolder: boolean
+  readonly bytes: Uint8Array
+}
+
+/** The files and folders of a zip archive: 20,000 at most, 1 MiB each and 64 MiB together when unpacked. */
+export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
+  const { entries, links } = yield* entriesOf(bytes)
+  const manifest = entries.find(({ name }) => name === manifestName)
+  const schemas = manifest === undefined ? {} : yield* schemasOf(manifest)
+  const errors: Array<Fault> = []
+  const nodes = entries.flatMap((entry): ReadonlyArray<ArchiveNode> => {
+    if (entry === manifest) return []
+    const path = `/${entry.isFolder ? entry.name.replace(/\/$/, "") : entry.name}`
+    if (!isPath(path)) {
+      errors.push({ path: ["payload", entry.name], message: "Expected a path of names that a file or folder may have" })
+      return []
+    }
+    if (links.has(entry.name)) {
+      errors.push({ path: ["payload", path], message: "Expected a file or folder, no symbolic link" })
+      return []
+    }
+    if (entry.isFolder) return [{ path, type: "folder" }]
+    const content = Result.getOrUndefined(
+      Result.try(() => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(entry.bytes))
+    )
+    if (content === undefined || !isContent(content)) {
+      errors.push({ path: ["payload", path], message: "Expected text in UTF-8 without NUL" })
+      return []
+    }
+    return [{ path, type: "file", content, ...(Object.hasOwn(schemas, path) ? { schema: schemas[path] ?? null } : {}) }]
+  })
+  if (errors.length === 0) return nodes
+  return yield* new ValidationFailed({
+    errors: errors.slice(0, 100),
+    detail: "The archive holds what cannot stand in a tree; `errors` names every entry."
+  })
+})
+
+const unreadable = (detail: string) => new ConfigurationArchiveUnreadable({ detail })
+
+const schemasOf = ({ bytes }: RawEntry) =>
+  Schema.decodeUnknownEffect(Manifest)(new TextDecoder().decode(bytes)).pipe(
+    Effect.map(({ schemas }) => schemas),
+    Effect.mapError(() => unreadable(`${manifestName} is not what an export writes there.`))
+  )
+
+const entriesOf = (archive: Uint8Array) => {
+  let left = mostBytes
+  let count = 0
+  return Stream.make(archive).pipe(
+    Stream.pipeThroughChannel(Zip.decode()),
+    Stream.mapEffect((entry) =>
+      Effect.gen(function* () {
+        count += 1
+        if (count > maximumArchiveNodes) {
+          return yield* new PayloadTooLarge({ detail: `An archive carries at most ${maximumArchiveNodes} entries.` })
+        }
+        const bytes = yield* bodyOf(entry, Math.min(left, maximumContentBytes))
+        left -= bytes.length
+        return { name: entry.header.path, isFolder: entry.header.type === "Directory", bytes }
+      })
+    ),
+    Stream.runCollect,
+    Effect.catchTag("ZipError", ({ message }) => unreadable(message)),
+    Effect.flatMap((entries) => {
+      const directory = directoryOf(archive)
+      return directory?.count === entries.length
+        ? Effect.succeed({ entries, links: new Set(directory.links) })
+        : Effect.fail(unreadable("The body is no zip archive, or one that is cut off or damaged."))
+    })
+  )
+}
+
+const bodyOf = <E>({ body, header }: Zip.Entry<E>, most: number) => {
+  let size = 0
+  return body.pipe(
+    Stream.tap((chunk) => {
+      size += chunk.length
+      return size > most
+        ? Effect.fail(new PayloadTooLarge({ detail: `${header.path} unpacks to more than may be stored.` }))
+        : Effect.void
+    }),
+    Stream.runCollect,
+    Effect.map((chunks) => new Uint8Array(Buffer.concat(chunks)))
+  )
+}

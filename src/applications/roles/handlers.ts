@@ -1,0 +1,24 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created, linkedPage } from "../../kernel/location.ts"
+import { arrayLimitDefault } from "../../kernel/page.ts"
+import { Roles } from "./service.ts"
+import { RolesApi } from "./api.ts"
+
+export const RolesHandlers = groupHandlers(
+  RolesApi,
+  Effect.fn(function* (handlers) {
+    const roles = yield* Roles
+    return handlers.handleAll({
+      list: ({ query, request }) =>
+        Effect.map(
+          roles.list(query.applicationId, query.cursor, query.limit ?? arrayLimitDefault),
+          linkedPage(request)
+        ),
+      get: ({ params }) => roles.get(params.id),
+      create: ({ payload }) => Effect.map(roles.create(payload), created("/api/roles")),
+      update: ({ params, payload }) => roles.update(params.id, payload),
+      delete: ({ params }) => roles.delete(params.id)
+    })
+  })
+)

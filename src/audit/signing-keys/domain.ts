@@ -1,0 +1,174 @@
+import { DateTime, Schema } from "effect"
+import { Model } from "effect/schema"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { generatedId, Uuid } from "../../kernel/identifier.ts"
+import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+
+export const attestationActions = auditActions("AttestationKey", [
+  "AttestationKeyCreated",
+  "AttestationKeyRotated",
+  "AttestationKeyRetired",
+  "AttestationKeyCompromised"
+])
+
+export const AttestationKeyId = Uuid.pipe(Schema.brand("AttestationKeyId"))
+export type AttestationKeyId = typeof AttestationKeyId.Type
+
+export const KeyPurpose = Schema.Literals(["sign-tokens", "sign-statements", "verify"]).annotate({
+  examples: ["sign-tokens"]
+})
+export type KeyPurpose = typeof KeyPurpose.Type
+
+/** How long the published keys may be kept by whoever read them. */
+export const keysFreshSeconds = 300
+
+/** How long a key is published before it signs: twice as long as an older set of keys may be kept. */
+export const announcedSeconds = 2 * keysFreshSeconds
+
+/** How long what a key signed is relied upon after its successor signs: the longest life of a token, and a minute of skew. */
+export const overlapSecondsOf = (purpose: KeyPurpose): number => (purpose === "sign-tokens" ? 86_400 + 60 : 0)
+
+/** The public half of a key as JWK (RFC 8037). */
+export const PublicJwk = Schema.Struct({
+  kty: Schema.String.annotate({ examples: ["OKP"] }),
+  crv: Schema.String.annotate({ examples: ["Ed25519"] }),
+  x: Schema.String.annotate({ examples: ["11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"] })
+})
+export type PublicJwk = typeof PublicJwk.Type
+
+/** A key that the service signs with, or trusts. Its private half is kept sealed and never leaves. */
+export class AttestationKey extends Model.Class<AttestationKey>("AttestationKey")({
+  id: generatedId(AttestationKeyId),
+  keyId: Schema.String.annotate({ description: "RFC 7638 thumbprint of the public key" }),
+  name: Schema.String,
+  purpose: KeyPurpose,
+  algorithm: Schema.String.annotate({ examples: ["EdDSA"] }),
+  publicKey: Model.Field({ select: PublicJwk, insert: Schema.fromJsonString(PublicJwk), json: PublicJwk }),
+  sealedPrivateKey: Model.Sensitive(Schema.NullOr(Schema.Uint8Array)),
+  status: Schema.Literals(["pending", "active", "retired", "compromised"]),
+  validFrom: Model.Field({ select: InstantFromDate, insert: InstantFromDate, json: Instant }),
+  validUntil: Model.Field({
+    select: Schema.NullOr(InstantFromDate),
+    insert: Schema.NullOr(InstantFromDate),
+    json: Schema.NullOr(Instant)
+  }),
+  /** Since when it may have been in other hands, as far as anybody knows. */
+  compromisedAt: Model.Field({ select: Schema.NullOr(InstantFromDate), json: Schema.NullOr(Instant) }),
+  createdAt: CreatedAt
+}) {
+  /** Whether another key has already been made to take its place, or it was given up. */
+  isReplaced(): boolean {
+    return this.status !== "active" || this.validUntil !== null
+  }
+
+  /** Whether what it signs now counts. */
+  maySign(now: DateTime.Utc): boolean {
+    return this.status === "active" && DateTime.isLessThanOrEqualTo(this.validFrom, now)
+  }
+
+  /** Whether what it signed counts: tokens as long as one may live, statements for ever. */
+  mayVerify(now: DateTime.Utc): boolean {
+    if (this.status !== "active" && this.status !== "retired") return false
+    return this.purpose !== "sign-tokens" || !this.isOver(now)
+  }
+
+  isOver(now: DateTime.Utc): boolean {
+    return this.validUntil !== null && DateTime.isLessThanOrEqualTo(this.validUntil, now)
+  }
+
+  statusAt(now: DateTime.Utc): "pending" | "active" | "retired" | "compromised" {
+    if (this.status !== "active") return this.status
+    if (DateTime.isGreaterThan(this.validFrom, now)) return "pending"
+    return this.isOver(now) ? "retired" : "active"
+  }
+}
+
+/** A key as the API shows it. */
+export const AttestationKeyView = Schema.Struct({
+  id: AttestationKeyId,
+  keyId: Schema.String.annotate({
+    description: "RFC 7638 thumbprint of the public key",
+    examples: ["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"]
+  }),
+  name: Schema.String.annotate({ examples: ["sign-tokens"] }),
+  purpose: KeyPurpose,
+  algorithm: Schema.String.annotate({ examples: ["EdDSA"] }),
+  publicKey: PublicJwk,
+  status: Schema.Literals(["pending", "active", "retired", "compromised"]).annotate({
+    description: "`pending`: published, and signs from `validFrom` on; `active`: signs, or what it signed still counts",
+    examples: ["active"]
+  }),
+  validFrom: Instant,
+  validUntil: Schema.NullOr(Instant).annotate({ description: "null until another key takes its place" }),
+  compromisedAt: Schema.NullOr(Instant).annotate({ description: "Since when it may have been in other hands" }),
+  createdAt: Instant
+}).annotate({ identifier: "AttestationKey" })
+export type AttestationKeyView = typeof AttestationKeyView.Type
+
+export const viewAt =
+  (now: DateTime.Utc) =>
+  (key: AttestationKey): AttestationKeyView => ({
+    id: key.id,
+    keyId: key.keyId,
+    name: key.name,
+    purpose: key.purpose,
+    algorithm: key.algorithm,
+    publicKey: key.publicKey,
+    status: key.statusAt(now),
+    validFrom: key.validFrom,
+    validUntil: key.validUntil,
+    compromisedAt: key.compromisedAt,
+    createdAt: key.createdAt
+  })
+
+export const AttestationKeyRotation = Schema.Struct({
+  overlapSeconds: Schema.optionalKey(
+    Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 604_800 }))).annotate({
+      description:
+        "How long the old key stays published once the new one signs; 86,460 for tokens when absent, so that none outlives its key",
+      examples: [86_460]
+    })
+  )
+}).annotate({ identifier: "AttestationKeyRotation" })
+export type AttestationKeyRotation = typeof AttestationKeyRotation.Type
+
+export const AttestationKeyEnding = Schema.Struct({
+  reason: Schema.Literals(["superseded", "compromised"]).annotate({
+    description:
+      "`superseded`: it signs no more, and its tokens end; `compromised`: nothing that it ever signed counts any more",
+    examples: ["compromised"]
+  }),
+  compromisedAt: Schema.optionalKey(
+    Schema.NullOr(Instant).annotate({ description: "Since when it may have been in other hands; now when absent" })
+  )
+}).annotate({ identifier: "AttestationKeyEnding", examples: [{ reason: "compromised" }] })
+export type AttestationKeyEnding = typeof AttestationKeyEnding.Type
+
+export class AttestationKeyNotFound extends Problem<AttestationKeyNotFound>()("AttestationKeyNotFound", {
+  slug: "attestation-key-not-found",
+  status: 404,
+  meaning: "No key that the service signs with, or trusts, has this id."
+}) {}
+
+export class AttestationKeyReplaced extends Problem<AttestationKeyReplaced>()("AttestationKeyReplaced", {
+  slug: "attestation-key-replaced",
+  status: 409,
+  meaning: "The key does not sign: another one has taken its place, or it is itself not in use yet."
+}) {}
+
+/** The public keys as a JWK set (RFC 7517): those in use, and those that were, for what they have signed. */
+export const PublicKeys = Schema.Struct({
+  keys: Schema.Array(
+    Schema.Struct({
+      ...PublicJwk.fields,
+      kid: Schema.String.annotate({
+        description: "RFC 7638 thumbprint; the `kid` of what the key signed",
+        examples: ["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"]
+      }),
+      alg: Schema.String.annotate({ examples: ["EdDSA"] }),
+      use: Schema.Literal("sig")
+    })
+  )
+}).annotate({ identifier: "AttestationPublicKeys" })
+export type PublicKeys = typeof PublicKeys.Type

@@ -1,0 +1,44 @@
+import { type DateTime, Effect, Redacted, Schema } from "effect"
+import { Model } from "effect/schema"
+import * as jose from "jose"
+import { Sealing } from "../../platform/crypto/sealing.ts"
+import { AttestationKey, type KeyPurpose, PublicJwk } from "./domain.ts"
+
+export const algorithm = "EdDSA"
+
+/** What the private half of a key is sealed for. */
+export const placeOf = (keyId: string) => `attestation-key:${keyId}`
+
+/** What stands in the place of a private half that is destroyed: a seal all the same, since a key without one is not ours. */
+export const sealNothing = (sealing: Sealing["Service"], keyId: string) =>
+  sealing.seal(Redacted.make(new Uint8Array()), placeOf(keyId))
+
+/** Makes key pairs, with their private halves sealed; they are stored by whoever asks. */
+export const makeKeyMaking = Effect.gen(function* () {
+  const sealing = yield* Sealing
+
+  return Effect.fn("AttestationKeys.make")(function* (
+    purpose: KeyPurpose,
+    times: { readonly createdAt: DateTime.Utc; readonly validFrom: DateTime.Utc }
+  ) {
+    const pair = yield* Effect.promise(() => jose.generateKeyPair(algorithm, { crv: "Ed25519", extractable: true }))
+    const publicKey = yield* Effect.orDie(
+      Schema.decodeUnknownEffect(PublicJwk)(yield* Effect.promise(() => jose.exportJWK(pair.publicKey)))
+    )
+    const keyId = yield* Effect.promise(() => jose.calculateJwkThumbprint(publicKey))
+    const privateKey = yield* Effect.promise(() => jose.exportPKCS8(pair.privateKey))
+    const sealedPrivateKey = yield* sealing.seal(Redacted.make(new TextEncoder().encode(privateKey)), placeOf(keyId))
+    return AttestationKey.insert.make({
+      keyId,
+      name: purpose,
+      purpose,
+      algorithm,
+      publicKey,
+      sealedPrivateKey,
+      status: "active",
+      validFrom: times.validFrom,
+      validUntil: null,
+      createdAt: Model.Override(times.createdAt)
+    })
+  })
+})

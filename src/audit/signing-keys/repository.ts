@@ -1,0 +1,122 @@
+import { Context, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
+import { Change } from "../log/domain.ts"
+import { AttestationKey, AttestationKeyId, AttestationKeyNotFound } from "./domain.ts"
+
+const Ending = Schema.Struct({ id: AttestationKeyId, validUntil: Schema.Date })
+const Beginning = Schema.Struct({ id: AttestationKeyId, validFrom: Schema.Date })
+const Ended = Schema.Struct({
+  ...Ending.fields,
+  status: Schema.Literals(["retired", "compromised"]),
+  compromisedAt: Schema.NullOr(Schema.Date),
+  sealedPrivateKey: Schema.NullOr(Schema.Uint8Array)
+})
+const Retired = Schema.Struct({ ...Ending.fields, sealedPrivateKey: Schema.Uint8Array })
+
+export class AttestationKeysRepository extends Context.Service<
+  AttestationKeysRepository,
+  {
+    list(after: AttestationKeyId | undefined, limit: number): Effect.Effect<ReadonlyArray<AttestationKey>>
+    get(id: AttestationKeyId): Effect.Effect<AttestationKey, AttestationKeyNotFound>
+    /** The row locked FOR UPDATE until the transaction ends. */
+    lock(id: AttestationKeyId): Effect.Effect<AttestationKey, AttestationKeyNotFound, Change>
+    /** Makes every other transaction that makes keys wait until this one ends. */
+    readonly alone: Effect.Effect<void, never, Change>
+    insert(key: typeof AttestationKey.insert.Type): Effect.Effect<AttestationKey, never, Change>
+    /** Says until when what a key signed counts. */
+    end(key: typeof Ending.Type): Effect.Effect<AttestationKey, never, Change>
+    /** Says from when on a key signs. */
+    begin(key: typeof Beginning.Type): Effect.Effect<AttestationKey, never, Change>
+    /** Ends a key at once, however it stands. */
+    close(key: typeof Ended.Type): Effect.Effect<AttestationKey, never, Change>
+    /** Ends the use of a key, and puts something else in the place of its private half. */
+    retire(key: typeof Retired.Type): Effect.Effect<void, never, Change>
+    /** Every key of the service's own, the newest first. */
+    readonly own: Effect.Effect<ReadonlyArray<AttestationKey>>
+  }
+>()("app/attestation/AttestationKeysRepository") {
+  static readonly layer = Layer.effect(
+    AttestationKeysRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const model = yield* SqlModel.makeRepository(AttestationKey, {
+        tableName: "attestation_keys",
+        spanPrefix: "AttestationKeysRepository",
+        idColumn: "id"
+      })
+      const selectPage = SqlSchema.findAll({
+        Request: Schema.Struct({ after: Schema.UndefinedOr(AttestationKeyId), limit: Schema.Int }),
+        Result: AttestationKey,
+        execute: ({ after, limit }) => sql`
+          SELECT * FROM attestation_keys WHERE ${after === undefined ? sql`true` : sql`id > ${after}`}
+          ORDER BY id LIMIT ${limit}`
+      })
+      const selectLocked = SqlSchema.findOneOption({
+        Request: AttestationKeyId,
+        Result: AttestationKey,
+        execute: (id) => sql`SELECT * FROM attestation_keys WHERE id = ${id} FOR UPDATE`
+      })
+      const selectOwn = SqlSchema.findAll({
+        Request: Schema.Void,
+        Result: AttestationKey,
+        execute: () => sql`
+          SELECT * FROM attestation_keys WHERE purpose <> 'verify' ORDER BY valid_from DESC, id DESC`
+      })
+      const end = SqlSchema.findOne({
+        Request: Ending,
+        Result: AttestationKey,
+        execute: ({ id, validUntil }) => sql`
+          UPDATE attestation_keys SET valid_until = ${validUntil} WHERE id = ${id} RETURNING *`
+      })
+      const begin = SqlSchema.findOne({
+        Request: Beginning,
+        Result: AttestationKey,
+        execute: ({ id, validFrom }) => sql`
+          UPDATE attestation_keys SET valid_from = ${validFrom} WHERE id = ${id} RETURNING *`
+      })
+      const close = SqlSchema.findOne({
+        Request: Ended,
+        Result: AttestationKey,
+        execute: ({ compromisedAt, id, sealedPrivateKey, status, validUntil }) => sql`
+          UPDATE attestation_keys SET status = ${status}, valid_until = ${validUntil}, compromised_at = ${compromisedAt},
+            sealed_private_key = ${sealedPrivateKey}
+          WHERE id = ${id} RETURNING *`
+      })
+      const retire = SqlSchema.void({
+        Request: Retired,
+        execute: ({ id, sealedPrivateKey, validUntil }) => sql`
+          UPDATE attestation_keys SET status = 'retired', valid_until = ${validUntil},
+            sealed_private_key = ${sealedPrivateKey}
+          WHERE id = ${id} AND status = 'active'`
+      })
+      const found = Option.match({
+        onNone: () => Effect.fail(new AttestationKeyNotFound({})),
+        onSome: (key: AttestationKey) => Effect.succeed(key)
+      })
+
+      return AttestationKeysRepository.of({
+        list: Effect.fn("AttestationKeysRepository.list")((after, limit) => Effect.orDie(selectPage({ after, limit }))),
+        get: (id) =>
+          model.findById(id).pipe(
+            Effect.catchTags({
+              NoSuchElementError: () => new AttestationKeyNotFound({}),
+              SqlError: Effect.die,
+              SchemaError: Effect.die
+            })
+          ),
+        lock: Effect.fn("AttestationKeysRepository.lock")((id) =>
+          Change.use(() => Effect.flatMap(Effect.orDie(selectLocked(id)), found))
+        ),
+        alone: Change.use(() =>
+          Effect.orDie(Effect.asVoid(sql`SELECT pg_advisory_xact_lock(hashtext('attestation-keys'))`))
+        ),
+        insert: (key) => Change.use(() => Effect.orDie(model.insert(key))),
+        end: (key) => Change.use(() => Effect.orDie(end(key))),
+        begin: Effect.fn("AttestationKeysRepository.begin")((key) => Change.use(() => Effect.orDie(begin(key)))),
+        close: Effect.fn("AttestationKeysRepository.close")((key) => Change.use(() => Effect.orDie(close(key)))),
+        retire: (key) => Change.use(() => Effect.orDie(retire(key))),
+        own: Effect.withSpan(Effect.orDie(selectOwn(undefined)), "AttestationKeysRepository.own")
+      })
+    })
+  )
+}

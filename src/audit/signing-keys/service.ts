@@ -1,0 +1,222 @@
+import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
+import * as jose from "jose"
+import { asSystem, Audit } from "../log/service.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type SealBroken, Sealing } from "../../platform/crypto/sealing.ts"
+import {
+  type AttestationKey,
+  attestationActions,
+  type KeyPurpose,
+  overlapSecondsOf,
+  type PublicKeys
+} from "./domain.ts"
+import { snapshot } from "./key-entries.ts"
+import { algorithm, makeKeyMaking, placeOf, sealNothing } from "./key-making.ts"
+import { KeyRing } from "./key-ring.ts"
+import { AttestationKeysRepository } from "./repository.ts"
+
+/** Signs statements of one kind with one key. */
+export interface Signer {
+  readonly keyId: string
+  /** A compact JWS whose header `typ` says what kind of statement it is. */
+  sign(type: string, payload: object): Effect.Effect<string>
+}
+
+/** What a signature turned out to be: the payload that a key of ours signed, or why it is nothing. */
+export type Signed = Result.Result<Schema.Json, string>
+
+/** What fails when the key is one of ours, and the signature is not. */
+export const signatureDoesNotFit = "The signature does not fit"
+
+export class AttestationKeys extends Context.Service<
+  AttestationKeys,
+  {
+    /**
+     * The signer of a purpose as of now, to be asked for anew each time: rotation brings another. Its key is made when
+     * there is none yet.
+     */
+    signer(purpose: KeyPurpose): Effect.Effect<Signer, SealBroken>
+    /**
+     * Checks a JWS against a key of the purpose whose seal opens under the encryption key: that of a key that somebody
+     * put into the database does not.
+     */
+    verify(purpose: KeyPurpose, type: string, jws: string): Effect.Effect<Signed>
+    /**
+     * Whether what a key of the purpose signed counts now, as the key that a JWS names did when it was checked; never when
+     * it is one of those that are known to be in other hands.
+     */
+    counts(purpose: KeyPurpose, jws: string, compromised?: ReadonlyArray<string>): Effect.Effect<boolean>
+    /** The keys whose signatures count, or will. */
+    readonly published: Effect.Effect<PublicKeys>
+    /** Those of one purpose. */
+    publishedFor(purpose: KeyPurpose): Effect.Effect<PublicKeys>
+  }
+>()("app/attestation/AttestationKeys") {
+  static readonly layerNoDeps = Layer.effect(
+    AttestationKeys,
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const make = yield* makeKeyMaking
+      const repository = yield* AttestationKeysRepository
+      const ring = yield* KeyRing
+      const sealing = yield* Sealing
+      const { security } = yield* Settings
+
+      const makeFirst = Effect.fn("AttestationKeys.makeFirst")(function* (purpose: KeyPurpose) {
+        const now = yield* DateTime.now
+        const made = yield* make(purpose, { createdAt: now, validFrom: now })
+        yield* Effect.gen(function* () {
+          yield* repository.alone
+          // Another replica that starts may have been first.
+          const known = yield* repository.own
+          if (known.some((key) => key.purpose === purpose && key.maySign(now))) return { value: undefined, entries: [] }
+          const key = yield* repository.insert(made)
+          yield* ring.announce
+          return {
+            value: undefined,
+            entries: [{ action: attestationActions.AttestationKeyCreated, entityId: key.id, after: snapshot(key) }]
+          }
+        }).pipe(audit.change, asSystem)
+        yield* ring.reload
+      })
+
+      const open = ({ keyId, sealedPrivateKey }: AttestationKey) =>
+        sealing.open(sealedPrivateKey ?? new Uint8Array(), placeOf(keyId))
+
+      /** Goes on without a key that cannot be opened; what it signed stands, which the seal in its place says from now on. */
+      const giveUp = Effect.fn("AttestationKeys.giveUp")(function* (key: AttestationKey) {
+        const sealedPrivateKey = yield* sealNothing(sealing, key.keyId)
+        const validUntil =
+          key.validUntil ?? DateTime.add(yield* DateTime.now, { seconds: overlapSecondsOf(key.purpose) })
+        yield* Effect.logWarning(`The key ${key.keyId} cannot be opened and signs no more`)
+        yield* Effect.gen(function* () {
+          yield* repository.retire({ id: key.id, validUntil: DateTime.toDateUtc(validUntil), sealedPrivateKey })
+          yield* ring.announce
+          const after = snapshot({ ...key, status: "retired", validUntil })
+          const entry = { action: attestationActions.AttestationKeyRetired, entityId: key.id }
+          return { value: undefined, entries: [{ ...entry, before: snapshot(key), after }] }
+        }).pipe(audit.change, asSystem)
+        yield* ring.reload
+      })
+
+      // Under another key nothing could be signed, and all that was would seem forged: better no start than that.
+      for (const key of yield* ring.all) {
+        if (key.status !== "active" || Option.isSome(yield* Effect.option(open(key)))) continue
+        if (!security.acceptLostKey) return yield* sealing.wrongKey
+        yield* giveUp(key)
+      }
+
+      const signers = new Map<string, Signer>()
+      const signer = Effect.fn("AttestationKeys.signer")(function* (
+        purpose: KeyPurpose
+      ): Effect.fn.Return<Signer, SealBroken> {
+        const current = yield* ring.signing(purpose)
+        if (current === undefined) {
+          yield* makeFirst(purpose)
+          return yield* signer(purpose)
+        }
+        const { keyId } = current
+        const known = signers.get(keyId)
+        if (known !== undefined) return known
+        const pem = new TextDecoder().decode(Redacted.value(yield* open(current)))
+        const privateKey = yield* Effect.promise(() => jose.importPKCS8(pem, algorithm))
+        const made: Signer = {
+          keyId,
+          sign: (typ, payload) =>
+            Effect.promise(() =>
+              new jose.CompactSign(new TextEncoder().encode(JSON.stringify(payload)))
+                .setProtectedHeader({ alg: algorithm, kid: keyId, typ })
+                .sign(privateKey)
+            )
+        }
+        signers.set(keyId, made)
+        return made
+      })
+
+      const counting = Effect.fnUntraced(function* (purpose: KeyPurpose, keyId: string | undefined) {
+        const key = keyId === undefined ? undefined : yield* ring.find(keyId)
+        return key !== undefined && key.purpose === purpose && key.mayVerify(yield* DateTime.now) ? key : undefined
+      })
+
+      /** Why what a key signed does not count. */
+      const whyNot = Effect.fnUntraced(function* (keyId: string) {
+        const status = (yield* ring.find(keyId))?.status
+        if (status === undefined) return noKeyOfOurs(keyId)
+        return status === "compromised"
+          ? `The key ${keyId} was compromised, and nothing that it ever signed counts any more`
+          : `The key ${keyId} signs something else, or its time is over`
+      })
+
+      const trusted = new Map<string, jose.CryptoKey>()
+      const trust = Effect.fnUntraced(function* (purpose: KeyPurpose, keyId: string) {
+        const key = yield* counting(purpose, keyId)
+        if (key === undefined) return Result.fail(yield* whyNot(keyId))
+        const known = trusted.get(keyId)
+        if (known !== undefined) return Result.succeed(known)
+        const opened = yield* Effect.option(open(key))
+        const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(key.publicKey))
+        if (Option.isNone(opened) || thumbprint !== keyId) return Result.fail(noKeyOfOurs(keyId))
+        const publicKey = yield* Effect.promise(() => jose.importJWK(key.publicKey, algorithm))
+        if (publicKey instanceof Uint8Array) return Result.fail(noKeyOfOurs(keyId))
+        trusted.set(keyId, publicKey)
+        return Result.succeed(publicKey)
+      })
+
+      const verify = Effect.fn("AttestationKeys.verify")(function* (purpose: KeyPurpose, type: string, jws: string) {
+        const header = headerOf(jws)
+        if (header?.typ !== type || header.kid === undefined) return Result.fail(`It is no ${type}`)
+        const key = yield* trust(purpose, header.kid)
+        if (Result.isFailure(key)) return Result.fail(key.failure)
+        return yield* Effect.tryPromise(() => jose.compactVerify(jws, key.success, { algorithms: [algorithm] })).pipe(
+          Effect.match({
+            onSuccess: ({ payload }) => Result.succeed(JSON.parse(new TextDecoder().decode(payload)) as Schema.Json),
+            onFailure: () => Result.fail(signatureDoesNotFit)
+          }),
+          Effect.withSpan("AttestationKeys.checkSignature")
+        )
+      })
+
+      const publishedWhere = (wanted: (key: AttestationKey) => boolean) =>
+        Effect.gen(function* () {
+          const now = yield* DateTime.now
+          return setOf((yield* ring.all).filter((key) => wanted(key) && key.mayVerify(now)))
+        })
+
+      return AttestationKeys.of({
+        signer,
+        verify,
+        counts: (purpose, jws, compromised = []) =>
+          Effect.map(
+            counting(purpose, headerOf(jws)?.kid),
+            (key) => key !== undefined && !compromised.includes(key.keyId)
+          ),
+        published: Effect.withSpan(
+          publishedWhere(() => true),
+          "AttestationKeys.published"
+        ),
+        publishedFor: Effect.fn("AttestationKeys.publishedFor")((purpose: KeyPurpose) =>
+          publishedWhere((key) => key.purpose === purpose)
+        )
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provideMerge(KeyRing.layer),
+    Layer.provide(AttestationKeysRepository.layer)
+  )
+}
+
+const noKeyOfOurs = (keyId: string): string => `The key ${keyId} is none of this service`
+
+const setOf = (keys: ReadonlyArray<AttestationKey>): PublicKeys => ({
+  keys: keys.map(({ algorithm: alg, keyId, publicKey }) => ({ ...publicKey, kid: keyId, alg, use: "sig" }))
+})
+
+const headerOf = (jws: string): jose.ProtectedHeaderParameters | undefined => {
+  try {
+    return jose.decodeProtectedHeader(jws)
+  } catch {
+    return undefined
+  }
+}

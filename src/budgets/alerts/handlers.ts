@@ -1,0 +1,15 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { BudgetAlerts } from "./service.ts"
+import { BudgetAlertsApi } from "./api.ts"
+
+export const BudgetAlertsHandlers = groupHandlers(
+  BudgetAlertsApi,
+  Effect.fn(function* (handlers) {
+    const alerts = yield* BudgetAlerts
+    return handlers.handleAll({
+      list: ({ query: { cursor, limit, ...filter } }) => alerts.list(filter, cursor, limit ?? pageLimitDefault)
+    })
+  })
+)

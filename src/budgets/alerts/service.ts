@@ -1,0 +1,49 @@
+import { Context, Effect, Layer } from "effect"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
+import { type AlertId, type BudgetAlert } from "./domain.ts"
+import { type AlertFilter, AlertsRepository, type StoredAlert } from "./repository.ts"
+import { seesCounted, withinTenant } from "../attribution/service.ts"
+import { allTenants } from "../ledger/cap-domain.ts"
+import { countedScope } from "../ledger/cap-index.ts"
+import { totalOf } from "../ledger/quantity-domain.ts"
+
+/** Thresholds of caps that were passed, each once in a period. */
+export class BudgetAlerts extends Context.Service<
+  BudgetAlerts,
+  {
+    list(filter: AlertFilter, after: AlertId | undefined, limit: number): Effect.Effect<Slice<BudgetAlert, AlertId>>
+  }
+>()("app/budgets/BudgetAlerts") {
+  static readonly layer = Layer.effect(
+    BudgetAlerts,
+    Effect.gen(function* () {
+      const database = yield* Database
+      const repository = yield* AlertsRepository
+      return BudgetAlerts.of({
+        list: Effect.fn("BudgetAlerts.list")(function* (
+          filter: AlertFilter,
+          after: AlertId | undefined,
+          limit: number
+        ) {
+          const principal = yield* CurrentPrincipal
+          const own = withinTenant(principal, filter)
+          if (own === undefined) return emptySlice
+          const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
+          const { items, nextCursor } = slice(rows.map(alertView), limit, ({ id }) => id)
+          return { items: items.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
+        })
+      })
+    })
+  ).pipe(Layer.provide(AlertsRepository.layer))
+}
+
+const alertView = ({ counterKey, limitAmount, scope, tenantId, ...alert }: StoredAlert): BudgetAlert => ({
+  ...alert,
+  tenantId: tenantId === allTenants ? null : tenantId,
+  scope: countedScope(scope, counterKey),
+  limit: totalOf(alert.unit, limitAmount),
+  spent: totalOf(alert.unit, alert.spent),
+  reserved: totalOf(alert.unit, alert.reserved)
+})

@@ -1,0 +1,57 @@
+import { AfterCharges } from "../ledger/api.ts"
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { Forbidden } from "../../kernel/principal.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { Approval, Denial, PendingApproval, Reservation, ReservationId } from "../ledger/domain.ts"
+import { PlanNotActive, ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "../ledger/problem-domain.ts"
+
+const approve = requires("budgets:approve")
+const id = { reservationId: ReservationId }
+const position = cursor(ReservationId)
+
+export class ApprovalsApi extends HttpApiGroup.make("approvals")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List what waits for an approval",
+      description: "Held reservations, the newest first, with the caps that govern them.",
+      access: approve,
+      query: {
+        agentId: Schema.optionalKey(AgentId),
+        tenantId: Schema.optionalKey(TenantId),
+        ...pageQuery(position)
+      },
+      success: page(PendingApproval, position)
+    }),
+    endpoint.post("approve", "/:reservationId/approve", {
+      summary: "Approve a held reservation",
+      description:
+        "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Not by whoever asked for it.",
+      access: approve,
+      params: id,
+      payload: Approval,
+      success: Reservation,
+      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, PlanNotActive, AgentNotActive, Forbidden]
+    }),
+    endpoint.post("deny", "/:reservationId/deny", {
+      summary: "Deny a held reservation",
+      description: "Ends it. Again answers the same.",
+      access: approve,
+      params: id,
+      payload: Denial,
+      success: Reservation,
+      error: [ReservationNotFound, ReservationNotHeld, Forbidden]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(AfterCharges)
+  .middleware(Access)
+  .prefix("/api/budgets/approvals")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Approvals", description: "Reservations that somebody has to let go on." })
+  ) {}

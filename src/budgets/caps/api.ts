@@ -1,0 +1,162 @@
+import { AfterCharges } from "../ledger/api.ts"
+import { Schema } from "effect"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentNotFound } from "../../identity/agents/domain.ts"
+import { ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { Forbidden } from "../../kernel/principal.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import {
+  Cap,
+  CapCreation,
+  CapId,
+  CapImmutable,
+  CapNotFound,
+  CapUtilization,
+  CapUpdate,
+  Grant,
+  GrantCreation,
+  GrantId,
+  GrantNotFound,
+  UtilizationKey,
+  TooManyCaps
+} from "../ledger/cap-domain.ts"
+
+const read = requires("budgets:read")
+const write = requires("budgets:write")
+const id = { id: CapId }
+const position = cursor(CapId)
+const grantPosition = cursor(GrantId)
+const utilizationPosition = cursor(UtilizationKey)
+const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapUtilization, utilizationPosition).fields }).annotate({
+  identifier: "CapsStatus"
+})
+const etag = Schema.String.annotate({ description: "The cap's version", examples: ['"1"'] })
+const Tagged = HttpApiSchema.WithHeaders(Cap, { etag })
+const CreatedCap = HttpApiSchema.WithHeaders(Cap.pipe(HttpApiSchema.status(201)), {
+  location: Schema.String.annotate({
+    description: "Path of the new cap",
+    examples: ["/api/budgets/caps/0198a5b0-7c00-7000-8000-00000000002a"]
+  }),
+  etag
+})
+
+export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
+  .add(
+    endpoint.get("list", "/caps", {
+      summary: "List budget caps",
+      description: "A tenant's caller sees its tenant's caps, a system caller all of them.",
+      access: read,
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        ...pageQuery(position)
+      },
+      success: page(Cap, position)
+    }),
+    endpoint.get("get", "/caps/:id", {
+      summary: "Get a budget cap",
+      description: "One cap; its ETag is its version.",
+      access: read,
+      params: id,
+      success: Tagged,
+      error: CapNotFound
+    }),
+    endpoint.post("create", "/caps", {
+      summary: "Make a budget cap",
+      description:
+        "Counts from now on. Without a scope it governs the whole tenant. `tenantId` is for system callers only; null is over all tenants.",
+      access: write,
+      payload: CapCreation,
+      success: CreatedCap,
+      error: [
+        TenantNotFound,
+        AgentNotFound,
+        ApiKeyNotFound,
+        ApplicationNotFound,
+        TooManyCaps,
+        ValidationFailed,
+        Forbidden
+      ]
+    }),
+    endpoint.put("update", "/caps/:id", {
+      summary: "Change a budget cap",
+      description:
+        "Name, limit, mode, thresholds and status; what is absent of the last three stays. A limit below what is used refuses new reservations and cancels none.",
+      access: write,
+      params: id,
+      headers: { "if-match": Schema.optionalKey(IfMatch) },
+      payload: CapUpdate,
+      success: Tagged,
+      error: [CapNotFound, CapImmutable, ValidationFailed, VersionMismatch]
+    }),
+    endpoint.delete("delete", "/caps/:id", {
+      summary: "Delete a budget cap",
+      description: "It governs nothing any more; what it counted stays.",
+      access: write,
+      params: id,
+      error: CapNotFound
+    }),
+    endpoint.get("status", "/caps-status", {
+      summary: "How the caps stand",
+      description:
+        "Read from the counters themselves: whatever was answered is in it. A cap that counts each value has an item for each, of which a value too long to be indexed is shown as its beginning and its SHA-256.",
+      access: read,
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        capId: Schema.optionalKey(CapId),
+        ...pageQuery(utilizationPosition)
+      },
+      success: CapsStatus
+    }),
+    endpoint.get("listGrants", "/caps/:id/grants", {
+      summary: "List the grants of a cap",
+      description: "Ended ones too.",
+      access: read,
+      params: id,
+      query: {
+        ...pageQuery(grantPosition)
+      },
+      success: page(Grant, grantPosition),
+      error: CapNotFound
+    }),
+    endpoint.post("createGrant", "/caps/:id/grants", {
+      summary: "Raise a cap",
+      description: "A bounded raise until `expiresAt`, with its reason.",
+      access: write,
+      params: id,
+      payload: GrantCreation,
+      success: Created(Grant),
+      error: [CapNotFound, ValidationFailed]
+    }),
+    endpoint.get("getGrant", "/caps/:id/grants/:grantId", {
+      summary: "Get a grant",
+      description: "One grant of a cap by id.",
+      access: read,
+      params: { id: CapId, grantId: GrantId },
+      success: Grant,
+      error: [CapNotFound, GrantNotFound]
+    }),
+    endpoint.delete("endGrant", "/caps/:id/grants/:grantId", {
+      summary: "End a grant",
+      description: "Again is 204.",
+      access: write,
+      params: { id: CapId, grantId: GrantId },
+      error: [CapNotFound, GrantNotFound]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(AfterCharges)
+  .middleware(Access)
+  .prefix("/api/budgets")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Budget caps", description: "What may be spent in a period, by whom and on what." })
+  ) {}

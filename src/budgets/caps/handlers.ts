@@ -1,0 +1,37 @@
+import { Effect } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { type Cap } from "../ledger/cap-domain.ts"
+import { BudgetCaps, tagOf } from "./service.ts"
+import { Grants } from "./grants.ts"
+import { CapUtilizations } from "./utilization.ts"
+import { BudgetCapsApi } from "./api.ts"
+
+const tagged = (body: Cap) => HttpApiSchema.withHeaders({ body, headers: { etag: tagOf(body) } })
+const createdCap = (body: Cap) =>
+  HttpApiSchema.withHeaders({ body, headers: { location: `/api/budgets/caps/${body.id}`, etag: tagOf(body) } })
+
+export const BudgetCapsHandlers = groupHandlers(
+  BudgetCapsApi,
+  Effect.fn(function* (handlers) {
+    const caps = yield* BudgetCaps
+    const grants = yield* Grants
+    const utilizations = yield* CapUtilizations
+    return handlers.handleAll({
+      list: ({ query: { cursor, limit, ...filter } }) => caps.list(filter, cursor, limit ?? pageLimitDefault),
+      get: ({ params }) => Effect.map(caps.get(params.id), tagged),
+      create: ({ payload }) => Effect.map(caps.create(payload), createdCap),
+      update: ({ headers, params, payload }) =>
+        Effect.map(caps.update(params.id, payload, headers["if-match"]), tagged),
+      delete: ({ params }) => caps.delete(params.id),
+      status: ({ query: { cursor, limit, ...filter } }) => utilizations.list(filter, cursor, limit ?? pageLimitDefault),
+      listGrants: ({ params, query: { cursor, limit } }) => grants.list(params.id, cursor, limit ?? pageLimitDefault),
+      createGrant: ({ params, payload }) =>
+        Effect.map(grants.create(params.id, payload), created(`/api/budgets/caps/${params.id}/grants`)),
+      getGrant: ({ params }) => grants.get(params.id, params.grantId),
+      endGrant: ({ params }) => grants.end(params.id, params.grantId)
+    })
+  })
+)

@@ -1,0 +1,120 @@
+import { Context, type DateTime, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { AlertThreshold, CapId, CapScope, UtilizationKey } from "../ledger/cap-domain.ts"
+import { Unit } from "../ledger/quantity-domain.ts"
+import { Sum } from "../ledger/repository.ts"
+
+/** A counter of a cap as it stands. */
+export const CounterUtilization = Schema.Struct({
+  tenantId: TenantId,
+  capId: CapId,
+  /** Nil where the cap has none yet. */
+  counterId: Uuid,
+  name: Schema.String,
+  scope: CapScope,
+  unit: Unit,
+  limitAmount: Schema.BigInt,
+  alertThresholds: Schema.Array(AlertThreshold),
+  createdAt: InstantFromDate,
+  counterKey: Schema.NullOr(Schema.String),
+  grants: Schema.BigInt,
+  spent: Schema.BigInt,
+  reserved: Schema.BigInt,
+  /** A sum of many, which no counter bounds. */
+  held: Sum,
+  windowSeconds: Schema.NullOr(Schema.Int),
+  periodStart: Schema.NullOr(InstantFromDate),
+  periodEnd: Schema.NullOr(InstantFromDate)
+})
+export type CounterUtilization = typeof CounterUtilization.Type
+
+export interface UtilizationFilter {
+  readonly tenantId?: TenantId
+  readonly capId?: CapId
+  readonly counterKey?: string
+}
+
+const nil = "00000000-0000-0000-0000-000000000000"
+
+export class UtilizationRepository extends Context.Service<
+  UtilizationRepository,
+  {
+    /** Every cap with each of its counters that runs; a cap that counts each value has none before the first. */
+    list(
+      filter: UtilizationFilter,
+      at: DateTime.Utc,
+      after: UtilizationKey | undefined,
+      limit: number
+    ): Effect.Effect<ReadonlyArray<CounterUtilization>>
+  }
+>()("app/budgets/UtilizationRepository") {
+  static readonly layer = Layer.effect(
+    UtilizationRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const select = SqlSchema.findAll({
+        Request: Schema.Struct({
+          tenantId: Schema.UndefinedOr(TenantId),
+          capId: Schema.UndefinedOr(CapId),
+          counterKey: Schema.UndefinedOr(Schema.String),
+          at: Schema.DateTimeUtcFromDate,
+          after: Schema.UndefinedOr(UtilizationKey),
+          limit: Schema.Int
+        }),
+        Result: CounterUtilization,
+        execute: ({ after, at, capId, counterKey, limit, tenantId }) => sql`
+          WITH held AS (
+            SELECT e.counter, sum(r.amount) AS usd, sum(r.tokens) AS tokens, count(*) AS requests
+            FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
+            WHERE ${sql.and([
+              sql`r.state = 'held'`,
+              sql`r.expires_at > ${at}::timestamptz`,
+              ...(tenantId === undefined ? [] : [sql`r.tenant_id = ${tenantId}`])
+            ])}
+            GROUP BY e.counter
+          )
+          SELECT c.tenant_id, c.id AS cap_id, c.name, c.scope, c.unit, c.limit_amount, c.alert_thresholds, c.created_at,
+            coalesce(b.id, ${nil}::uuid) AS counter_id, b.counter_key, c.window_seconds,
+            budget_limit(c.tenant_id, c.id, coalesce(b.counter_key, ''), ${at}::timestamptz) - c.limit_amount AS grants,
+            coalesce(CASE WHEN b.ring IS NULL THEN b.spent ELSE budget_ring_sum(budget_ring_at(b.ring, b.ring_head,
+              budget_bucket(${at}::timestamptz, b.bucket_seconds))) END, 0) AS spent,
+            coalesce(b.reserved, 0) AS reserved,
+            coalesce(CASE c.unit WHEN 'usd' THEN h.usd WHEN 'tokens' THEN h.tokens ELSE h.requests END, 0)::text AS held,
+            CASE WHEN isfinite(coalesce(b.period_start, p.starts)) THEN coalesce(b.period_start, p.starts) END
+              AS period_start,
+            CASE WHEN isfinite(coalesce(b.period_end, p.ends)) THEN coalesce(b.period_end, p.ends) END AS period_end
+          FROM budget_caps c
+          CROSS JOIN LATERAL budget_period(c.period, c.time_zone, c.anchor, ${at}::timestamptz) p
+          LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id
+            AND b.period_end > ${at}::timestamptz AND b.period_start = (
+              SELECT max(later.period_start) FROM budget_counters later
+              WHERE later.tenant_id = b.tenant_id AND later.cap_id = b.cap_id AND later.counter_key = b.counter_key)
+          LEFT JOIN held h ON h.counter = b.id
+          WHERE ${sql.and([
+            sql`c.deleted_at IS NULL`,
+            sql`(b.id IS NOT NULL OR NOT c.scope @? '$.* ? (@ == "each")')`,
+            ...(tenantId === undefined ? [] : [sql`c.tenant_id = ${tenantId}`]),
+            ...(capId === undefined ? [] : [sql`c.id = ${capId}`]),
+            ...(counterKey === undefined ? [] : [sql`(b.id IS NULL OR b.counter_key = ${counterKey})`]),
+            ...(after === undefined
+              ? []
+              : [
+                  sql`c.id >= ${after[0]}`,
+                  sql`(c.id, coalesce(b.id, ${nil}::uuid)) > (${after[0]}::uuid, ${after[1]}::uuid)`
+                ])
+          ])}
+          ORDER BY c.id, coalesce(b.id, ${nil}::uuid) LIMIT ${limit}`
+      })
+
+      return UtilizationRepository.of({
+        list: Effect.fn("UtilizationRepository.list")((filter, at, after, limit) =>
+          Effect.orDie(
+            select({ tenantId: undefined, capId: undefined, counterKey: undefined, ...filter, at, after, limit })
+          )
+        )
+      })
+    })
+  )
+}

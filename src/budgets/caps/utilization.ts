@@ -1,0 +1,118 @@
+import { Context, DateTime, Effect, Layer } from "effect"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
+import { scopeOf, Database } from "../../platform/database/database.ts"
+import { seesCounted, withinTenant } from "../attribution/service.ts"
+import { countedScope } from "../ledger/cap-index.ts"
+import { type CapUtilization, type UtilizationKey } from "../ledger/cap-domain.ts"
+import { quantityOf, totalOf } from "../ledger/quantity-domain.ts"
+import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
+
+/** How caps stand, read from the counters themselves: whatever was answered is in it. */
+export class CapUtilizations extends Context.Service<
+  CapUtilizations,
+  {
+    list(
+      filter: UtilizationFilter,
+      after: UtilizationKey | undefined,
+      limit: number
+    ): Effect.Effect<Slice<CapUtilization, UtilizationKey> & { readonly asOf: DateTime.Utc }>
+  }
+>()("app/budgets/CapUtilizations") {
+  static readonly layer = Layer.effect(
+    CapUtilizations,
+    Effect.gen(function* () {
+      const database = yield* Database
+      const repository = yield* UtilizationRepository
+      return CapUtilizations.of({
+        list: Effect.fn("CapUtilizations.list")(function* (
+          filter: UtilizationFilter,
+          after: UtilizationKey | undefined,
+          limit: number
+        ) {
+          const asOf = yield* DateTime.now
+          const principal = yield* CurrentPrincipal
+          const own = withinTenant(principal, filter)
+          if (own === undefined) return { asOf, ...emptySlice }
+          const found = repository.list(own, asOf, after, limit + 1)
+          const { items, nextCursor } = slice(
+            yield* database.transaction(scopeOf(principal), found),
+            limit,
+            ({ capId, counterId }): UtilizationKey => [capId, counterId]
+          )
+          const utilizations = items.map((counter) => utilizationOf(counter, asOf))
+          return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
+        })
+      })
+    })
+  ).pipe(Layer.provide(UtilizationRepository.layer))
+}
+
+const warningPercent = 80
+const hundred = 100n
+
+const utilizationOf = (counter: CounterUtilization, now: DateTime.Utc): CapUtilization => {
+  const { grants, held, limitAmount, reserved, spent, unit } = counter
+  const limit = limitAmount + grants
+  const left = limit - spent - reserved
+  const total = (amount: bigint) => totalOf(unit, amount)
+  return {
+    capId: counter.capId,
+    name: counter.name,
+    scope: countedScope(counter.scope, counter.counterKey ?? ""),
+    unit,
+    limit: quantityOf(unit, limitAmount),
+    grants: total(grants),
+    spent: total(spent),
+    reserved: total(reserved),
+    held: total(held),
+    headroom: total(left > 0n ? left : 0n),
+    percentUsed: limit === 0n ? (spent > 0n ? 100 : 0) : Number((spent * hundred * hundred) / limit) / 100,
+    state: stateOf(counter, limit, left),
+    periodStart: counter.periodStart,
+    periodEnd: counter.periodEnd,
+    ...outlookOf(counter, limit, now)
+  }
+}
+
+const stateOf = (
+  { alertThresholds, spent }: CounterUtilization,
+  limit: bigint,
+  left: bigint
+): CapUtilization["state"] => {
+  if (spent > limit) return "over"
+  if (left <= 0n) return "exhausted"
+  const percents = alertThresholds.filter(({ measure }) => measure === "spent").map(({ percent }) => percent)
+  const warning = percents.length === 0 ? warningPercent : Math.min(...percents)
+  return spent * hundred >= limit * BigInt(warning) ? "warning" : "ok"
+}
+
+/** What the period will have spent at the rate so far, and when nothing is left at that rate. */
+const outlookOf = (
+  { createdAt, periodEnd, periodStart, spent, unit, windowSeconds }: CounterUtilization,
+  limit: bigint,
+  now: DateTime.Utc
+): Pick<CapUtilization, "projected" | "exhaustsAt"> => {
+  const nowMillis = now.epochMilliseconds
+  const start = Math.max(periodStart?.epochMilliseconds ?? 0, createdAt.epochMilliseconds)
+  const elapsed = BigInt(Math.max(nowMillis - start, 1))
+  if (windowSeconds !== null || spent === 0n) {
+    return { projected: windowSeconds === null && periodEnd !== null ? totalOf(unit, 0n) : null, exhaustsAt: null }
+  }
+  const end = periodEnd?.epochMilliseconds
+  // The rate of the first moments says nothing of a month.
+  const enoughMillis = end === undefined ? hourMillis : (end - start) / 10
+  if (nowMillis - start < enoughMillis) return { projected: null, exhaustsAt: null }
+  const remaining = BigInt(Math.max((end ?? nowMillis) - nowMillis, 0))
+  const projected = end === undefined ? null : spent + (spent * remaining) / elapsed
+  const left = limit > spent ? limit - spent : 0n
+  const exhaustsIn = (left * elapsed) / spent
+  const exhausts = BigInt(nowMillis) + exhaustsIn
+  const latest = end ?? farthest
+  return {
+    projected: projected === null ? null : totalOf(unit, projected),
+    exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
+  }
+}
+const hourMillis = 3_600_000
+const farthest = Date.UTC(9999, 11, 31)

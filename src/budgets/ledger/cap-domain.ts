@@ -1,0 +1,294 @@
+import { Schema } from "effect"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { ApiKeyId } from "../../identity/api-keys/domain.ts"
+import { ApplicationId } from "../../applications/applications/domain.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name, text } from "../../kernel/text.ts"
+import { Quantity, quantityFault, Total, Unit } from "./quantity-domain.ts"
+
+export const CapId = Uuid.pipe(Schema.brand("CapId"))
+export type CapId = typeof CapId.Type
+
+/** Where caps over all tenants are kept: tenants' ids are never nil. */
+export const allTenants = TenantId.make("00000000-0000-0000-0000-000000000000")
+
+/** A value of a dimension that a caller names freely. */
+export const Label = name(200).annotate({ examples: ["summarize"] })
+
+const each = Schema.Literal("each")
+const dimension = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.Union([each, schema]))
+
+/** Which spend a cap governs: all dimensions that it names must match; `each` counts every value by itself. */
+export const CapScope = Schema.Struct({
+  agentId: dimension(AgentId),
+  model: Schema.optionalKey(Label),
+  provider: Schema.optionalKey(Label),
+  taskType: Schema.optionalKey(Label),
+  applicationId: dimension(ApplicationId),
+  apiKeyId: dimension(ApiKeyId),
+  userId: Schema.optionalKey(Label)
+}).annotate({
+  identifier: "CapScope",
+  description: "Which spend the cap governs: all that is named must match; `each` gives every value its own counter",
+  examples: [{ agentId: "each" }]
+})
+export type CapScope = typeof CapScope.Type
+
+export const Period = Schema.Literals([
+  "minute",
+  "hour",
+  "day",
+  "week",
+  "month",
+  "quarter",
+  "year",
+  "total",
+  "rolling"
+]).annotate({ examples: ["month"] })
+export type Period = typeof Period.Type
+
+export const CapMode = Schema.Literals(["hard", "soft", "approval"]).annotate({
+  description: "`hard` refuses, `approval` holds until somebody approves, `soft` only counts and alerts",
+  examples: ["hard"]
+})
+export type CapMode = typeof CapMode.Type
+
+export const CapStatus = Schema.Literals(["active", "paused"]).annotate({ examples: ["active"] })
+
+const isZone = (zone: string): boolean => {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: zone }).resolvedOptions().timeZone !== "" && /^[A-Z]/.test(zone)
+  } catch {
+    return false
+  }
+}
+export const TimeZone = text(1, 64)
+  .pipe(
+    Schema.check(Schema.makeFilter(isZone, { expected: "a time zone of the IANA database, such as Europe/Berlin" }))
+  )
+  .annotate({ examples: ["Europe/Berlin"] })
+
+/** The day of the week (1 is Monday), the day of the month, or the first month, by the period. */
+const Anchor = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 31 }))).annotate({
+  description:
+    "Where the period begins: week 1 (Monday) to 7, month 1 to 31 (the last day of shorter months), quarter and year the first month 1 to 12",
+  examples: [1]
+})
+const WindowSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 31_622_400 }))).annotate({
+  description: "The length of a rolling window",
+  examples: [3600]
+})
+
+export const AlertThreshold = Schema.Struct({
+  measure: Schema.Literals(["spent", "committed", "forecast"]).annotate({
+    description: "`committed` is what is spent and reserved, `forecast` what the period will have spent at this rate",
+    examples: ["spent"]
+  }),
+  percent: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))).annotate({ examples: [80] })
+}).annotate({
+  identifier: "AlertThreshold",
+  description:
+    "Passed, it is told once in a period: an alert of the cap, and `BudgetCapThresholdPassed` in the audit log"
+})
+const AlertThresholds = Schema.Array(AlertThreshold).pipe(Schema.check(Schema.isMaxLength(20), Schema.isUnique()))
+
+export const CapName = name(200).annotate({ examples: ["All agents, monthly"] })
+const Version = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
+
+/** A limit on what is spent in a period. */
+export const Cap = Schema.Struct({
+  id: CapId,
+  tenantId: Schema.NullOr(TenantId).annotate({ description: "null: over all tenants" }),
+  name: CapName,
+  scope: CapScope,
+  unit: Unit,
+  limit: Quantity,
+  period: Period,
+  windowSeconds: Schema.NullOr(WindowSeconds),
+  timeZone: TimeZone,
+  anchor: Schema.NullOr(Anchor),
+  mode: CapMode,
+  alertThresholds: AlertThresholds,
+  status: CapStatus,
+  version: Version,
+  createdAt: Instant,
+  updatedAt: Instant
+}).annotate({ identifier: "Cap" })
+export type Cap = typeof Cap.Type
+
+const anchored: Partial<Record<Period, number>> = { week: 7, month: 31, quarter: 12, year: 12 }
+
+/** Where a period begins when nothing is said; null where it has no choice. */
+export const naturalAnchor = (period: Period): number | null => (period in anchored ? 1 : null)
+
+interface Terms {
+  readonly unit: Unit
+  readonly limit: number
+  readonly period: Period
+  readonly windowSeconds?: number | null
+  readonly anchor?: number | null
+}
+
+const termFaults = ({ anchor, limit, period, unit, windowSeconds }: Terms) => {
+  const faults: Array<{ path: ReadonlyArray<string>; issue: string }> = []
+  const limitFault = quantityFault(unit, limit)
+  if (limitFault !== undefined) faults.push({ path: ["limit"], issue: limitFault })
+  if ((period === "rolling") !== (windowSeconds !== undefined && windowSeconds !== null)) {
+    faults.push({ path: ["windowSeconds"], issue: "Expected with the period rolling, and with no other" })
+  }
+  const most = anchored[period]
+  if (anchor !== undefined && anchor !== null && (most === undefined || anchor > most)) {
+    faults.push({
+      path: ["anchor"],
+      issue:
+        most === undefined ? `The period ${period} has no anchor` : `Expected 1 to ${most} for the period ${period}`
+    })
+  }
+  return faults
+}
+
+const terms = {
+  unit: Unit,
+  limit: Quantity,
+  period: Period,
+  windowSeconds: Schema.optionalKey(Schema.NullOr(WindowSeconds)),
+  timeZone: Schema.optionalKey(TimeZone),
+  anchor: Schema.optionalKey(Schema.NullOr(Anchor))
+}
+
+export const CapCreation = Schema.Struct({
+  name: CapName,
+  scope: Schema.optionalKey(CapScope),
+  ...terms,
+  mode: Schema.optionalKey(CapMode),
+  alertThresholds: Schema.optionalKey(AlertThresholds),
+  status: Schema.optionalKey(CapStatus),
+  tenantId: Schema.optionalKey(Schema.NullOr(TenantId)).annotate({
+    description: "From system callers only; null: over all tenants"
+  })
+})
+  .pipe(Schema.check(Schema.makeFilter(termFaults)))
+  .annotate({
+    identifier: "NewCap",
+    examples: [{ name: "All agents, monthly", unit: "usd", limit: 250, period: "month", scope: { agentId: "each" } }]
+  })
+export type CapCreation = typeof CapCreation.Type
+
+/** What a PUT says: what may change; what may not must be as it is. */
+export const CapUpdate = Schema.Struct({
+  name: CapName,
+  limit: Quantity,
+  mode: Schema.optionalKey(CapMode),
+  alertThresholds: Schema.optionalKey(AlertThresholds),
+  status: Schema.optionalKey(CapStatus),
+  scope: Schema.optionalKey(CapScope),
+  unit: Schema.optionalKey(Unit),
+  period: Schema.optionalKey(Period),
+  windowSeconds: Schema.optionalKey(Schema.NullOr(WindowSeconds)),
+  timeZone: Schema.optionalKey(TimeZone),
+  anchor: Schema.optionalKey(Schema.NullOr(Anchor)),
+  ...serverSet("id", "tenantId", "version", "createdAt", "updatedAt")
+}).annotate({ identifier: "CapUpdate", examples: [{ name: "All agents, monthly", limit: 300 }] })
+export type CapUpdate = typeof CapUpdate.Type
+
+export const GrantId = Uuid.pipe(Schema.brand("GrantId"))
+export type GrantId = typeof GrantId.Type
+const Reason = name(500).annotate({ examples: ["Month-end close"] })
+
+/** A raise of a cap: bounded, attributed, and over some day. */
+export const Grant = Schema.Struct({
+  id: GrantId,
+  capId: CapId,
+  amount: Quantity,
+  reason: Reason,
+  expiresAt: Schema.NullOr(Instant),
+  createdAt: Instant,
+  createdBy: Schema.String.annotate({ examples: ["service-account"] }),
+  endedAt: Schema.NullOr(Instant)
+}).annotate({ identifier: "Grant" })
+export type Grant = typeof Grant.Type
+
+export const GrantCreation = Schema.Struct({
+  amount: Quantity,
+  reason: Reason,
+  expiresAt: Schema.optionalKey(Schema.NullOr(Instant))
+}).annotate({ identifier: "NewGrant", examples: [{ amount: 50, reason: "Month-end close" }] })
+export type GrantCreation = typeof GrantCreation.Type
+
+/** The scope of one counter of a cap. */
+export const CountedScope = Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Int])).annotate({
+  description: "The scope, with the value that is counted in the place of `each`",
+  examples: [{ model: "gpt-5" }]
+})
+
+/** How a cap stands: one item for each counter that its scope gives it. */
+export const CapUtilization = Schema.Struct({
+  capId: CapId,
+  name: CapName,
+  scope: CountedScope,
+  unit: Unit,
+  limit: Quantity,
+  grants: Total,
+  spent: Total,
+  reserved: Total,
+  held: Total,
+  headroom: Total,
+  percentUsed: Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 1e21 }))).annotate({
+    description: "What is spent, of the limit and the grants",
+    examples: [42.5]
+  }),
+  state: Schema.Literals(["ok", "warning", "exhausted", "over"]).annotate({ examples: ["ok"] }),
+  periodStart: Schema.NullOr(Instant),
+  periodEnd: Schema.NullOr(Instant),
+  projected: Schema.NullOr(Total),
+  exhaustsAt: Schema.NullOr(Instant)
+}).annotate({ identifier: "CapStanding" })
+export type CapUtilization = typeof CapUtilization.Type
+
+/** Where an item stands in the order of them all: its cap and its counter. */
+export const UtilizationKey = Schema.Tuple([CapId, Uuid])
+export type UtilizationKey = typeof UtilizationKey.Type
+
+export const capActions = auditActions("BudgetCap", [
+  "BudgetCapCreated",
+  "BudgetCapUpdated",
+  "BudgetCapDeleted",
+  "BudgetCapThresholdPassed"
+])
+export const grantActions = auditActions("BudgetGrant", ["BudgetGrantCreated", "BudgetGrantEnded"])
+
+export class CapNotFound extends Problem<CapNotFound>()("CapNotFound", {
+  slug: "cap-not-found",
+  status: 404,
+  meaning: "No budget cap that the caller may see has this id."
+}) {}
+
+export class TooManyCaps extends Problem<TooManyCaps>()(
+  "TooManyCaps",
+  {
+    slug: "too-many-caps",
+    status: 409,
+    meaning: "The tenant has as many budget caps as it may have; one must be deleted before another is made."
+  },
+  { maximum: Schema.Int.annotate({ description: "Budgets:MaxCaps", examples: [1000] }) }
+) {}
+
+export class GrantNotFound extends Problem<GrantNotFound>()("GrantNotFound", {
+  slug: "grant-not-found",
+  status: 404,
+  meaning: "The cap has no grant with this id."
+}) {}
+
+export class CapImmutable extends Problem<CapImmutable>()(
+  "CapImmutable",
+  {
+    slug: "cap-immutable",
+    status: 409,
+    meaning: "Unit, scope, period, time zone and anchor of a cap stay as they were made; `members` names what differs."
+  },
+  { members: Schema.Array(Schema.String) }
+) {}

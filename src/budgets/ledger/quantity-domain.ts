@@ -1,0 +1,39 @@
+import { BigDecimal, Schema } from "effect"
+import { exactNumber } from "../../kernel/exact-number.ts"
+import { nanoUsdOf, usdText } from "../../kernel/usd.ts"
+
+/** What a cap counts; amounts in it are nano-dollars, tokens or requests, always as bigint. */
+export const Unit = Schema.Literals(["usd", "tokens", "requests"]).annotate({ examples: ["usd"] })
+export type Unit = typeof Unit.Type
+
+const largestUsd = 8_388_607.999999999
+const largestCount = 9_007_199_254_740_991
+
+/** An amount of some unit as requests name it; the unit beside it says what fits. */
+export const Quantity = Schema.Finite.pipe(
+  Schema.check(Schema.isBetween({ minimum: 0, maximum: largestCount }))
+).annotate({
+  description: "US dollars with at most nine decimals, or a whole number of tokens or requests",
+  examples: [250]
+})
+
+/** What is wrong with an amount for its unit; nothing when it fits. */
+export const quantityFault = (unit: Unit, quantity: number): string | undefined => {
+  if (unit !== "usd") return Number.isInteger(quantity) ? undefined : `Expected a whole number of ${unit}`
+  if (quantity > largestUsd) return `Expected at most ${largestUsd} US dollars`
+  return nanoUsdOf(quantity) === undefined ? "Expected US dollars with at most nine decimals" : undefined
+}
+
+/** An amount within, of a quantity that fits its unit. */
+export const amountOf = (unit: Unit, quantity: number): bigint =>
+  unit === "usd" ? (nanoUsdOf(quantity) ?? 0n) : BigInt(quantity)
+
+/** An amount that a request has named, as the wire has it. */
+export const quantityOf = (unit: Unit, amount: bigint): number =>
+  Number(unit === "usd" ? usdText(amount) : String(amount))
+
+/** A sum of some unit, as large as it may become, and exact. */
+export const Total = exactNumber({ examples: [12.5] })
+export const totalOf = (unit: Unit, amount: bigint): BigDecimal.BigDecimal =>
+  BigDecimal.make(amount, unit === "usd" ? usdDecimals : 0)
+const usdDecimals = 9

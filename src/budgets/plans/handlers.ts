@@ -1,0 +1,24 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { Plans } from "./service.ts"
+import { PlansApi } from "./api.ts"
+
+export const PlansHandlers = groupHandlers(
+  PlansApi,
+  Effect.fn(function* (handlers) {
+    const plans = yield* Plans
+    return handlers.handleAll({
+      start: ({ params: { agentId }, payload }) =>
+        Effect.map(plans.start(agentId, payload), created(`/api/agents/${agentId}/plans`)),
+      list: ({ params: { agentId }, query: { cursor, limit, status } }) =>
+        plans.list(agentId, status, cursor, limit ?? pageLimitDefault),
+      get: ({ params: { agentId, planId } }) => plans.get(agentId, planId),
+      extend: ({ params: { agentId, planId }, payload }) => plans.extend(agentId, planId, payload),
+      complete: ({ params: { agentId, planId } }) => plans.complete(agentId, planId),
+      abort: ({ params: { agentId, planId } }) => plans.abort(agentId, planId),
+      heartbeat: ({ params: { agentId, planId } }) => plans.heartbeat(agentId, planId)
+    })
+  })
+)

@@ -1,0 +1,137 @@
+import { Context, type DateTime, Effect, Layer, Option, Schema, SchemaTransformation } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { PlanId, PlanStatus } from "../ledger/domain.ts"
+
+/** Sums, which no double may hold. */
+const Sum = Schema.String.pipe(
+  Schema.decodeTo(Schema.BigInt, SchemaTransformation.transform({ decode: BigInt, encode: String }))
+)
+
+/** A plan as it stood at the moment of a statement. */
+export const StoredPlan = Schema.Struct({
+  id: PlanId,
+  tenantId: TenantId,
+  agentId: AgentId,
+  applicationId: Schema.NullOr(Schema.Int),
+  taskType: Schema.NullOr(Schema.String),
+  name: Schema.NullOr(Schema.String),
+  status: PlanStatus,
+  budget: Sum,
+  spent: Sum,
+  reserved: Sum,
+  remaining: Sum,
+  heartbeatSeconds: Schema.Int,
+  heartbeatBy: Instant,
+  expiresAt: Schema.NullOr(Instant),
+  metadata: Schema.NullOr(Schema.Record(Schema.String, Schema.String)),
+  createdAt: Instant,
+  createdBy: Schema.String,
+  endedAt: Schema.NullOr(Instant)
+})
+export type StoredPlan = typeof StoredPlan.Type
+
+const Outcome = Schema.Union([
+  Schema.Struct({ verdict: Schema.Literals(["stale", "missing", "excessive"]) }),
+  Schema.Struct({ verdict: Schema.Literal("inactive"), status: PlanStatus }),
+  Schema.Struct({ verdict: Schema.Literal("calls-open"), isDue: Schema.Boolean }),
+  Schema.Struct({
+    verdict: Schema.Literal("denied"),
+    failing: Schema.Int,
+    limit: Sum,
+    spent: Sum,
+    reserved: Sum,
+    headrooms: Schema.Array(Sum),
+    ends: Schema.Array(Schema.NullOr(Schema.Finite))
+  }),
+  Schema.Struct({
+    verdict: Schema.Literals(["done", "same"]),
+    plan: StoredPlan,
+    /** Open calls that somebody else was at work on. */
+    hasCalls: Schema.optionalKey(Schema.Boolean)
+  }),
+  Schema.Struct({ verdict: Schema.Literal("replay"), sha256: Schema.String, plan: StoredPlan })
+])
+export type PlanOutcome = typeof Outcome.Type
+
+const Key = Schema.Struct({ agentId: AgentId, id: PlanId, at: Schema.DateTimeUtcFromDate })
+const Page = Schema.Struct({
+  tenantId: TenantId,
+  agentId: AgentId,
+  status: Schema.UndefinedOr(PlanStatus),
+  after: Schema.UndefinedOr(PlanId),
+  limit: Schema.Int,
+  at: Schema.DateTimeUtcFromDate
+})
+const Row = Schema.Struct({ plan: StoredPlan })
+
+/** Plans; they change by functions of the ledger, each of which is a transaction of its own. */
+export class PlansRepository extends Context.Service<
+  PlansRepository,
+  {
+    find(agentId: AgentId, id: PlanId, at: DateTime.Utc): Effect.Effect<Option.Option<StoredPlan>>
+    /** The newest first. */
+    list(
+      tenantId: TenantId,
+      agentId: AgentId,
+      status: PlanStatus | undefined,
+      after: PlanId | undefined,
+      limit: number,
+      at: DateTime.Utc
+    ): Effect.Effect<ReadonlyArray<StoredPlan>>
+    change(request: object): Effect.Effect<PlanOutcome>
+  }
+>()("app/budgets/PlansRepository") {
+  static readonly layer = Layer.effect(
+    PlansRepository,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const selectOne = SqlSchema.findOneOption({
+        Request: Key,
+        Result: Row,
+        execute: ({ agentId, at, id }) => sql`
+          SELECT budget_plan_json(l, ${at}::timestamptz) AS plan FROM budget_plans l
+          WHERE l.id = ${id} AND l.agent_id = ${agentId}`
+      })
+      const selectPage = SqlSchema.findAll({
+        Request: Page,
+        Result: Row,
+        execute: ({ after, agentId, at, limit, status, tenantId }) => sql`
+          SELECT budget_plan_json(l, ${at}::timestamptz) AS plan FROM budget_plans l
+          WHERE ${sql.and([
+            sql`l.tenant_id = ${tenantId}`,
+            sql`l.agent_id = ${agentId}`,
+            ...(status === undefined
+              ? []
+              : [sql`budget_plan_status(l.status, l.heartbeat_by, l.dead_at, ${at}::timestamptz) = ${status}`]),
+            ...(after === undefined ? [] : [sql`l.id < ${after}`])
+          ])}
+          ORDER BY l.id DESC LIMIT ${limit}`
+      })
+      const call = SqlSchema.findOne({
+        Request: Schema.String,
+        Result: Schema.Struct({ outcome: Outcome }),
+        execute: (request) => sql`SELECT budgets_plan(${request}::text::json) AS outcome`
+      })
+
+      return PlansRepository.of({
+        find: Effect.fn("PlansRepository.find")((agentId, id, at) =>
+          Effect.map(
+            Effect.orDie(selectOne({ agentId, id, at })),
+            Option.map(({ plan }) => plan)
+          )
+        ),
+        list: Effect.fn("PlansRepository.list")((tenantId, agentId, status, after, limit, at) =>
+          Effect.map(Effect.orDie(selectPage({ tenantId, agentId, status, after, limit, at })), (rows) =>
+            rows.map(({ plan }) => plan)
+          )
+        ),
+        change: Effect.fn("PlansRepository.change")((request) =>
+          Effect.map(Effect.orDie(call(JSON.stringify(request))), ({ outcome }) => outcome)
+        )
+      })
+    })
+  )
+}

@@ -1,0 +1,158 @@
+import { AfterCharges } from "../ledger/api.ts"
+import { Schema } from "effect"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, LimitedByCaps, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { Forbidden } from "../../kernel/principal.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { CapId } from "../ledger/cap-domain.ts"
+import {
+  ExtendRequest,
+  HeldReservation,
+  OpenedReservation,
+  PlanId,
+  ReconcileRequest,
+  Reconciled,
+  Refund,
+  RefundRequest,
+  Reservation,
+  ReservationId,
+  ReservationState,
+  ReserveRequest
+} from "../ledger/domain.ts"
+import {
+  BudgetDenied,
+  CounterFull,
+  ChargeNotFound,
+  PlanNotActive,
+  PlanNotFound,
+  PriceUnknown,
+  RefundExceedsCharge,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationSettled
+} from "../ledger/problem-domain.ts"
+
+const read = requires("spend:read")
+const write = requires("spend:write")
+const refund = requires("budgets:write")
+const id = { id: ReservationId }
+const position = cursor(ReservationId)
+
+const Location = Schema.String.annotate({
+  description: "Path of the reservation",
+  examples: ["/api/spend/reservations/0198a5b0-7c00-7000-8000-00000000002a"]
+})
+
+export class SpendApi extends HttpApiGroup.make("spend")
+  .add(
+    endpoint
+      .post("reserve", "/reserve", {
+        summary: "Reserve headroom",
+        description:
+          "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. Under a plan it draws on what the plan holds. What is not settled returns when it expires. For an agent that is suspended or retired nothing is reserved.",
+        access: write,
+        payload: ReserveRequest,
+        success: [
+          Created(OpenedReservation),
+          HttpApiSchema.WithHeaders(HeldReservation.pipe(HttpApiSchema.status(202)), { location: Location })
+        ],
+        error: [
+          BudgetDenied,
+          AgentNotFound,
+          AgentNotActive,
+          ApplicationNotFound,
+          PlanNotFound,
+          PlanNotActive,
+          PriceUnknown,
+          Forbidden,
+          ValidationFailed,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint
+      .post("reconcile", "/reconcile", {
+        summary: "Settle a reservation",
+        description:
+          "Charges what it did cost, also more than was reserved, also late, and gives the rest back at once. The same again answers the same.",
+        access: write,
+        payload: ReconcileRequest,
+        success: Reconciled,
+        error: [
+          ReservationNotFound,
+          ReservationManaged,
+          ReservationSettled,
+          ReservationNotOpen,
+          CounterFull,
+          PriceUnknown,
+          Forbidden,
+          ValidationFailed,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint.get("list", "/reservations", {
+      summary: "List reservations",
+      description: "The newest first; an agent sees its own.",
+      access: read,
+      query: {
+        state: Schema.optionalKey(ReservationState),
+        agentId: Schema.optionalKey(AgentId),
+        planId: Schema.optionalKey(PlanId),
+        capId: Schema.optionalKey(CapId),
+        tenantId: Schema.optionalKey(TenantId),
+        ...pageQuery(position)
+      },
+      success: page(Reservation, position)
+    }),
+    endpoint.get("get", "/reservations/:id", {
+      summary: "Get a reservation",
+      description: "One reservation by id.",
+      access: read,
+      params: id,
+      success: Reservation,
+      error: ReservationNotFound
+    }),
+    endpoint.delete("release", "/reservations/:id", {
+      summary: "Release a reservation",
+      description: "Gives back what it keeps free. Again is 204; a settled one is 409.",
+      access: write,
+      params: id,
+      error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
+    }),
+    endpoint.post("extend", "/reservations/:id/extend", {
+      summary: "Extend a reservation",
+      description: "Lets an open reservation live `ttlSeconds` from now.",
+      access: write,
+      params: id,
+      payload: ExtendRequest,
+      success: Reservation,
+      error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
+    }),
+    endpoint.post("refund", "/refunds", {
+      summary: "Refund a charge",
+      description:
+        "Gives back a part of a charge, on the periods that it was charged on. Never by the principal that made the charge, but for system principals, and never by an agent.",
+      access: refund,
+      payload: RefundRequest,
+      success: Refund.pipe(HttpApiSchema.status(201)),
+      error: [ChargeNotFound, RefundExceedsCharge, Forbidden]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(AfterCharges)
+  .middleware(Access)
+  .prefix("/api/spend")
+  .annotate(LimitedByCaps, true)
+  .annotateMerge(
+    OpenApi.annotations({ title: "Spend", description: "Keeping money free before a call, and settling after it." })
+  ) {}

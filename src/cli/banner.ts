@@ -1,0 +1,52 @@
+import { Effect, Option, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { DatabaseConnection } from "../platform/database/connection.ts"
+import { Settings } from "../platform/settings/settings.ts"
+
+/** Secrets that this start made, which are shown this once. */
+export interface MadeSecrets {
+  readonly madeKey: Option.Option<Redacted.Redacted>
+  readonly claimLink: Option.Option<Redacted.Redacted>
+}
+
+/** What whoever started the service wants to know, once, on standard output; what this start made is among it. */
+export const printBanner = ({ claimLink, madeKey }: MadeSecrets) =>
+  Effect.gen(function* () {
+    const settings = yield* Settings
+    const { embeddedIn } = yield* DatabaseConnection
+    const { address } = yield* HttpServer.HttpServer
+    const url = settings.api.publicUrl
+    const lines = [
+      `Application Manager serves on ${HttpServer.formatAddress(address)}`,
+      `  Environment  ${settings.environment}`,
+      `  Database     ${Option.match(embeddedIn, { onNone: () => "external (Database:Url)", onSome: (directory) => `embedded, in ${directory}` })}`,
+      ...(settings.api.swagger.enabled ? [`  OpenAPI      ${url}/swagger`] : []),
+      ...Option.match(madeKey, {
+        onNone: () => [],
+        onSome: (key) => [
+          `  API key      ${Redacted.value(key)}`,
+          "               The service-account key, made for this Development database and shown this once."
+        ]
+      }),
+      ...Option.match(claimLink, {
+        onNone: () => [],
+        onSome: (link) => [
+          `  Claim        ${Redacted.value(link)}`,
+          "               Makes the first account, an Administrator; works once, for 30 minutes."
+        ]
+      })
+    ]
+    // The one place where secrets are printed, and never through the log: they are shown once, to whoever runs the process.
+    yield* Effect.sync(() => process.stdout.write(`${lines.join("\n")}\n`))
+    if (settings.environment === "Production") {
+      if (Option.isNone(settings.api.apiKey)) {
+        yield* Effect.logWarning("Api:ApiKey is not set; only API keys that were made before let anybody in")
+      }
+      if (Option.isSome(embeddedIn)) {
+        yield* Effect.logWarning("The embedded database serves in Production; Database:Url names an own PostgreSQL")
+      }
+      if (settings.sources.get("Api:PublicUrl") === "default") {
+        yield* Effect.logWarning(`Api:PublicUrl is not set; ${url} is taken for the address that callers use`)
+      }
+    }
+  })

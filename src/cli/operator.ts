@@ -1,0 +1,150 @@
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Cause, Data, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Prompt } from "effect/cli"
+import { SecureRandom } from "effect/crypto"
+import { AccountCredentials } from "../identity/accounts/credentials.ts"
+import { AccountName, NewPassword } from "../identity/accounts/domain.ts"
+import { Passwords } from "../identity/accounts/passwords.ts"
+import { Accounts } from "../identity/accounts/service.ts"
+import { Applications } from "../applications/applications/service.ts"
+import { asSystem, Audit } from "../audit/log/service.ts"
+import { AuthorityChanges } from "../access/authority-changes.ts"
+import { ConfigurationTrash } from "../applications/configuration/soft-delete/soft-delete.ts"
+import { DatabaseConnection, JoiningDatabaseLayer } from "../platform/database/connection.ts"
+import { DigestLayer } from "../platform/crypto/digest.ts"
+import * as Logging from "../platform/observability/logging.ts"
+import { Notifications } from "../platform/database/notifications.ts"
+import { Settings } from "../platform/settings/settings.ts"
+import { explained, StartFailure } from "./start-failure.ts"
+import { Roles } from "../applications/roles/service.ts"
+import { SessionEndings } from "../identity/trial-sessions/endings.ts"
+import { Sessions } from "../identity/trial-sessions/service.ts"
+import { AccountSessionEndings } from "../identity/sign-in/endings.ts"
+import { Email } from "../identity/trial-users/domain.ts"
+import { TrialUsers } from "../identity/trial-users/service.ts"
+
+const usage = `npm run operator -- create EMAIL [--name NAME] [--password-stdin]
+npm run operator -- password EMAIL [--password-stdin]
+
+create makes an account that may do everything (Administrator); password gives an account another password and ends its
+sessions. On a terminal the password is asked for, and an empty one is made; elsewhere it is made and printed, or read
+from the standard input with --password-stdin. Settings as for the service, such as --Database:Directory=DIRECTORY;
+the service may be running.`
+
+class Unusable extends Data.TaggedError("Unusable")<{ readonly message: string }> {}
+
+interface Words {
+  readonly command: "create" | "password"
+  readonly email: typeof Email.Type
+  readonly name: string | undefined
+  readonly fromInput: boolean
+  readonly settings: ReadonlyArray<string>
+}
+
+const readWords = (given: ReadonlyArray<string>): Words | undefined => {
+  const words = [...given]
+  const take = (flag: string, count: number): ReadonlyArray<string> => {
+    const at = words.indexOf(flag)
+    return at < 0 ? [] : words.splice(at, count)
+  }
+  const fromInput = take("--password-stdin", 1).length > 0
+  const [hasName, name] = take("--name", 2)
+  const [command, email, ...settings] = words
+  const isWrong = hasName !== undefined && !Schema.is(AccountName)(name)
+  return (command === "create" || command === "password") && Schema.is(Email)(email) && !isWrong
+    ? { command, email, name, fromInput, settings }
+    : undefined
+}
+
+const say = (text: string) => Effect.sync(() => process.stdout.write(`${text}\n`))
+
+const firstLineOfInput = Effect.promise(async () => {
+  const chunks: Array<Buffer> = []
+  for await (const chunk of process.stdin) chunks.push(Buffer.from(chunk as Uint8Array))
+  return Buffer.concat(chunks).toString("utf8").split(/\r?\n/)[0] ?? ""
+})
+
+/** The password to give, and whether it was made here and so has to be shown. */
+const choosePassword = Effect.fnUntraced(function* (fromInput: boolean) {
+  const ask = Prompt.run(Prompt.Password({ message: "Password (12 to 128 characters; empty makes one)" }))
+  const given = fromInput ? yield* firstLineOfInput : process.stdin.isTTY ? Redacted.value(yield* ask) : ""
+  if (given === "" && fromInput) return yield* new Unusable({ message: "The standard input holds no password." })
+  if (given !== "") return { isMade: false, password: yield* Schema.decodeEffect(NewPassword)(given) }
+  const random = yield* SecureRandom.SecureRandom
+  const made = Buffer.from(yield* random.randomBytes(18)).toString("base64url")
+  return { isMade: true, password: Redacted.make(made, { label: "password" }) }
+})
+
+const run = Effect.fnUntraced(function* ({ command, email, fromInput, name }: Words) {
+  const accounts = yield* Accounts
+  const { embeddedIn } = yield* DatabaseConnection
+  const where = Option.getOrElse(embeddedIn, () => "Database:Url")
+  const credentials = yield* AccountCredentials
+  const known = Option.getOrUndefined(yield* credentials.candidate(email))
+  if (command === "create" && known !== undefined) {
+    return yield* new Unusable({ message: `There is an account ${email}; "password" gives it another password.` })
+  }
+  if (command === "password" && known === undefined) {
+    return yield* new Unusable({ message: `There is no account ${email}; "create" makes it.` })
+  }
+  const { isMade, password } = yield* choosePassword(fromInput)
+  if (known === undefined) {
+    const { id: role } = yield* (yield* Roles).getOwn("Administrator")
+    yield* accounts.create({
+      email,
+      name: name ?? email.slice(0, email.indexOf("@")),
+      password,
+      roleIds: [role],
+      tenantId: null
+    })
+    yield* say(`${email} is an Administrator now (database: ${where}).`)
+  } else {
+    yield* accounts.update(known.id, { password })
+    yield* say(`${email} has another password now (database: ${where}); its sessions have ended.`)
+  }
+  if (isMade) yield* say(`Password: ${Redacted.value(password)}`)
+})
+
+const Services = Layer.mergeAll(Accounts.layer, AccountCredentials.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(AccountSessionEndings.layer, Passwords.layer)),
+  Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer)),
+  Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer)),
+  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ConfigurationTrash.layer)),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
+  Layer.provideMerge(Notifications.layer),
+  Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer))
+)
+
+const Log = Layer.unwrap(
+  Effect.map(Settings, ({ logging }) => Logging.layer({ level: "Warn", format: logging.format }))
+)
+
+const environmentOf = (words: Words) =>
+  Services.pipe(
+    Layer.provideMerge(JoiningDatabaseLayer),
+    Layer.provide(Log),
+    Layer.provide(Settings.layerWith(words.settings))
+  )
+
+/** `npm run operator`: accounts for people who cannot sign in yet, or any more. */
+const main = Effect.suspend(() => {
+  const words = readWords(process.argv.slice(2))
+  return words === undefined
+    ? Effect.fail(new Unusable({ message: usage }))
+    : run(words).pipe(asSystem, Effect.provide(environmentOf(words)), explained)
+}).pipe(
+  Effect.provide(NodeServices.layer),
+  Effect.catchCause((cause) =>
+    Effect.sync(() => {
+      const error = Cause.squash(cause)
+      process.exitCode = 1
+      if (error instanceof StartFailure) return
+      const text = error instanceof Error && error.message !== "" ? error.message : String(error)
+      process.stderr.write(`${text}\n`)
+    })
+  )
+)
+
+NodeRuntime.runMain(main)

@@ -1,0 +1,78 @@
+import { type TokenUsage } from "../translation/domain.ts"
+import { type Prices, type RateTable, type Rates } from "./rate-domain.ts"
+
+const tokensPerRate = 1_000_000n
+
+type Classes = Omit<Prices, "longContext">
+
+const ratesOf = (prices: Classes): Rates => {
+  const input = prices.inputUsdPerMTok
+  const output = prices.outputUsdPerMTok ?? 0n
+  const cacheWrite = prices.cacheWriteUsdPerMTok ?? input
+  return {
+    input,
+    output,
+    cacheRead: prices.cacheReadUsdPerMTok ?? input,
+    cacheWrite,
+    // Anthropic, where no price is known for it: twice the input. Nobody else sells such writes.
+    cacheWrite1h: prices.cacheWrite1hUsdPerMTok ?? (prices.cacheWriteUsdPerMTok === undefined ? input : 2n * input),
+    reasoning: prices.reasoningUsdPerMTok ?? output
+  }
+}
+
+export const rateTable = ({ longContext, ...basic }: Prices): RateTable => ({
+  basic: ratesOf(basic),
+  longContext: (longContext ?? [])
+    .map(({ aboveTokens, ...prices }) => ({ aboveTokens, rates: ratesOf(prices) }))
+    .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
+})
+
+/** The rates that a request with so much input is charged at, as a whole. */
+export const ratesFor = ({ basic, longContext }: RateTable, inputTokens: number): Rates =>
+  longContext.find(({ aboveTokens }) => inputTokens > aboveTokens)?.rates ?? basic
+
+/** One line of a charge in nano-dollars, rounded up once. */
+const line = (tokens: number, rate: bigint): bigint => (BigInt(tokens) * rate + tokensPerRate - 1n) / tokensPerRate
+
+/** What a usage costs in nano-dollars: each token in one class, each class rounded up once. */
+export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
+  const rates = ratesFor(table, usage.inputTokens)
+  const fresh = usage.inputTokens - usage.cachedInputTokens - usage.cacheWriteTokens
+  return (
+    line(Math.max(0, fresh), rates.input) +
+    line(usage.cachedInputTokens, rates.cacheRead) +
+    line(usage.cacheWriteTokens - usage.cacheWrite1hTokens, rates.cacheWrite) +
+    line(usage.cacheWrite1hTokens, rates.cacheWrite1h) +
+    line(usage.outputTokens - usage.reasoningTokens, rates.output) +
+    line(usage.reasoningTokens, rates.reasoning)
+  )
+}
+
+const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b) => (a > b ? a : b))
+
+/** At most so many classes have tokens at once, and each line of a charge is rounded up by less than one. */
+const inputLines = 4n
+const outputLines = 2n
+
+/**
+ * What no usage within these limits can cost more than, whichever of the tables it is charged by and whichever class its
+ * tokens are of.
+ */
+export const costBound = (inputTokens: number, outputTokens: number, tables: ReadonlyArray<RateTable>): bigint => {
+  let bound = 0n
+  for (const { basic, longContext } of tables) {
+    const reachable = longContext.filter(({ aboveTokens }) => inputTokens > aboveTokens).map(({ rates }) => rates)
+    for (const rates of [basic, ...reachable]) {
+      const input = dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h)
+      const output = dearest(rates.output, rates.reasoning)
+      bound = dearest(
+        bound,
+        line(inputTokens, input) +
+          (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
+          line(outputTokens, output) +
+          (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
+      )
+    }
+  }
+  return bound
+}

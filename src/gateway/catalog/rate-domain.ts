@@ -1,0 +1,54 @@
+import { Schema } from "effect"
+import { UsdOrZero } from "../../kernel/usd.ts"
+
+/** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
+export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })
+
+const price = (description: string) => Schema.optionalKey(UsdPerMTok).pipe(Schema.annotateKey({ description }))
+
+const classes = {
+  inputUsdPerMTok: UsdPerMTok.pipe(Schema.annotateKey({ description: "Tokens that are read" })),
+  outputUsdPerMTok: price("Tokens that are written; nothing unless given"),
+  cacheReadUsdPerMTok: price("Tokens read from the provider's cache; as input unless given"),
+  cacheWriteUsdPerMTok: price("Tokens written into the provider's cache; as input unless given"),
+  cacheWrite1hUsdPerMTok: price(
+    "Tokens written there for an hour; twice the input unless given, or as input where no price of writing is"
+  ),
+  reasoningUsdPerMTok: price("Tokens of reasoning; as output unless given")
+}
+
+const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
+
+/** What a model's tokens cost, as it is written down: what is left out costs what it is a part of. */
+export const Prices = Schema.Struct({
+  ...classes,
+  longContext: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        aboveTokens: TokenCount.pipe(Schema.annotateKey({ description: "From more input tokens than this on" })),
+        ...classes
+      })
+    ).pipe(Schema.check(Schema.isMaxLength(8)))
+  ).pipe(Schema.annotateKey({ description: "Prices that long requests cost as a whole; none unless given" }))
+}).annotate({
+  identifier: "ModelPrices",
+  description:
+    "US dollars per million tokens; a request with more input than `aboveTokens` costs those prices as a whole"
+})
+export type Prices = typeof Prices.Type
+
+/** Nano-dollars per million tokens of each class. */
+export interface Rates {
+  readonly input: bigint
+  readonly output: bigint
+  readonly cacheRead: bigint
+  readonly cacheWrite: bigint
+  readonly cacheWrite1h: bigint
+  readonly reasoning: bigint
+}
+
+/** The rates of a model: the basic ones, and those of long requests with the longest first. */
+export interface RateTable {
+  readonly basic: Rates
+  readonly longContext: ReadonlyArray<{ readonly aboveTokens: number; readonly rates: Rates }>
+}

@@ -1,0 +1,106 @@
+import { X509Certificate } from "node:crypto"
+import { type Fault } from "../../kernel/problem.ts"
+import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
+import { loopbackId, loopbackModel } from "../providers/loopback.ts"
+
+/** Variables of the service itself that end like a key, and are none of a provider's. */
+const ownVariables = /^(?:APPLICATION_MANAGER_.*|(?:API|SECURITY|DATABASE|LLM|AUTH|REDIS|TELEMETRY)__.*)$/i
+
+/** What the key of a provider refers to. */
+export type KeyReference =
+  | { readonly kind: "environment"; readonly name: string }
+  | { readonly kind: "file"; readonly name: string }
+  | { readonly kind: "secret"; readonly id: string }
+  | { readonly kind: "literal"; readonly key: string }
+
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+export const referenceOf = (apiKey: string): KeyReference => {
+  if (apiKey.startsWith("env:")) return { kind: "environment", name: apiKey.slice(4) }
+  if (apiKey.startsWith("file:")) return { kind: "file", name: apiKey.slice(5) }
+  if (apiKey.startsWith("secret:")) return { kind: "secret", id: apiKey.slice(7) }
+  return { kind: "literal", key: apiKey }
+}
+
+/** Names of headers that bear a credential, whoever invented them: what they are given is kept as keys are. */
+const credentials = /(?:^|[-_])(?:apikey|key|token|secret|auth|authorization|password|credentials?)(?:$|[-_])/i
+export const bearsCredential = (header: string): boolean => credentials.test(header)
+
+/** Whatever of a provider is a credential, and where it stands: its key, and the headers that bear another. */
+export const credentialsOf = ({
+  apiKey,
+  headers = {}
+}: ConfiguredProvider): ReadonlyArray<readonly [path: ReadonlyArray<string>, reference: string]> => [
+  ...(apiKey === undefined ? [] : [[["apiKey"], apiKey] as const]),
+  ...Object.entries(headers).flatMap(([name, value]) =>
+    bearsCredential(name) ? [[["headers", name], value] as const] : []
+  )
+]
+
+/** What is wrong with the form of a reference, if anything. */
+export const referenceFault = (reference: KeyReference): string | undefined => {
+  switch (reference.kind) {
+    case "environment":
+      return /^[A-Za-z_][A-Za-z0-9_]*_KEY$/.test(reference.name) && !ownVariables.test(reference.name)
+        ? undefined
+        : "Expected the name of an environment variable that ends in _KEY and is none of this service's own"
+    case "file":
+      return /^[A-Za-z0-9_-][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/.test(reference.name)
+        ? undefined
+        : "Expected the name of a file below Llm:SecretsDirectory"
+    case "secret":
+      return uuid.test(reference.id) ? undefined : "Expected secret: and the id that a saved key was replaced by"
+    case "literal":
+      return undefined
+  }
+}
+
+/** One or more certificates in PEM, each of which can be read. */
+const areCertificates = (pem: string): boolean => {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
+  try {
+    return blocks.map((block) => new X509Certificate(block)).length > 0
+  } catch {
+    return false
+  }
+}
+
+/** What is wrong with a configuration beyond the form of its members: every fault, each where it stands. */
+export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): ReadonlyArray<Fault> => {
+  const faults: Array<Fault> = []
+  const ids = new Set([loopbackId])
+  const withoutEmbeddings = new Set(providers.flatMap(({ dialect, id }) => (dialect === "anthropic" ? [id] : [])))
+  for (const [index, provider] of providers.entries()) {
+    const { dialect, id, tlsCa } = provider
+    const at = ["payload", "providers", index]
+    if (id === loopbackId) {
+      if (dialect !== "loopback") faults.push({ path: [...at, "id"], message: "This id is the loopback provider's" })
+    } else if (ids.has(id)) faults.push({ path: [...at, "id"], message: "Another provider has this id" })
+    ids.add(id)
+    for (const [path, reference] of credentialsOf(provider)) {
+      const fault = referenceFault(referenceOf(reference))
+      if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })
+    }
+    if (tlsCa !== undefined && !areCertificates(tlsCa)) {
+      faults.push({ path: [...at, "tlsCa"], message: "Expected certificates in PEM" })
+    }
+  }
+  const names = new Set([loopbackModel])
+  for (const [index, { aliases = [], id, kind, targets }] of models.entries()) {
+    const at = ["payload", "models", index]
+    if (names.has(id)) faults.push({ path: [...at, "id"], message: "Another model has this name" })
+    names.add(id)
+    for (const [place, alias] of aliases.entries()) {
+      if (names.has(alias)) faults.push({ path: [...at, "aliases", place], message: "Another model has this name" })
+      names.add(alias)
+    }
+    for (const [place, { provider }] of targets.entries()) {
+      if (!ids.has(provider)) {
+        faults.push({ path: [...at, "targets", place, "provider"], message: "No provider has this id" })
+      } else if (kind === "embedding" && withoutEmbeddings.has(provider)) {
+        faults.push({ path: [...at, "targets", place, "provider"], message: "Anthropic's dialect has no embeddings" })
+      }
+    }
+  }
+  return faults
+}

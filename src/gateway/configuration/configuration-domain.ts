@@ -1,0 +1,165 @@
+import { Schema } from "effect"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { Uuid } from "../../kernel/identifier.ts"
+import { text } from "../../kernel/text.ts"
+import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"
+import { Prices } from "../catalog/rate-domain.ts"
+
+export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
+export type SecretId = typeof SecretId.Type
+
+/** Which wire format a configured provider speaks; `loopback` is the one within this process. */
+export const ProviderDialect = Schema.Literals(["openai", "anthropic", "loopback"]).annotate({ examples: ["openai"] })
+export type ProviderDialect = typeof ProviderDialect.Type
+
+/** Headers that say who calls, or that belong to the connection. */
+const reserved =
+  /^(?:authorization|x-api-key|cookie|set-cookie|host|connection|content-length|content-type|transfer-encoding|te|upgrade|proxy-.*|keep-alive|trailer|expect)$/i
+
+const HeaderName = Schema.String.pipe(
+  Schema.check(
+    Schema.makeFilter((name: string) => /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/.test(name) && !reserved.test(name), {
+      expected: "the name of a header that is neither the connection's nor a credential's (that is apiKey)"
+    })
+  )
+)
+const HeaderValue = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^[\x20-\x7e]{0,4096}$/u, { expected: "visible ASCII" }))
+)
+
+const between = (minimum: number, maximum: number) =>
+  Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum, maximum })))
+const optional = Schema.optionalKey
+/** A member with what it means and, where it may be left out, what holds then: what the reference of the configuration says. */
+const member = <S extends Schema.Top>(schema: S, description: string) =>
+  schema.pipe(Schema.annotateKey({ description }))
+const Tokens = between(1, 2_147_483_647)
+
+export const ConfiguredProvider = Schema.Struct({
+  id: member(ProviderId, "What targets, caps and reports call it"),
+  dialect: member(ProviderDialect, "Which API it speaks; `loopback` echoes within the service"),
+  baseUrl: member(BaseUrl, "As the vendor's SDK takes it: with `/v1` for OpenAI's dialect, without for Anthropic's"),
+  apiKey: member(
+    optional(ApiKey),
+    "`env:NAME`, `file:NAME` below Llm:SecretsDirectory, or `secret:<id>`; a key given as it is gets sealed and replaced by the last. None is sent unless given"
+  ),
+  headers: member(
+    optional(Schema.Record(HeaderName, HeaderValue).annotate({ examples: [{ "openai-project": "main" }] })),
+    "Sent with every request to it; a credential by its name (`…-key`, `…-token`, `…-auth`) is given and kept as `apiKey` is. None unless given"
+  ),
+  timeoutSeconds: member(
+    optional(between(1, 3600)),
+    "Until the first byte of an answer and between any two; 300 unless given"
+  ),
+  maxConcurrency: member(optional(between(1, 100_000)), "Calls at once; as many more wait; 1,000 unless given"),
+  tlsCa: member(
+    optional(text(1, 100_000)),
+    "Certificate authorities (PEM) that are trusted in the place of the system's; the system's unless given"
+  )
+}).annotate({ identifier: "ConfiguredProvider" })
+export type ConfiguredProvider = typeof ConfiguredProvider.Type
+
+export const ConfiguredTarget = Schema.Struct({
+  provider: member(ProviderId, "The id of a provider of this configuration"),
+  model: member(ModelName, "The provider's own name for the model"),
+  weight: member(
+    optional(between(0, 1_000_000)),
+    "Its share among targets of the same priority where `strategy` is `weighted`; 1 unless given"
+  ),
+  priority: member(optional(between(0, 1_000_000)), "The lowest goes first; 0 unless given")
+}).annotate({ identifier: "ConfiguredTarget" })
+export type ConfiguredTarget = typeof ConfiguredTarget.Type
+
+export const ConfiguredModel = Schema.Struct({
+  id: member(ModelName, "What callers ask for"),
+  aliases: member(
+    optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(50)))),
+    "Other names that it is asked for by; none unless given"
+  ),
+  targets: member(
+    Schema.Array(ConfiguredTarget).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(50))),
+    "Where it can be had; a target is tried after another one that failed"
+  ),
+  kind: member(ModelKind, "What it does"),
+  contextTokens: member(
+    optional(Tokens),
+    "The longest request that it takes, so that no call reserves more; what the request's bytes can be unless given"
+  ),
+  maxOutputTokens: member(optional(Tokens), "The longest answer that it gives; as the catalogue knows unless given"),
+  prices: member(
+    optional(Prices),
+    "What its tokens cost, in US dollars per million; as the catalogue knows unless given"
+  ),
+  capabilities: member(
+    optional(Schema.Array(text(1, 100)).pipe(Schema.check(Schema.isMaxLength(50)))),
+    "Told by `GET /api/llm/models`; a chat model with `embeddings` embeds too; none unless given"
+  ),
+  cache: member(
+    optional(Schema.Boolean),
+    "Answer equal requests of a tenant from the response cache, also where callers do not ask for it; false unless given"
+  )
+}).annotate({ identifier: "ConfiguredModel" })
+export type ConfiguredModel = typeof ConfiguredModel.Type
+
+export const Strategy = Schema.Literals(["priority", "weighted", "least-latency", "cheapest", "subscription-first"])
+export type Strategy = typeof Strategy.Type
+
+const ConfiguredBreaker = Schema.Struct({
+  failures: member(optional(between(1, 1000)), "So many in a row cut a provider's model off; 5 unless given"),
+  openSeconds: member(
+    optional(between(1, 3600)),
+    "For so long, and longer each time that it fails again; then one call tries it; 30 unless given"
+  )
+})
+
+export const ConfiguredRouting = Schema.Struct({
+  retries: member(optional(between(0, 10)), "More tries at each target before the next one; 2 unless given"),
+  timeoutSeconds: member(optional(between(1, 3600)), "For a call with all its attempts; 600 unless given"),
+  breaker: member(optional(ConfiguredBreaker), "When a provider that fails is left alone"),
+  strategy: member(
+    optional(Strategy),
+    "Which target of the same priority goes first: as written, drawn by weight, the fastest lately, or the cheapest; `priority`, which is as written, unless given"
+  )
+}).annotate({ identifier: "ConfiguredRouting" })
+
+export const ConfiguredCache = Schema.Struct({
+  ttlSeconds: member(optional(between(1, 86_400)), "How long an answer is given again; 300 unless given"),
+  maxEntries: member(optional(between(1, 100_000)), "Answers that each replica keeps; 1,000 unless given")
+}).annotate({ identifier: "ConfiguredCache" })
+
+export const configurationActions = auditActions("GatewayConfiguration", [
+  "GatewayConfigurationUpdated",
+  "GatewayConfigurationRolledBack"
+])
+
+/** The whole configuration of the gateway. */
+export const GatewayDocument = Schema.Struct({
+  providers: member(
+    optional(Schema.Array(ConfiguredProvider).pipe(Schema.check(Schema.isMaxLength(200)))),
+    "Who is called; `loopback` is there in any case"
+  ),
+  models: member(
+    optional(Schema.Array(ConfiguredModel).pipe(Schema.check(Schema.isMaxLength(2000)))),
+    "What can be asked for, beside what the catalogue knows of the providers"
+  ),
+  routing: member(optional(ConfiguredRouting), "How calls find their way"),
+  cache: member(optional(ConfiguredCache), "The response cache")
+}).annotate({
+  identifier: "GatewayConfiguration",
+  description: "Which providers there are, which models lead to them, and how"
+})
+export type GatewayDocument = typeof GatewayDocument.Type
+
+/** What came of reading the configuration. */
+export const GatewayReload = Schema.Struct({
+  version: Schema.NullOr(between(1, 2_147_483_647)).annotate({
+    description: "Of the configuration that runs; null where none was ever written",
+    examples: [1]
+  }),
+  providers: Schema.Array(ProviderId),
+  models: Schema.Array(ModelName),
+  warnings: Schema.Array(Schema.String).annotate({
+    examples: [["Provider openai: the environment variable OPENAI_API_KEY is not set."]]
+  })
+}).annotate({ identifier: "GatewayReload" })
+export type GatewayReload = typeof GatewayReload.Type

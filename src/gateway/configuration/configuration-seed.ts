@@ -1,0 +1,84 @@
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import { Context, Effect, FileSystem, Layer, Option, Schema } from "effect"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { SettingsError } from "../../platform/settings/settings-reader.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { faultsOf } from "../../platform/http/validation.ts"
+import { GatewayDocument } from "./configuration-domain.ts"
+
+/** The accounts that a key in the environment is enough for. */
+const accounts = [
+  { id: "openai", dialect: "openai", baseUrl: "https://api.openai.com/v1", variable: "OPENAI_API_KEY" },
+  { id: "anthropic", dialect: "anthropic", baseUrl: "https://api.anthropic.com", variable: "ANTHROPIC_API_KEY" }
+] as const
+
+const strict = { errors: "all", onExcessProperty: "error" } as const
+const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(GatewayDocument), strict)
+
+/** Where a configuration comes from that nobody wrote: the environment, or a file that is kept elsewhere (GitOps). */
+export class ConfigurationSeed extends Context.Service<
+  ConfigurationSeed,
+  {
+    /** What runs while nothing was written. */
+    readonly withoutConfiguration: GatewayDocument
+    /** The document of `Llm:ConfigFile`, where it is to be taken on. */
+    read(isWritten: boolean): Effect.Effect<Option.Option<GatewayDocument>, ValidationFailed>
+    /** Stops a start whose file cannot be taken on. */
+    failed(problem: {
+      readonly detail: string
+      readonly errors?: ValidationFailed["errors"]
+    }): Effect.Effect<never, SettingsError>
+  }
+>()("app/llm/ConfigurationSeed") {
+  static readonly layer = Layer.effect(
+    ConfigurationSeed,
+    Effect.gen(function* () {
+      const files = yield* FileSystem.FileSystem
+      const { llm, sources } = yield* Settings
+
+      const read = Effect.fn("ConfigurationSeed.read")(function* (isWritten: boolean) {
+        if (Option.isNone(llm.configFile) || (isWritten && !llm.configFileWins)) return Option.none()
+        const text = yield* files.readFileString(llm.configFile.value).pipe(
+          Effect.mapError(
+            ({ reason }) =>
+              new ValidationFailed({
+                errors: [{ path: ["file"], message: `Cannot be read (${reason._tag})` }],
+                detail: "The file of Llm:ConfigFile cannot be taken on."
+              })
+          )
+        )
+        return Option.some(
+          yield* Effect.mapError(
+            decode(text),
+            (error) =>
+              new ValidationFailed({
+                errors: faultsOf("file", error),
+                detail: "The file of Llm:ConfigFile cannot be taken on."
+              })
+          )
+        )
+      })
+
+      return ConfigurationSeed.of({
+        read,
+        withoutConfiguration: {
+          providers: accounts.flatMap(({ variable, ...account }) =>
+            (process.env[variable] ?? "") === "" ? [] : [{ ...account, apiKey: `env:${variable}` }]
+          )
+        },
+        failed: ({ detail, errors = [] }) =>
+          Effect.fail(
+            new SettingsError({
+              faults: [
+                {
+                  name: "Llm:ConfigFile",
+                  source: sources.get("Llm:ConfigFile") ?? "default",
+                  reason: [detail, ...errors.map(({ message, path }) => `${path.join(".")}: ${message}`)].join(" ")
+                }
+              ]
+            })
+          )
+      })
+    })
+  ).pipe(Layer.provide(NodeFileSystem.layer))
+}

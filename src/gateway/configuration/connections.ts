@@ -1,0 +1,114 @@
+import { Context, Effect, Layer, Redacted } from "effect"
+import { SecureRandom } from "effect/crypto"
+import { bearsCredential } from "./checks.ts"
+import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
+import { ProviderKeys } from "./provider-keys.ts"
+import { anthropic } from "../providers/anthropic.ts"
+import { ProviderClients } from "../providers/clients.ts"
+import { makeHttpProvider } from "../providers/http-provider.ts"
+import { makeLoopback } from "../providers/loopback.ts"
+import { openAi } from "../providers/openai.ts"
+import { type Provider } from "../providers/provider.ts"
+import { loopbackProvider, type RunningProvider } from "./running.ts"
+
+const vendors = { openai: openAi, anthropic }
+/** Models that think say nothing for minutes; half of the time that a call has, so that another target has the rest. */
+const timeoutSecondsDefault = 300
+const maxConcurrencyDefault = 1000
+/** Nobody waits longer for what a test of a provider says. */
+const testTimeoutSeconds = 15
+
+/** Where the vendors that the catalogue knows are reached. */
+const vendorHosts: Readonly<Record<string, string>> = {
+  "api.openai.com": "openai",
+  "api.anthropic.com": "anthropic",
+  "generativelanguage.googleapis.com": "google",
+  "api.x.ai": "x-ai",
+  "api.mistral.ai": "mistral-ai",
+  "api.groq.com": "groq",
+  "api.cohere.ai": "cohere",
+  "api.cohere.com": "cohere",
+  "api.moonshot.ai": "moonshot",
+  "api.cerebras.ai": "cerebras",
+  "api.deepseek.com": "deepseek"
+}
+
+const defaultPorts: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }
+
+const serverAt = ({ hostname, port, protocol }: URL) => ({
+  address: hostname.replace(/^\[|\]$/g, ""),
+  port: port === "" ? (defaultPorts[protocol] ?? 443) : Number(port)
+})
+
+/** Opens what a configuration names. */
+export class Connections extends Context.Service<
+  Connections,
+  {
+    /** The provider that needs no account. */
+    readonly loopback: RunningProvider
+    /** The providers of a configuration, and what is missing for some of them. */
+    open(
+      document: GatewayDocument
+    ): Effect.Effect<{ readonly providers: ReadonlyArray<RunningProvider>; readonly warnings: ReadonlyArray<string> }>
+    /** A provider at an address of a caller's choice, with the caller's own key. */
+    guarded(dialect: "openai" | "anthropic", baseUrl: string, apiKey: Redacted.Redacted<string> | undefined): Provider
+  }
+>()("app/llm/Connections") {
+  static readonly layerNoDeps = Layer.effect(
+    Connections,
+    Effect.gen(function* () {
+      const clients = yield* ProviderClients
+      const keys = yield* ProviderKeys
+      const loopback = makeLoopback(yield* SecureRandom.SecureRandom)
+
+      const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
+        const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured
+        const url = URL.parse(configured.baseUrl)
+        const running = { id, maxConcurrency, vendor: vendorHosts[url?.hostname ?? ""] ?? id }
+        if (dialect === "loopback") {
+          return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
+        }
+        const read = reference === undefined ? undefined : yield* keys.read(reference)
+        const headers: Record<string, string> = {}
+        const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
+        for (const [name, value] of Object.entries(configured.headers ?? {})) {
+          const header = bearsCredential(name) ? yield* keys.read(value) : { key: Redacted.make(value) }
+          if (header.key === undefined) warnings.push(`Provider ${id}, header ${name}: ${header.warning}`)
+          else headers[name] = Redacted.value(header.key)
+        }
+        const provider = makeHttpProvider(yield* clients.configured(configured.tlsCa), vendors[dialect], {
+          id,
+          baseUrl: configured.baseUrl,
+          apiKey: read?.key,
+          headers,
+          timeoutSeconds: configured.timeoutSeconds ?? timeoutSecondsDefault
+        })
+        return {
+          running: { ...running, dialect, provider, server: url === null ? undefined : serverAt(url) },
+          warnings
+        }
+      })
+
+      return Connections.of({
+        loopback: loopbackProvider(loopback),
+        open: Effect.fn("Connections.open")(function* ({ providers = [] }) {
+          const opened = yield* Effect.forEach(providers, openOne)
+          return {
+            providers: opened.map(({ running }) => running),
+            warnings: opened.flatMap(({ warnings }) => warnings)
+          }
+        }),
+        guarded: (dialect, baseUrl, apiKey) =>
+          makeHttpProvider(clients.guarded, vendors[dialect], {
+            id: "tested",
+            baseUrl,
+            apiKey,
+            headers: {},
+            timeoutSeconds: testTimeoutSeconds
+          })
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(ProviderClients.layer, ProviderKeys.layer)))
+}

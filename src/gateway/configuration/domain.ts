@@ -1,0 +1,180 @@
+import { Schema } from "effect"
+import { Dialect } from "../translation/domain.ts"
+import { Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { text } from "../../kernel/text.ts"
+import { Prices } from "../catalog/rate-domain.ts"
+
+/** The name of a provider in the gateway's configuration. */
+export const ProviderId = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^[a-z0-9][a-z0-9._-]{0,62}$/u, { expected: "1 to 63 of a-z, 0-9, '.', '_' and '-'" }))
+).annotate({ examples: ["openai"] })
+
+const isBaseUrl = (written: string): boolean => {
+  const url = URL.parse(written)
+  return (
+    url !== null && /^https?:\/\/[^/]/i.test(written) && `${url.username}${url.password}${url.search}${url.hash}` === ""
+  )
+}
+
+/** Where a provider is, as the vendor's SDK takes it: with `/v1` for OpenAI, without for Anthropic. */
+export const BaseUrl = text(1, 2000)
+  .pipe(
+    Schema.check(Schema.makeFilter(isBaseUrl, { expected: "an http or https URL without user, query and fragment" }))
+  )
+  .annotate({ examples: ["https://api.openai.com/v1"] })
+
+export const ApiKey = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^[\x21-\x7e]{1,4096}$/u, { expected: "visible ASCII without spaces" }))
+).annotate({
+  description:
+    "`env:NAME`, `file:NAME` below Llm:SecretsDirectory, or `secret:<id>`; a key given as it is gets sealed and replaced by the last",
+  examples: ["env:OPENAI_API_KEY"]
+})
+
+/** The name that callers ask for a model by. */
+export const ModelName = text(1, 200).annotate({ examples: ["gpt-4o"] })
+
+export const ModelKind = Schema.Literals(["chat", "embedding"]).annotate({ examples: ["chat"] })
+
+const TokenLimit = Schema.NullOr(
+  Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
+).annotate({ examples: [16_384] })
+
+/** A model that can be asked for. */
+export const GatewayModel = Schema.Struct({
+  id: ModelName,
+  kind: ModelKind,
+  aliases: Schema.Array(ModelName).annotate({ examples: [["default"]] }),
+  providers: Schema.Array(ProviderId).annotate({ examples: [["openai"]] }),
+  contextTokens: TokenLimit,
+  maxOutputTokens: TokenLimit,
+  prices: Schema.NullOr(Prices).annotate({ description: "Null where none is known" }),
+  capabilities: Schema.Array(Schema.String).annotate({ examples: [["tools"]] }),
+  status: Schema.Literals(["available", "degraded", "unavailable"]).annotate({
+    description: "`degraded` when some of its targets are cut off by their breakers, `unavailable` when all are",
+    examples: ["available"]
+  })
+}).annotate({ identifier: "GatewayModel" })
+export type GatewayModel = typeof GatewayModel.Type
+
+const Milliseconds = Schema.NullOr(Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 3_600_000 }))))
+
+export const BreakerState = Schema.Literals(["closed", "open", "half-open"]).annotate({ examples: ["closed"] })
+export type BreakerState = typeof BreakerState.Type
+
+/** How a provider fares, as this replica last saw it. */
+export const ProviderHealth = Schema.Struct({
+  id: ProviderId,
+  dialect: Dialect,
+  reachable: Schema.NullOr(Schema.Boolean).annotate({
+    description: "Whether its last answer or check came; null before the first",
+    examples: [true]
+  }),
+  breaker: BreakerState.annotate({ description: "The worst of its models" }),
+  latencyMs: Milliseconds.annotate({ examples: [412] }),
+  lastError: Schema.NullOr(Schema.String).annotate({ examples: [null] }),
+  checkedAt: Schema.NullOr(Instant)
+}).annotate({ identifier: "ProviderHealth" })
+export type ProviderHealth = typeof ProviderHealth.Type
+
+export const GatewayHealth = Schema.Struct({
+  status: Schema.Literals(["healthy", "degraded", "unhealthy"]).annotate({ examples: ["healthy"] }),
+  providers: Schema.Array(ProviderHealth)
+}).annotate({ identifier: "GatewayHealth" })
+export type GatewayHealth = typeof GatewayHealth.Type
+
+/** A provider that a caller names: one of the configuration, or one at an address of its own with its own key. */
+export const NamedProvider = Schema.Union([
+  Schema.Struct({
+    providerId: ProviderId.annotate({ examples: ["loopback"] }),
+    model: Schema.optionalKey(ModelName.annotate({ examples: ["loopback-1"] }))
+  }),
+  Schema.Struct({
+    dialect: Dialect,
+    baseUrl: BaseUrl,
+    apiKey: Schema.optionalKey(ApiKey),
+    model: Schema.optionalKey(ModelName)
+  })
+]).annotate({ identifier: "NamedProvider" })
+export type NamedProvider = typeof NamedProvider.Type
+
+/** What became of asking a provider for its list of models. */
+export const ProviderTest = Schema.Struct({
+  ok: Schema.Boolean.annotate({ examples: [true] }),
+  latencyMs: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 3_600_000 }))).annotate({
+    examples: [231]
+  }),
+  status: Schema.NullOr(Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 100, maximum: 599 })))).annotate({
+    description: "Null where no answer came",
+    examples: [200]
+  }),
+  detail: Schema.String.annotate({ examples: ["The provider lists 42 models."] })
+}).annotate({ identifier: "ProviderTest" })
+export type ProviderTest = typeof ProviderTest.Type
+
+export const ListedModel = Schema.Struct({
+  id: Schema.String.annotate({ examples: ["gpt-4o"] }),
+  ownedBy: Schema.NullOr(Schema.String).annotate({ examples: ["openai"] }),
+  createdAt: Schema.NullOr(Instant)
+}).annotate({ identifier: "ListedModel" })
+export type ListedModel = typeof ListedModel.Type
+
+export class ProviderNotFound extends Problem<ProviderNotFound>()("ProviderNotFound", {
+  slug: "provider-not-found",
+  status: 404,
+  meaning: "The gateway's configuration has no provider of this id."
+}) {}
+
+export class ProviderUnavailable extends Problem<ProviderUnavailable>()("ProviderUnavailable", {
+  slug: "provider-unavailable",
+  status: 502,
+  meaning: "The provider cannot be reached, or gave no usable answer."
+}) {}
+
+export class ProviderTimeout extends Problem<ProviderTimeout>()("ProviderTimeout", {
+  slug: "provider-timeout",
+  status: 504,
+  meaning: "The provider did not answer in time."
+}) {}
+
+export class ModelNotFound extends Problem<ModelNotFound>()("ModelNotFound", {
+  slug: "model-not-found",
+  status: 404,
+  meaning: "The gateway has no model of this name."
+}) {}
+
+export class ModelUnpriced extends Problem<ModelUnpriced>()("ModelUnpriced", {
+  slug: "model-unpriced",
+  status: 403,
+  meaning: "Nobody knows what the model costs, and a cap in money applies."
+}) {}
+
+export class CostUnbounded extends Problem<CostUnbounded>()("CostUnbounded", {
+  slug: "cost-unbounded",
+  status: 403,
+  meaning: "What the request may cost has no bound, and a hard cap applies."
+}) {}
+
+export class TurnBudgetExceeded extends Problem<TurnBudgetExceeded>()("TurnBudgetExceeded", {
+  slug: "turn-budget-exceeded",
+  status: 402,
+  meaning: "The call may cost more than its agent may spend in one turn."
+}) {}
+
+export class ApprovalRequired extends Problem<ApprovalRequired>()(
+  "ApprovalRequired",
+  {
+    slug: "approval-required",
+    status: 402,
+    meaning: "A cap has no room, and somebody may approve the reservation all the same."
+  },
+  { reservationId: Uuid }
+) {}
+
+export class ProviderRefused extends Problem<ProviderRefused>()("ProviderRefused", {
+  slug: "provider-refused",
+  status: 400,
+  meaning: "The provider does not take the request."
+}) {}

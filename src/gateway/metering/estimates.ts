@@ -1,0 +1,88 @@
+import { Effect } from "effect"
+import { type RequestBound } from "./bounds.ts"
+import { costBound } from "../catalog/cost.ts"
+import { type Room } from "./denials.ts"
+import { type Governed } from "./metering.ts"
+import { type CallRefused, refused } from "../errors/refusal.ts"
+import { type RateTable } from "../catalog/rate-domain.ts"
+import { type RunningModel, type RunningTarget } from "../configuration/running.ts"
+
+/** What a call is let in with. */
+export interface Estimate {
+  readonly inputTokens: number
+  /** Of one answer. */
+  readonly outputTokens: number
+  /** The output limit to send, where the caller gave none and one is needed. */
+  readonly limit: number | undefined
+  readonly amountNanoUsd: bigint
+  readonly tokens: number
+}
+
+/** What the most that a call can cost depends on. */
+export interface Terms {
+  readonly model: RunningModel
+  readonly targets: ReadonlyArray<RunningTarget>
+  readonly bound: RequestBound
+  readonly governed: Governed
+  /** What no request of any of the targets is longer than; null where one may be. */
+  readonly contextTokens: number | null
+  readonly defaultOutputTokens: number
+  readonly hasOutput: boolean
+}
+
+const tablesOf = (targets: ReadonlyArray<RunningTarget>): ReadonlyArray<RateTable> =>
+  targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
+
+const estimateWith = (
+  { bound, contextTokens, governed, hasOutput, targets }: Terms,
+  outputTokens: number
+): Estimate => {
+  const inputTokens = Math.min(bound.inputTokens, contextTokens ?? Infinity)
+  const all = hasOutput ? outputTokens * bound.choices + bound.extraOutputTokens : 0
+  return {
+    inputTokens,
+    outputTokens,
+    limit: hasOutput && bound.askedOutputTokens === undefined && governed.byHard ? outputTokens : undefined,
+    amountNanoUsd: costBound(inputTokens, all, tablesOf(targets)),
+    tokens: inputTokens + all
+  }
+}
+
+/** The most that a call can use and cost, at the dearest of its targets; fails where that is not known and must be. */
+export const estimateOf = (terms: Terms): Effect.Effect<Estimate, CallRefused> => {
+  const { bound, governed, model, targets } = terms
+  if (governed.byMoney && targets.some(({ rates }) => rates === null)) {
+    return Effect.fail(
+      refused(403, "model_unpriced", `Nobody knows what ${model.id} costs, and a cap in money applies.`)
+    )
+  }
+  const [unbounded] = bound.unbounded
+  if (governed.byHard && unbounded !== undefined) {
+    const { message, path } = unbounded
+    const at = path.join(".")
+    return Effect.fail(refused(403, "cost_unbounded", `${at}: ${message}, and a hard cap applies.`, {}, at))
+  }
+  const most = Math.min(model.maxOutputTokens ?? Infinity, terms.defaultOutputTokens)
+  const estimate = estimateWith(terms, bound.askedOutputTokens ?? most)
+  return estimate.amountNanoUsd > mostNanoUsd ? Effect.fail(tooDear) : Effect.succeed(estimate)
+}
+
+/** The ledger holds no more for one call. */
+const mostNanoUsd = BigInt(Number.MAX_SAFE_INTEGER)
+const tooDear = refused(402, "request_exceeds_budget", "No budget has room for what the call may cost.", {
+  "x-should-retry": "false"
+})
+
+/** The largest estimate that fits into what caps leave, where the caller asked for no limit of its own. */
+export const fitting = (terms: Terms, estimate: Estimate, room: Room): Estimate | undefined => {
+  if (estimate.limit === undefined || (room.nanoUsd === null && room.tokens === null)) return undefined
+  const fits = ({ amountNanoUsd, tokens }: Estimate) =>
+    (room.nanoUsd === null || amountNanoUsd <= room.nanoUsd) && (room.tokens === null || BigInt(tokens) <= room.tokens)
+  let [least, most] = [0, estimate.outputTokens]
+  while (least < most) {
+    const middle = Math.ceil((least + most) / 2)
+    if (fits(estimateWith(terms, middle))) least = middle
+    else most = middle - 1
+  }
+  return least > 0 && least < estimate.outputTokens ? estimateWith(terms, least) : undefined
+}

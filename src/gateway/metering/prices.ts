@@ -1,0 +1,42 @@
+import { Effect, Layer } from "effect"
+import { PriceUnknown } from "../../budgets/ledger/problem-domain.ts"
+import { Prices } from "../../budgets/reservations/prices.ts"
+import { GatewayConfiguration } from "../configuration/configuration.ts"
+import { costBound, costOf } from "../catalog/cost.ts"
+import { type RateTable } from "../catalog/rate-domain.ts"
+
+/** What models cost by the gateway's catalogue, for what is reserved and reconciled beside the gateway. */
+export const CataloguePricesLayer = Layer.effect(
+  Prices,
+  Effect.gen(function* () {
+    const configuration = yield* GatewayConfiguration
+
+    const tablesOf = Effect.fnUntraced(function* (model: string) {
+      const targets = configuration.running().modelNamed(model)?.targets ?? []
+      const tables = targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
+      // Where one of its targets may cost anything, nobody knows what the model costs.
+      return tables.length === 0 || tables.length < targets.length ? yield* new PriceUnknown({ model }) : tables
+    })
+
+    return Prices.of({
+      estimate: ({ inputTokens, maxOutputTokens, model }) =>
+        Effect.map(tablesOf(model), (tables) => costBound(inputTokens, maxOutputTokens, tables)),
+      charge: (usage) =>
+        Effect.map(tablesOf(usage.model), (tables) => {
+          const cachedInputTokens = Math.min(usage.inputTokens, usage.cacheReadTokens ?? 0)
+          const counted = {
+            inputTokens: usage.inputTokens,
+            outputTokens: usage.outputTokens,
+            cachedInputTokens,
+            cacheWriteTokens: Math.min(usage.inputTokens - cachedInputTokens, usage.cacheWriteTokens ?? 0),
+            cacheWrite1hTokens: 0,
+            reasoningTokens: Math.min(usage.outputTokens, usage.reasoningTokens ?? 0)
+          }
+          return tables.reduce((dearest: bigint, table: RateTable) => {
+            const cost = costOf(counted, table)
+            return cost > dearest ? cost : dearest
+          }, 0n)
+        })
+    })
+  })
+)

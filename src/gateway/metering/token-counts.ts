@@ -1,0 +1,88 @@
+import { Context, Effect, Layer, Option } from "effect"
+import { makeThread } from "../../platform/runtime/thread.ts"
+import { type RunningTarget } from "../configuration/running.ts"
+
+export type TokenEncoding = "o200k_base" | "cl100k_base"
+
+/** What the thread is asked. */
+export interface CountRequest {
+  readonly encoding: TokenEncoding
+  readonly texts: ReadonlyArray<string>
+}
+
+/** Nobody waits longer for a count; one message of blanks alone would take seconds. */
+const deadline = "50 millis"
+const mostBytes = 262_144
+const module = new URL("./token-count-worker.ts", import.meta.url)
+const seconds = 1
+const megabytes = 256
+
+const encodings: ReadonlyArray<readonly [models: RegExp, encoding: TokenEncoding]> = [
+  [/^(?:ft:)?(?:gpt-4o|gpt-4\.[15]|gpt-5|chatgpt-4o|o[134](?:-|$))/, "o200k_base"],
+  [/^(?:ft:)?(?:gpt-4(?:-|$)|gpt-3\.5|text-embedding-(?:3|ada-002))/, "cl100k_base"]
+]
+
+export const encodingOf = ({ model, provider }: RunningTarget): TokenEncoding | undefined =>
+  provider.vendor === "openai" ? encodings.find(([models]) => models.test(model))?.[1] : undefined
+
+/** The tokenizer that all of these targets have; none where one has another, or nobody knows which. */
+export const encodingOfAll = (targets: ReadonlyArray<RunningTarget>): TokenEncoding | undefined => {
+  const [first, ...others] = new Set(targets.map(encodingOf))
+  return others.length === 0 ? first : undefined
+}
+
+/** How many tokens texts are, by a model's own tokenizer: in a thread of its own, since hostile texts take long. */
+export class TokenCounts extends Context.Service<
+  TokenCounts,
+  {
+    /**
+     * Nothing where that would take too long, or the tokenizer is still being loaded. Those for whom it counts take turns.
+     */
+    count(forWhom: string, request: CountRequest): Effect.Effect<Option.Option<number>>
+    /** The same by a target's tokenizer, if it has one that is known. */
+    countFor(forWhom: string, target: RunningTarget, texts: ReadonlyArray<string>): Effect.Effect<Option.Option<number>>
+  }
+>()("app/llm/TokenCounts") {
+  static readonly layer = Layer.effect(
+    TokenCounts,
+    Effect.gen(function* () {
+      const ask = yield* makeThread<CountRequest, number>({ module, seconds, megabytes })
+      const scope = yield* Effect.scope
+      const loaded = new Set<TokenEncoding>()
+      const loading = new Set<TokenEncoding>()
+
+      const load = (encoding: TokenEncoding) =>
+        Effect.suspend(() => {
+          if (loading.has(encoding)) return Effect.void
+          loading.add(encoding)
+          return ask("", { encoding, texts: [] }).pipe(
+            Effect.tap(() => Effect.sync(() => loaded.add(encoding))),
+            Effect.ignore,
+            Effect.ensuring(Effect.sync(() => loading.delete(encoding))),
+            Effect.forkIn(scope)
+          )
+        })
+
+      const count = Effect.fn("TokenCounts.count")(function* (forWhom: string, request: CountRequest) {
+        const bytes = request.texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+        if (bytes > mostBytes) return Option.none<number>()
+        if (!loaded.has(request.encoding)) {
+          yield* load(request.encoding)
+          return Option.none<number>()
+        }
+        const counted = yield* Effect.timeoutOption(Effect.option(ask(forWhom, request)), deadline)
+        // What takes too long ends with its thread, which has to load everything anew.
+        if (Option.isNone(Option.flatten(counted))) loaded.clear()
+        return Option.flatten(counted)
+      })
+
+      return TokenCounts.of({
+        count,
+        countFor: (forWhom, target, texts) => {
+          const encoding = encodingOf(target)
+          return encoding === undefined ? Effect.succeedNone : count(forWhom, { encoding, texts })
+        }
+      })
+    })
+  )
+}

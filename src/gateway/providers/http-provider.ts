@@ -1,0 +1,164 @@
+import { Clock, Effect, Option, Redacted, Schema } from "effect"
+import { type Dialect } from "../translation/domain.ts"
+import { readErrorIn } from "../translation/errors.ts"
+import { type ProviderClient } from "./clients.ts"
+import { type ExchangeRequest } from "./exchange.ts"
+import {
+  type Operation,
+  type Provider,
+  type ProviderAnswer,
+  providerCredentials,
+  type ProviderFailure,
+  type ProviderModel
+} from "./provider.ts"
+import { retryAfterSeconds } from "./retry-after.ts"
+import { saidError, saidNothing } from "./said-error.ts"
+import { bad, failure } from "./transport-failures.ts"
+import { parsedJson } from "../../kernel/parsed-json.ts"
+
+/** What a client of a vendor's service is made of. */
+export interface HttpProviderOptions {
+  readonly id: string
+  readonly baseUrl: string
+  readonly apiKey: Redacted.Redacted<string> | undefined
+  readonly headers: Readonly<Record<string, string>>
+  /** Seconds until the first byte of an answer, and between any two. */
+  readonly timeoutSeconds: number
+}
+
+/** In which a vendor's service differs from others. */
+export interface Vendor {
+  readonly dialect: Dialect
+  readonly paths: Readonly<Partial<Record<Operation, string>>>
+  readonly modelsPath: string
+  authorize(apiKey: string): Readonly<Record<string, string>>
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const mostModelsBytes = 4_194_304
+/** Whatever is shorter, such as a version or a region, is no secret, and may be a part of any word. */
+const shortestSecret = 8
+
+const ModelList = Schema.Struct({
+  data: Schema.Array(
+    Schema.Struct({
+      id: Schema.String,
+      owned_by: Schema.optionalKey(Schema.NullOr(Schema.String)),
+      created: Schema.optionalKey(Schema.NullOr(Schema.Finite)),
+      created_at: Schema.optionalKey(Schema.NullOr(Schema.String))
+    })
+  )
+})
+const decodeModels = Schema.decodeUnknownOption(Schema.fromJsonString(ModelList))
+
+/** A vendor's service, spoken to over HTTP. No redirect is followed. */
+export const makeHttpProvider = (
+  client: ProviderClient,
+  vendor: Vendor,
+  { apiKey, baseUrl, headers, id, timeoutSeconds }: HttpProviderOptions
+): Provider => {
+  const url = URL.parse(baseUrl)
+  const origin = url?.origin ?? ""
+  const base = url?.pathname.replace(/\/+$/, "") ?? ""
+  const fixed = { ...headers, ...(apiKey === undefined ? {} : vendor.authorize(Redacted.value(apiKey))) }
+  const secrets = [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)].filter(
+    ({ length }) => length >= shortestSecret
+  )
+  /** Some repeat what they were sent in what they say of it. */
+  const withoutSecrets = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
+
+  const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
+    Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
+      const isSuccess = answer.status >= 200 && answer.status < 300
+      if (isSuccess && saidNothing(answer)) return Effect.fail(nothing)
+      const refused = isSuccess ? saidError(answer) : answer
+      return refused === undefined
+        ? Effect.succeed(answer)
+        : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+            Effect.fail(refusalOf(vendor.dialect, refused, withoutSecrets, now))
+          )
+    })
+
+  const send: Provider["send"] = ({ body, deadline, headers: passed, operation }) => {
+    const path = vendor.paths[operation]
+    if (path === undefined) {
+      return Effect.fail(failure("status", bad(400, `The provider ${id} has no such operation.`, "unsupported"), false))
+    }
+    return answered({
+      method: "POST",
+      path: base + path,
+      headers: { ...vendor.headers, ...passed, ...fixed, "content-type": "application/json" },
+      body,
+      deadline
+    })
+  }
+
+  const listModels = Effect.gen(function* () {
+    const { body } = yield* answered({
+      method: "GET",
+      path: base + vendor.modelsPath,
+      headers: { ...vendor.headers, ...fixed },
+      mostBytes: mostModelsBytes
+    })
+    const listed = body instanceof Uint8Array ? decodeModels(Buffer.from(body).toString("utf8")) : Option.none()
+    if (Option.isNone(listed)) {
+      return yield* failure(
+        "status",
+        bad(502, "The provider's list of models cannot be read.", "provider-error"),
+        false
+      )
+    }
+    return listed.value.data.map((model): ProviderModel => ({
+      id: model.id,
+      ownedBy: model.owned_by ?? null,
+      createdAt: dateOf(model.created ?? model.created_at ?? null)
+    }))
+  }).pipe(Effect.scoped)
+
+  return { id, dialect: vendor.dialect, send, listModels }
+}
+
+/** Nobody will know what it did cost, as where the connection broke off. */
+const nothing = failure("broken-off", bad(502, "The provider answered nothing.", "provider-unavailable"), true)
+
+/** What an answer that is no success says. */
+const refusalOf = (
+  dialect: Dialect,
+  { body, headers, status: received }: ProviderAnswer,
+  withoutSecrets: (text: string) => string,
+  now: number
+): ProviderFailure => {
+  // A redirect would lead where nobody checked; an error of the credentials is the gateway's, not the caller's.
+  if (received < 400) {
+    return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, {
+      headers,
+      received
+    })
+  }
+  if (received === 401 || received === 403) {
+    const refused = bad(502, "The provider refuses the gateway's key.", providerCredentials)
+    return failure("status", refused, false, { headers, received })
+  }
+  const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
+  const said = parsedJson(withoutSecrets(text))
+  const error = readErrorIn(dialect, received, said)
+  // A caller that is told 402, or of a quota that is used up, would look for a cap of its own.
+  if (received === 402 || (received === 429 && unpaidCodes.has(error.code))) {
+    const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
+    return failure("status", unpaid, false, { headers, received })
+  }
+  return failure("status", error, false, {
+    headers,
+    received,
+    retryAfterSeconds: retryAfterSeconds(headers, now)
+  })
+}
+
+/** What tells an account that is empty, or closed, from one that is asked too often: OpenAI says 429 of both. */
+const unpaidCodes = new Set<string | null>(["insufficient_quota", "billing_not_active"])
+
+const dateOf = (value: number | string | null): Date | null => {
+  if (value === null) return null
+  const date = new Date(typeof value === "number" ? value * 1000 : value)
+  return Number.isNaN(date.getTime()) ? null : date
+}

@@ -1,0 +1,54 @@
+import { Predicate } from "effect"
+import { type DialectError } from "../translation/errors.ts"
+import { ProviderFailure } from "./provider.ts"
+
+export const bad = (status: number, message: string, code: string): DialectError => ({ status, message, code })
+
+export const failure = (
+  reason: ProviderFailure["reason"],
+  error: DialectError,
+  sent: boolean,
+  answer: Partial<Pick<ProviderFailure, "headers" | "received" | "retryAfterSeconds">> = {}
+) => new ProviderFailure({ reason, error, sent, ...answer })
+
+/** Codes of a connection that was never there, so that nothing was sent. */
+const unsent = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EADDRNOTAVAIL",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "ERR_ADDRESS_REFUSED"
+])
+
+const late = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "ERR_DEADLINE"])
+
+/** An error of a connection by its code, as Node's own are. */
+export const transportError = (message: string, code: string): Error => Object.assign(new Error(message), { code })
+
+const codesOf = (cause: unknown): ReadonlyArray<string> => {
+  if (!Predicate.isObject(cause)) return []
+  const nested = Predicate.hasProperty(cause, "errors") && Array.isArray(cause.errors) ? cause.errors : []
+  const own = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? [cause.code] : []
+  const below = Predicate.hasProperty(cause, "cause") ? codesOf(cause.cause) : []
+  return [...own, ...nested.flatMap(codesOf), ...below]
+}
+
+/** What it means for a call that its connection failed so. */
+export const fromTransport = (cause: unknown): ProviderFailure => {
+  const codes = codesOf(cause)
+  if (codes.some((code) => late.has(code))) {
+    return failure("timeout", bad(504, "The provider did not answer in time.", "provider-timeout"), true)
+  }
+  if (codes.includes("ERR_ADDRESS_REFUSED")) {
+    return failure("connection", bad(502, "The address is none of the public internet.", "address-refused"), false)
+  }
+  if (codes.includes("ERR_TOO_LARGE")) {
+    return failure("broken-off", bad(502, "The provider's answer is too large.", "provider-error"), true)
+  }
+  return codes.some((code) => unsent.has(code) || /CERT|ERR_TLS|ERR_SSL/.test(code))
+    ? failure("connection", bad(502, "The provider cannot be reached.", "provider-unavailable"), false)
+    : failure("broken-off", bad(502, "The provider broke the connection off.", "provider-unavailable"), true)
+}

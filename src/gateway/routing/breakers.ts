@@ -1,0 +1,130 @@
+import { Clock, Context, Duration, Effect, Exit, Layer, Option, Redacted, type Scope } from "effect"
+import { CircuitBreaker } from "effect/persistence"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type BreakerState } from "../configuration/domain.ts"
+import { ProviderFailure } from "../providers/provider.ts"
+import { breakerSeen } from "./routing-metrics.ts"
+import { type RunningGateway } from "../configuration/running.ts"
+
+const longestOpen = "1 hour"
+/** For so long a breaker that let a call go well is taken to be closed: other replicas may have opened it. */
+const trustMillis = 1000
+
+/** Whether what a provider did says that it is down; that it refuses a request, or is asked too often, does not. */
+const speaksAgainst = ({ error, reason }: ProviderFailure): boolean =>
+  reason === "connection" || reason === "timeout" || reason === "broken-off" || error.status >= 500
+
+const classify = (exit: Exit.Exit<unknown, ProviderFailure>): CircuitBreaker.Outcome => {
+  const failure = Exit.findErrorOption(exit)
+  if (Option.isNone(failure)) return Exit.isSuccess(exit) ? CircuitBreaker.success : CircuitBreaker.ignored
+  if (failure.value.reason === "busy" || failure.value.error.status === 429) return CircuitBreaker.ignored
+  return speaksAgainst(failure.value) ? CircuitBreaker.failure() : CircuitBreaker.success
+}
+
+const cutOff = (error: CircuitBreaker.CircuitBreakerError): ProviderFailure =>
+  new ProviderFailure({
+    reason: "breaker-open",
+    sent: false,
+    error: { status: 503, message: "The provider failed too often lately.", code: "provider-unavailable" },
+    retryAfterSeconds:
+      error.reason._tag === "CircuitOpen" ? Math.ceil(Duration.toSeconds(error.reason.retryAfter)) : undefined
+  })
+
+const states = { Closed: "closed", Open: "open", HalfOpen: "half-open" } as const
+
+/** Keeps calls from providers that are down, per provider and model; replicas with Redis share what they know. */
+export class Breakers extends Context.Service<
+  Breakers,
+  {
+    guard(
+      provider: string,
+      model: string,
+      routing: RunningGateway["routing"]
+    ): <A, R>(call: Effect.Effect<A, ProviderFailure, R>) => Effect.Effect<A, ProviderFailure, R>
+    state(provider: string, model: string): Effect.Effect<BreakerState>
+  }
+>()("app/llm/Breakers") {
+  static readonly layerNoDeps = Layer.effect(
+    Breakers,
+    Effect.gen(function* () {
+      const context = yield* Effect.context<CircuitBreaker.CircuitBreakerStore | Scope.Scope>()
+      const store = yield* CircuitBreaker.CircuitBreakerStore
+      const clock = yield* Clock.Clock
+      const made = new Map<string, CircuitBreaker.CircuitBreaker>()
+      /** Whose breakers this replica last saw open, or half open. */
+      const troubled = new Set<string>()
+      /** Until when breakers are taken to be closed, with no failure counted that a success would have to end. */
+      const trusted = new Map<string, number>()
+
+      // A breaker is its policy alone, what it knows is the store's; so a new configuration forgets nothing.
+      const breakerFor = Effect.fnUntraced(function* (failures: number, openSeconds: number) {
+        const key = `${failures} ${openSeconds}`
+        const known = made.get(key)
+        if (known !== undefined) return known
+        const breaker = yield* CircuitBreaker.make({
+          tripPolicy: CircuitBreaker.consecutive(failures),
+          openDuration: Duration.seconds(openSeconds),
+          maxOpenDuration: longestOpen
+        }).pipe(Effect.provideContext(context))
+        made.set(key, breaker)
+        return breaker
+      })
+
+      const state = (provider: string, model: string) =>
+        store.state(`${provider}/${model}`).pipe(
+          Effect.map(({ _tag }): BreakerState => states[_tag]),
+          Effect.orElseSucceed((): BreakerState => "closed")
+        )
+
+      const look = (provider: string, model: string) =>
+        Effect.map(state(provider, model), (seen) => {
+          breakerSeen(provider, model, seen)
+          if (seen === "closed") troubled.delete(`${provider}/${model}`)
+          else troubled.add(`${provider}/${model}`)
+        })
+
+      return Breakers.of({
+        guard: (provider, model, { breakerFailures, breakerOpenSeconds }) => {
+          const key = `${provider}/${model}`
+          const throughBreaker = <A, R>(call: Effect.Effect<A, ProviderFailure, R>) =>
+            Effect.flatMap(breakerFor(breakerFailures, breakerOpenSeconds), (breaker) =>
+              breaker.execute(call, { key, classify })
+            ).pipe(
+              Effect.catchTag("CircuitBreakerError", (error) => Effect.fail(cutOff(error))),
+              // A breaker changes when something fails, or at the first call that goes well after that.
+              Effect.onExit((exit) => {
+                if (Exit.isFailure(exit)) return look(provider, model)
+                trusted.set(key, clock.currentTimeMillisUnsafe() + trustMillis)
+                return troubled.has(key) ? look(provider, model) : Effect.void
+              })
+            )
+          return <A, R>(call: Effect.Effect<A, ProviderFailure, R>) => {
+            if ((trusted.get(key) ?? 0) <= clock.currentTimeMillisUnsafe()) return throughBreaker(call)
+            // A success after a success changes nothing; the breaker is asked when there is something to tell it.
+            return Effect.catchCause(call, (cause) => {
+              trusted.delete(key)
+              return throughBreaker(Effect.failCause(cause))
+            })
+          }
+        },
+        state
+      })
+    })
+  )
+
+  // Redis' client is loaded by those who use it only.
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(
+      Layer.unwrap(
+        Effect.gen(function* () {
+          const { redis } = yield* Settings
+          if (Option.isNone(redis.url)) return CircuitBreaker.layerStoreMemory()
+          const NodeRedis = yield* Effect.promise(() => import("@effect/platform-node/NodeRedis"))
+          return CircuitBreaker.layerStoreRedis().pipe(
+            Layer.provide(NodeRedis.layer({ url: Redacted.value(redis.url.value) }))
+          )
+        })
+      )
+    )
+  )
+}

@@ -1,0 +1,87 @@
+import { Clock, Context, Effect, Layer } from "effect"
+import { ProviderFailure } from "../providers/provider.ts"
+import { type RunningProvider } from "../configuration/running.ts"
+
+const full = new ProviderFailure({
+  reason: "busy",
+  sent: false,
+  error: { status: 503, message: "Too many calls wait for this provider.", code: "overloaded" },
+  retryAfterSeconds: 1
+})
+
+/** One provider's calls: so many at once, and as many more wait in the order in which they came. */
+class Bulkhead {
+  private taken = 0
+  private readonly waiting = new Set<() => void>()
+  private size: number
+
+  constructor(size: number) {
+    this.size = size
+  }
+
+  enter(deadline: number | undefined): Effect.Effect<Bulkhead, ProviderFailure> {
+    if (this.taken < this.size) {
+      this.taken++
+      return Effect.succeed(this)
+    }
+    if (this.waiting.size >= this.size) return Effect.fail(full)
+    if (deadline === undefined) return this.wait
+    return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.timeoutOrElse(this.wait, {
+        duration: Math.max(1, deadline - now),
+        orElse: () => Effect.fail(full)
+      })
+    )
+  }
+
+  private readonly wait = Effect.callback<Bulkhead>((resume) => {
+    const admit = () => resume(Effect.succeed(this))
+    this.waiting.add(admit)
+    return Effect.sync(() => {
+      // Whoever was let in while it gave up leaves at once.
+      if (!this.waiting.delete(admit)) this.leave()
+    })
+  })
+
+  leave(): void {
+    this.taken--
+    this.admit()
+  }
+
+  resize(size: number): void {
+    if (this.size === size) return
+    this.size = size
+    this.admit()
+  }
+
+  private admit(): void {
+    for (const admit of this.waiting) {
+      if (this.taken >= this.size) return
+      this.waiting.delete(admit)
+      this.taken++
+      admit()
+    }
+  }
+}
+
+/** Keeps one provider's calls from taking everything: so many at once, as many more wait, and the rest are refused. */
+export class Bulkheads extends Context.Service<
+  Bulkheads,
+  {
+    /** Takes a place at a provider, which must be left once; waits for one until the deadline. */
+    enter(provider: RunningProvider, deadline: number | undefined): Effect.Effect<{ leave(): void }, ProviderFailure>
+  }
+>()("app/llm/Bulkheads") {
+  static readonly layer = Layer.sync(Bulkheads, () => {
+    const bulkheads = new Map<string, Bulkhead>()
+    return Bulkheads.of({
+      enter: ({ id, maxConcurrency }, deadline) =>
+        Effect.suspend(() => {
+          let bulkhead = bulkheads.get(id)
+          if (bulkhead === undefined) bulkheads.set(id, (bulkhead = new Bulkhead(maxConcurrency)))
+          bulkhead.resize(maxConcurrency)
+          return bulkhead.enter(deadline)
+        })
+    })
+  })
+}

@@ -1,0 +1,55 @@
+import { Context, Metric } from "effect"
+import { type BreakerState } from "../configuration/domain.ts"
+
+const registry = Context.empty()
+const mostKnown = 1000
+
+/** Metrics by their attributes; beyond a bound, which only a stream of new configurations reaches, they begin anew. */
+const series = <M>(make: (one: string, other: string) => M) => {
+  const known = new Map<string, M>()
+  return (one: string, other: string): M => {
+    const key = `${one} ${other}`
+    let found = known.get(key)
+    if (found === undefined) {
+      if (known.size === mostKnown) known.clear()
+      known.set(key, (found = make(one, other)))
+    }
+    return found
+  }
+}
+
+const fallbacks = series((from, to) =>
+  Metric.counter("app.gateway.fallbacks", {
+    description: "Calls that went on to another target, by the providers that they left and went to",
+    attributes: { "app.provider.from": from, "app.provider.to": to, unit: "{call}" },
+    incremental: true
+  })
+)
+
+const breakers = series((provider, model) =>
+  Metric.gauge("app.gateway.breaker.state", {
+    description: "Breaker of a provider's model as this replica last saw it: 0 closed, 1 half-open, 2 open",
+    attributes: { "app.provider.id": provider, "gen_ai.request.model": model }
+  })
+)
+
+const failures = series((provider, errorType) =>
+  Metric.counter("app.gateway.attempts.failed", {
+    description: "Attempts that got no answer, by provider and by what went wrong",
+    attributes: { "app.provider.id": provider, "error.type": errorType, unit: "{attempt}" },
+    incremental: true
+  })
+)
+
+const numbers = { closed: 0, "half-open": 1, open: 2 }
+
+/** Counts a call that goes on to another target. */
+export const fellBack = (from: string, to: string): void => fallbacks(from, to).updateUnsafe(1, registry)
+
+/** Tells in which state a breaker is. */
+export const breakerSeen = (provider: string, model: string, state: BreakerState): void =>
+  breakers(provider, model).updateUnsafe(numbers[state], registry)
+
+/** Counts an attempt that got no answer. */
+export const attemptFailed = (provider: string, errorType: string): void =>
+  failures(provider, errorType).updateUnsafe(1, registry)

@@ -1,0 +1,132 @@
+import { Exit, type Tracer } from "effect"
+import { type TokenUsage } from "../translation/domain.ts"
+import { usdText } from "../../kernel/usd.ts"
+import { type AnswerFacts } from "./answer-facts.ts"
+import { type Operation, ProviderFailure } from "../providers/provider.ts"
+import { type RunningProvider, type RunningTarget } from "../configuration/running.ts"
+
+/** What OpenTelemetry's conventions for generative AI call an operation. */
+export const operationNames: Readonly<Record<Operation, string>> = {
+  chat: "chat",
+  embed: "embeddings",
+  "count-tokens": "count_tokens"
+}
+
+/** What the conventions call those of the catalogue's vendors to whom they give another name. */
+const conventionalNames: Readonly<Record<string, string>> = {
+  google: "gcp.gemini",
+  "mistral-ai": "mistral_ai",
+  moonshot: "moonshot_ai",
+  "perplexity-ai": "perplexity",
+  "x-ai": "x_ai"
+}
+
+/** Whose models a provider has, as the conventions name them; a provider that nobody knows goes by its own id. */
+export const providerName = ({ id, vendor }: Pick<RunningProvider, "id" | "vendor">): string =>
+  vendor === undefined ? id : (conventionalNames[vendor] ?? vendor)
+
+/** A span of an attempt: whom it asks, and what for. */
+export const attemptSpan = ({ model, provider }: RunningTarget, operation: Operation) => ({
+  name: `${operationNames[operation]} ${model}`,
+  options: {
+    kind: "client",
+    attributes: {
+      "gen_ai.operation.name": operationNames[operation],
+      "gen_ai.provider.name": providerName(provider),
+      "gen_ai.request.model": model,
+      "app.provider.id": provider.id,
+      ...(provider.server === undefined
+        ? {}
+        : { "server.address": provider.server.address, "server.port": provider.server.port })
+    }
+  } as const
+})
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Members of a request that spans tell of, in either dialect: numbers and names, and never what was said. */
+const told: ReadonlyArray<readonly [member: string, attribute: string, type: "number" | "string" | "boolean"]> = [
+  ["max_tokens", "gen_ai.request.max_tokens", "number"],
+  ["max_completion_tokens", "gen_ai.request.max_tokens", "number"],
+  ["temperature", "gen_ai.request.temperature", "number"],
+  ["top_p", "gen_ai.request.top_p", "number"],
+  ["top_k", "gen_ai.request.top_k", "number"],
+  ["frequency_penalty", "gen_ai.request.frequency_penalty", "number"],
+  ["presence_penalty", "gen_ai.request.presence_penalty", "number"],
+  ["seed", "gen_ai.request.seed", "number"],
+  ["dimensions", "gen_ai.embeddings.dimension.count", "number"],
+  ["stream", "gen_ai.request.stream", "boolean"]
+]
+
+const memberOf = (value: unknown, name: string): unknown =>
+  typeof value === "object" && value !== null ? (value as Json)[name] : undefined
+
+/** What kind of words the request asks for, where it says so; in OpenAI's words or in Anthropic's. */
+const outputTypeOf = (body: Json): "json" | "text" | undefined => {
+  const format = memberOf(body.response_format ?? memberOf(body.output_config, "format"), "type")
+  return typeof format === "string" ? (format.startsWith("json") ? "json" : "text") : undefined
+}
+
+/** Tells a span what is asked for; nothing where nobody records it. */
+export const describeRequest = (span: Tracer.Span, dialect: string, body: Json): void => {
+  if (!span.sampled) return
+  span.attribute("app.dialect", dialect)
+  for (const [member, attribute, type] of told) {
+    const value = body[member]
+    if (typeof value === type) span.attribute(attribute, value)
+  }
+  if (typeof body.n === "number" && body.n !== 1) span.attribute("gen_ai.request.choice.count", body.n)
+  if (body.encoding_format === "float" || body.encoding_format === "base64") {
+    span.attribute("gen_ai.request.encoding_formats", [body.encoding_format])
+  }
+  const outputType = outputTypeOf(body)
+  if (outputType !== undefined) span.attribute("gen_ai.output.type", outputType)
+}
+
+/** What became of a call, as its span tells of it. */
+export interface SettledCall {
+  readonly usage: TokenUsage | undefined
+  readonly costNanoUsd: bigint
+  readonly method: string
+  readonly reservationId: string
+  readonly timeToFirstTokenMs: number | null
+  /** Of a stream: until its provider's first bytes. */
+  readonly firstChunkMs: number | undefined
+  readonly facts: AnswerFacts | undefined
+  /** The class of what went wrong after the answer had begun. */
+  readonly errorType: string | undefined
+}
+
+/** How the span of a call ends. */
+export const exitOf = ({ errorType }: Pick<SettledCall, "errorType">): Exit.Exit<void, ProviderFailure> =>
+  errorType === undefined
+    ? Exit.void
+    : Exit.fail(
+        new ProviderFailure({
+          reason: "broken-off",
+          sent: true,
+          error: { status: Number(errorType), message: "", code: null }
+        })
+      )
+
+/** Tells a span what was answered, what that used, and what it did cost. */
+export const describeSettlement = (span: Tracer.Span, settled: SettledCall): void => {
+  if (!span.sampled) return
+  const { costNanoUsd, errorType, facts, firstChunkMs, method, reservationId, timeToFirstTokenMs, usage } = settled
+  span.attribute("app.settlement.method", method)
+  span.attribute("app.cost_usd", usdText(costNanoUsd))
+  span.attribute("app.reservation.id", reservationId)
+  if (timeToFirstTokenMs !== null) span.attribute("app.time_to_first_token", timeToFirstTokenMs / 1000)
+  if (firstChunkMs !== undefined) span.attribute("gen_ai.response.time_to_first_chunk", firstChunkMs / 1000)
+  if (errorType !== undefined) span.attribute("error.type", errorType)
+  if (facts?.id !== undefined) span.attribute("gen_ai.response.id", facts.id)
+  if (facts?.model !== undefined) span.attribute("gen_ai.response.model", facts.model)
+  const reasons = facts?.finishReasons ?? []
+  if (reasons.length > 0) span.attribute("gen_ai.response.finish_reasons", reasons)
+  if (usage === undefined) return
+  span.attribute("gen_ai.usage.input_tokens", usage.inputTokens)
+  span.attribute("gen_ai.usage.output_tokens", usage.outputTokens)
+  span.attribute("gen_ai.usage.cache_read.input_tokens", usage.cachedInputTokens)
+  span.attribute("gen_ai.usage.cache_creation.input_tokens", usage.cacheWriteTokens)
+  span.attribute("gen_ai.usage.reasoning.output_tokens", usage.reasoningTokens)
+}

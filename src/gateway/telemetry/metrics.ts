@@ -1,0 +1,135 @@
+import { Context, Metric } from "effect"
+import { type TokenUsage } from "../translation/domain.ts"
+import { operationNames, providerName } from "./call-spans.ts"
+import { type Operation } from "../providers/provider.ts"
+import { type RunningTarget } from "../configuration/running.ts"
+
+/** How a settled amount was found. */
+export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"
+
+// The boundaries that OpenTelemetry's conventions for generative AI name.
+const secondsBoundaries = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+const tokenBoundaries = [
+  1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864
+]
+const firstTokenBoundaries = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+const overheadBoundaries = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1]
+
+const durationOf = (attributes: Readonly<Record<string, string>>) =>
+  Metric.histogram("gen_ai.client.operation.duration", {
+    description: "Duration of calls of providers",
+    boundaries: secondsBoundaries,
+    attributes: { ...attributes, unit: "s" }
+  })
+const tokensOf = (attributes: Readonly<Record<string, string>>, type: "input" | "output") =>
+  Metric.histogram("gen_ai.client.token.usage", {
+    description: "Tokens that calls used",
+    boundaries: tokenBoundaries,
+    attributes: { ...attributes, "gen_ai.token.type": type, unit: "{token}" }
+  })
+const firstTokenOf = (attributes: Readonly<Record<string, string>>) =>
+  Metric.histogram("gen_ai.server.time_to_first_token", {
+    description: "Time until the first bytes of streamed answers of providers",
+    boundaries: firstTokenBoundaries,
+    attributes: { ...attributes, unit: "s" }
+  })
+const overhead = Metric.histogram("app.gateway.overhead", {
+  description: "What the gateway adds to calls: their whole time without the providers'",
+  boundaries: overheadBoundaries,
+  attributes: { unit: "s" }
+})
+const settlementsBy = (method: SettleMethod | "released") =>
+  Metric.counter("app.gateway.settlements", {
+    description: "Reservations of calls that ended, by how their cost was found",
+    attributes: { method, unit: "{call}" },
+    incremental: true
+  })
+const denials = Metric.counter("app.gateway.denials", {
+  description: "Calls that were not let in, by reason",
+  attributes: { unit: "{call}" },
+  incremental: true
+})
+
+/** A call that ended, as telemetry tells of it. */
+export interface MeasuredCall {
+  readonly operation: Operation
+  readonly target: RunningTarget | undefined
+  /** Undefined where nobody will ever know. */
+  readonly usage: TokenUsage | undefined
+  readonly method: SettleMethod
+  /** What went wrong after the answer had begun. */
+  readonly errorType: string | undefined
+  /** Of the attempt that was answered, from its start to the end of its answer. */
+  readonly attemptMs: number
+  /** Of a stream: until its provider's first bytes. */
+  readonly timeToFirstTokenMs: number | undefined
+  readonly latencyMs: number
+  readonly upstreamMs: number
+}
+
+const defaultRegistry = Context.empty()
+const mostKnown = 1000
+
+/** Metrics by their attributes, which `Metric.withAttributes` would put together at every update. */
+const known = new Map<string, ReturnType<typeof seriesOf>>()
+
+const seriesOf = (operation: Operation, { model, provider }: RunningTarget, errorType: string) => {
+  const attributes = {
+    "gen_ai.operation.name": operationNames[operation],
+    "gen_ai.provider.name": providerName(provider),
+    "gen_ai.request.model": model,
+    "app.provider.id": provider.id
+  }
+  return {
+    duration: durationOf(errorType === "" ? attributes : { ...attributes, "error.type": errorType }),
+    input: tokensOf(attributes, "input"),
+    output: tokensOf(attributes, "output"),
+    firstToken: firstTokenOf(attributes)
+  }
+}
+
+const seriesFor = (operation: Operation, target: RunningTarget, errorType = "") => {
+  const key = `${operation} ${target.provider.id} ${providerName(target.provider)} ${errorType} ${target.model}`
+  let found = known.get(key)
+  if (found === undefined) {
+    if (known.size === mostKnown) known.clear()
+    known.set(key, (found = seriesOf(operation, target, errorType)))
+  }
+  return found
+}
+
+const settlements: Readonly<Record<SettleMethod | "released", Metric.Counter<number>>> = {
+  provider_usage: settlementsBy("provider_usage"),
+  aborted: settlementsBy("aborted"),
+  estimated: settlementsBy("estimated"),
+  unanswered: settlementsBy("unanswered"),
+  released: settlementsBy("released")
+}
+
+/** Counts a call that was settled. An attempt that was never answered was measured when it failed. */
+export const measured = (call: MeasuredCall): void => {
+  const { attemptMs, errorType, latencyMs, method, operation, target, timeToFirstTokenMs, upstreamMs, usage } = call
+  if (target !== undefined && usage !== undefined) {
+    const { duration, firstToken, input, output } = seriesFor(operation, target, errorType)
+    duration.updateUnsafe(attemptMs / 1000, defaultRegistry)
+    input.updateUnsafe(usage.inputTokens, defaultRegistry)
+    output.updateUnsafe(usage.outputTokens, defaultRegistry)
+    if (timeToFirstTokenMs !== undefined) firstToken.updateUnsafe(timeToFirstTokenMs / 1000, defaultRegistry)
+  }
+  overhead.updateUnsafe(Math.max(0, latencyMs - upstreamMs) / 1000, defaultRegistry)
+  settlements[method].updateUnsafe(1, defaultRegistry)
+}
+
+/** Measures an attempt that was sent and got no answer. */
+export const attemptMeasured = (
+  operation: Operation,
+  target: RunningTarget,
+  errorType: string,
+  durationMs: number
+): void => seriesFor(operation, target, errorType).duration.updateUnsafe(durationMs / 1000, defaultRegistry)
+
+/** Counts a reservation that cost nothing. */
+export const released = (): void => settlements.released.updateUnsafe(1, defaultRegistry)
+
+/** Counts a call that was not let in. */
+export const denied = (reason: string) => Metric.update(Metric.withAttributes(denials, { reason }), 1)

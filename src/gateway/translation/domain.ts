@@ -1,0 +1,35 @@
+import { Schema } from "effect"
+import { type Fault } from "../../kernel/problem.ts"
+
+/** The wire formats that are spoken on both sides of the gateway. */
+export const Dialect = Schema.Literals(["openai", "anthropic"]).annotate({ examples: ["openai"] })
+export type Dialect = typeof Dialect.Type
+
+/**
+ * Tokens by class. Cached, cache-write and reasoning tokens are parts of input and output, never beside them, whatever the
+ * vendor's own way of counting.
+ */
+export interface TokenUsage {
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cachedInputTokens: number
+  readonly cacheWriteTokens: number
+  /** The part of `cacheWriteTokens` that is kept for an hour. */
+  readonly cacheWrite1hTokens: number
+  readonly reasoningTokens: number
+}
+
+export const noUsage: TokenUsage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cachedInputTokens: 0,
+  cacheWriteTokens: 0,
+  cacheWrite1hTokens: 0,
+  reasoningTokens: 0
+}
+
+/** What a translation cannot carry over, each with the member that it stands in. */
+export type Untranslatable = ReadonlyArray<Fault>
+
+/** Why a model stopped, in OpenAI's words. */
+export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"

@@ -1,0 +1,120 @@
+import { type Dialect } from "./domain.ts"
+import { EventReader } from "./event-reader.ts"
+import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
+
+type Json = Readonly<Record<string, unknown>>
+type Members = Record<string, unknown>
+
+const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isJson) : [])
+const placeOf = ({ index }: Json): number => (typeof index === "number" ? index : 0)
+
+/** Members that come piece by piece. */
+const pieces = new Set(["content", "refusal", "reasoning", "reasoning_content", "text", "thinking", "signature"])
+
+const add = (whole: Members, members: Json): void => {
+  for (const [name, value] of Object.entries(members)) {
+    const before = whole[name]
+    if (pieces.has(name) && typeof before === "string" && typeof value === "string") whole[name] = before + value
+    else if (value !== null) whole[name] = value
+  }
+}
+
+/** A streamed answer as the whole that its caller asked for: some providers stream whatever they are asked. */
+export class StreamToWhole {
+  /** Whether the last event was there. */
+  done = false
+  private failed = false
+  private readonly head: Members = {}
+  private readonly choices = new Map<number, { readonly message: Members; readonly calls: Map<number, Members> }>()
+  private readonly reasons = new Map<number, unknown>()
+  private readonly blocks = new Map<number, { readonly block: Members; json: string }>()
+  private readonly dialect: Dialect
+  private readonly reader = new EventReader()
+
+  constructor(dialect: Dialect) {
+    this.dialect = dialect
+  }
+
+  push(bytes: Uint8Array): void {
+    for (const { data } of this.reader.push(bytes)) this.take(data)
+  }
+
+  /** The answer in the words of its provider's dialect; undefined where it broke off. */
+  end(): Json | undefined {
+    for (const { data } of this.reader.end()) this.take(data)
+    if (this.failed || this.reader.failure !== undefined) return undefined
+    return this.dialect === "openai" ? this.completion() : this.message()
+  }
+
+  private take(data: string): void {
+    if (data === "[DONE]") this.done = true
+    const event = parsedJson(data)
+    if (!isJson(event)) return
+    if (event.error) this.failed = true
+    if (this.dialect === "openai") this.takeChunk(event)
+    else this.takeEvent(event)
+  }
+
+  private takeChunk({ choices, ...head }: Json): void {
+    add(this.head, head)
+    for (const choice of list(choices)) {
+      const place = placeOf(choice)
+      const known = this.choices.get(place) ?? { message: { role: "assistant", content: null }, calls: new Map() }
+      this.choices.set(place, known)
+      if (choice.finish_reason) this.reasons.set(place, choice.finish_reason)
+      const { tool_calls: calls, ...delta } = isJson(choice.delta) ? choice.delta : {}
+      add(known.message, delta)
+      for (const call of list(calls)) takeCall(known.calls, call)
+    }
+  }
+
+  private completion(): Json | undefined {
+    if (this.choices.size === 0 || this.reasons.size < this.choices.size) return undefined
+    const choices = [...this.choices].map(([index, { calls, message }]) => ({
+      index,
+      message: calls.size === 0 ? message : { ...message, tool_calls: [...calls.values()] },
+      finish_reason: this.reasons.get(index)
+    }))
+    return { ...this.head, object: "chat.completion", choices }
+  }
+
+  private takeEvent(event: Json): void {
+    const { content_block: block, delta, message, type, usage } = event
+    if (type === "message_stop") this.done = true
+    if (type === "message_start" && isJson(message)) add(this.head, message)
+    if (type === "message_delta" && isJson(delta)) add(this.head, delta)
+    if (type === "message_delta" && isJson(usage)) {
+      const counted = isJson(this.head.usage) ? { ...this.head.usage } : {}
+      add(counted, usage)
+      this.head.usage = counted
+    }
+    if (type === "content_block_start" && isJson(block))
+      this.blocks.set(placeOf(event), { block: { ...block }, json: "" })
+    const open = this.blocks.get(placeOf(event))
+    if (type !== "content_block_delta" || open === undefined || !isJson(delta)) return
+    const { partial_json: json, type: _, ...pieces } = delta
+    if (typeof json === "string") open.json += json
+    else add(open.block, pieces)
+  }
+
+  private message(): Json | undefined {
+    if (!this.done) return undefined
+    const content = [...this.blocks.values()].map(({ block, json }) =>
+      json === "" ? block : Object.assign(block, { input: parsedJson(json) ?? {} })
+    )
+    return { ...this.head, content }
+  }
+}
+
+const takeCall = (calls: Map<number, Members>, { function: called, index, ...rest }: Json): void => {
+  const place = typeof index === "number" ? index : calls.size
+  const known = calls.get(place) ?? { type: "function", function: { name: "", arguments: "" } }
+  calls.set(place, known)
+  add(known, rest)
+  const before = isJson(known.function) ? known.function : {}
+  const said = isJson(called) ? called : {}
+  known.function = {
+    name: before.name || said.name || "",
+    arguments: `${String(before.arguments)}${typeof said.arguments === "string" ? said.arguments : ""}`
+  }
+}

@@ -1,0 +1,93 @@
+import { type Dialect } from "./domain.ts"
+import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+/**
+ * A whole answer as the stream that its caller asked for: some providers answer every request as a whole. Undefined where it
+ * is none that can be read.
+ */
+export const wholeToStream = (text: string, dialect: Dialect, includeUsage: boolean): string | undefined => {
+  const answer = parsedJson(text)
+  if (!isJson(answer)) return undefined
+  if (dialect === "openai") return Array.isArray(answer.choices) ? chunksOf(answer, includeUsage) : undefined
+  return Array.isArray(answer.content) ? eventsOf(answer) : undefined
+}
+
+const chunksOf = ({ choices, usage, ...head }: Json, includeUsage: boolean): string => {
+  const chunk = (members: Json) => ({ ...head, object: "chat.completion.chunk", ...members })
+  const given = listIn(choices).filter(isJson)
+  const said = given.map(({ index = 0, message }) => ({ index, delta: deltaOf(message), finish_reason: null }))
+  const ended = given.map(({ finish_reason, index = 0 }) => ({ index, delta: {}, finish_reason }))
+  return [
+    chunk({ choices: said }),
+    chunk({ choices: ended }),
+    ...(includeUsage && isJson(usage) ? [chunk({ choices: [], usage })] : [])
+  ]
+    .map((data) => `data: ${JSON.stringify(data)}\n\n`)
+    .concat("data: [DONE]\n\n")
+    .join("")
+}
+
+const deltaOf = (message: unknown): Json => {
+  if (!isJson(message)) return {}
+  const { tool_calls: calls, ...rest } = message
+  if (!Array.isArray(calls)) return rest
+  return { ...rest, tool_calls: calls.filter(isJson).map((call, index) => Object.assign({ index }, call)) }
+}
+
+const eventsOf = (message: Json): string => {
+  const { content, stop_reason, stop_sequence, usage } = message
+  const counted = isJson(usage) ? usage : { input_tokens: 0, output_tokens: 0 }
+  const started = {
+    ...message,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { ...counted, output_tokens: 0 }
+  }
+  const blocks = listIn(content).filter(isJson)
+  return [
+    { type: "message_start", message: started },
+    ...blocks.flatMap(blockEvents),
+    { type: "message_delta", delta: { stop_reason, stop_sequence: stop_sequence ?? null }, usage: counted },
+    { type: "message_stop" }
+  ]
+    .map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+    .join("")
+}
+
+const blockEvents = (block: Json, index: number) => {
+  const deltas = deltasOf(block).map((delta) => ({ type: "content_block_delta", index, delta }))
+  const start = { type: "content_block_start", index, content_block: emptied(block) }
+  return [start, ...deltas, { type: "content_block_stop", index }]
+}
+
+const emptied = (block: Json): Json => {
+  switch (block.type) {
+    case "text":
+      return { ...block, text: "" }
+    case "thinking":
+      return { ...block, thinking: "", signature: "" }
+    case "tool_use":
+      return { ...block, input: {} }
+    default:
+      return block
+  }
+}
+
+const deltasOf = (block: Json): ReadonlyArray<Json> => {
+  switch (block.type) {
+    case "text":
+      return [{ type: "text_delta", text: block.text }]
+    case "thinking":
+      return [
+        { type: "thinking_delta", thinking: block.thinking },
+        { type: "signature_delta", signature: block.signature ?? "" }
+      ]
+    case "tool_use":
+      return [{ type: "input_json_delta", partial_json: JSON.stringify(block.input ?? {}) }]
+    default:
+      return []
+  }
+}

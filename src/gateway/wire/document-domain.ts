@@ -1,0 +1,134 @@
+import { type Json } from "../../kernel/foreign-format.ts"
+
+export const tag = {
+  name: "Compatibility",
+  description:
+    "The gateway as the SDKs of OpenAI and Anthropic speak it, errors included. Bodies are the vendors' own: what is not named here reaches a provider of the same dialect untouched."
+}
+
+export const header = (name: string, description: string, schema: Json, example: string) => ({
+  name,
+  in: "header",
+  required: false,
+  description,
+  schema,
+  example
+})
+
+const id = { type: "string", format: "uuid" }
+const exampleId = "0198a5b0-7c00-7000-8000-00000000002a"
+export const callHeaders = [
+  header("X-Agent-Id", "The agent that is charged, beside a key", id, exampleId),
+  header("X-Plan-Id", "The agent's plan that the call draws on", id, exampleId),
+  header("X-Task-Type", "What kind of task it is", { type: "string", maxLength: 200 }, "summarize"),
+  header("X-Reservation-Id", "Calls with what was reserved, or approved, before", id, exampleId),
+  header(
+    "X-Cache",
+    "Whether an equal request of the tenant may be answered as before, at no cost",
+    { type: "string", enum: ["true", "false"] },
+    "true"
+  ),
+  header(
+    "Idempotency-Key",
+    "Makes the call once. Nothing of its answer is kept: a repetition is 409 and says what it did cost.",
+    { type: "string", pattern: "^[ -~]{1,255}$" },
+    "8e03978e-40d5-43dd-bc93-6894a57f9324"
+  )
+]
+
+export const modelMember = {
+  type: "string",
+  minLength: 1,
+  description: "The id or alias of a model of the gateway, or `<provider>/<its own name there>`",
+  examples: ["loopback-1"]
+}
+export const messageList = {
+  type: "array",
+  minItems: 1,
+  description: "As the vendor's reference has them",
+  items: {
+    type: "object",
+    required: ["role"],
+    properties: { role: { type: "string", examples: ["user"] } },
+    additionalProperties: true
+  }
+}
+export const messages = [{ role: "user", content: "Hello" }]
+
+export const vendorObject = (
+  description: string,
+  properties: Json = {},
+  required: ReadonlyArray<string> = []
+): Json => ({
+  type: "object",
+  description,
+  properties,
+  additionalProperties: true,
+  ...(required.length === 0 ? {} : { required })
+})
+
+export const openAiError = {
+  type: "object",
+  description: "An error as OpenAI's clients read it",
+  required: ["error"],
+  properties: {
+    error: {
+      type: "object",
+      required: ["message", "type", "param", "code"],
+      properties: {
+        message: { type: "string", examples: ["The model `nothing` does not exist."] },
+        type: { type: "string", examples: ["invalid_request_error"] },
+        param: { type: ["string", "null"], examples: ["model"] },
+        code: { type: ["string", "null"], examples: ["model_not_found"] }
+      }
+    }
+  }
+}
+
+export const anthropicError = {
+  type: "object",
+  description: "An error as Anthropic's clients read it",
+  required: ["type", "error", "request_id"],
+  properties: {
+    type: { type: "string", enum: ["error"] },
+    error: {
+      type: "object",
+      required: ["type", "message"],
+      properties: {
+        type: { type: "string", examples: ["not_found_error"] },
+        message: { type: "string", examples: ["The model `nothing` does not exist."] }
+      }
+    },
+    request_id: { type: "string", examples: ["mCy6ymLWY9Tt-0"] }
+  }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  400: "The body cannot be read, a member is at fault and named, or another dialect has no words for it",
+  401: "No valid credential",
+  402: "A budget cap leaves no room, or somebody has to approve it; SDKs are told not to try again",
+  403: "The caller lacks the capability, or the model has no price and a cap in money applies",
+  404: "No such model, agent, plan or reservation",
+  409: "The Idempotency-Key was used: the call is under way, or was made",
+  413: "The body is larger than Llm:Gateway:MaxBodyBytes",
+  422: "The Idempotency-Key was used with another body",
+  429: "Asked too often; Retry-After says when to try again, and the vendor's rate-limit headers what is left",
+  500: "Something went wrong here",
+  502: "The provider cannot be reached, or gave no usable answer",
+  503: "The ledger or the provider takes no more; to Anthropic's clients 529",
+  504: "The provider did not answer in time"
+}
+
+export const errorsIn = (component: string, statuses: ReadonlyArray<number>): Json =>
+  Object.fromEntries(
+    statuses.map((status) => [
+      String(status),
+      {
+        description: reasons[status],
+        content: { "application/json": { schema: { $ref: `#/components/schemas/${component}` } } }
+      }
+    ])
+  )
+
+export const callStatuses = [400, 401, 402, 403, 404, 409, 413, 422, 429, 500, 502, 503, 504]
+export const readStatuses = [400, 401, 403, 404, 429, 500]

@@ -1,0 +1,68 @@
+import { Option, Schema } from "effect"
+import { type TokenUsage } from "../../translation/domain.ts"
+import { readError } from "../../translation/errors.ts"
+import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
+import { ChatChunk, textOfWords } from "../../translation/openai-domain.ts"
+import { usageOfCompletion } from "../../translation/usage.ts"
+import { finishOf, usageOf } from "./native.ts"
+
+const decode = Schema.decodeUnknownOption(Schema.fromJsonString(ChatChunk))
+const decodeError = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ error: Schema.Json })))
+
+const written = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+
+/** Turns a stream in OpenAI's words into the gateway's own events. */
+export class NativeEvents {
+  private readonly reader = new EventReader()
+  private finishReason: string | undefined
+  private failed = false
+  private readonly told: (usage: TokenUsage) => object
+
+  /** `told` is what goes along with the usage: what it costs, and under which reservation. */
+  constructor(told: (usage: TokenUsage) => object) {
+    this.told = told
+  }
+
+  push(bytes: Uint8Array): string {
+    const out = this.reader
+      .push(bytes)
+      .map(({ data }) => this.take(data))
+      .join("")
+    return out === "" && isComment(bytes) ? comment : out
+  }
+
+  end(): string {
+    const rest = this.reader
+      .end()
+      .map(({ data }) => this.take(data))
+      .join("")
+    return this.failed ? rest : rest + written("done", { finishReason: finishOf(this.finishReason) })
+  }
+
+  private take(data: string): string {
+    if (data === "[DONE]") return ""
+    const error = decodeError(data)
+    if (Option.isSome(error) && error.value.error !== null) {
+      this.failed = true
+      const { code, message } = readError(502, error.value)
+      return written("error", { code, message })
+    }
+    const chunk = decode(data)
+    if (Option.isNone(chunk)) return ""
+    const out: Array<string> = []
+    for (const { delta, finish_reason: reason } of chunk.value.choices ?? []) {
+      if (reason) this.finishReason = reason
+      const text = `${textOfWords(delta?.content)}${delta?.refusal ?? ""}`
+      if (text !== "") out.push(written("delta", { text }))
+      for (const { function: called, id, index } of delta?.tool_calls ?? []) {
+        const named = { ...(id ? { id } : {}), ...(called?.name ? { name: called.name } : {}) }
+        out.push(written("tool_call", { index: index ?? 0, ...named, arguments: called?.arguments ?? "" }))
+      }
+    }
+    if (chunk.value.usage) {
+      const usage = usageOfCompletion(chunk.value.usage)
+      out.push(written("usage", { ...usageOf(usage), ...this.told(usage) }))
+    }
+    return out.join("")
+  }
+}

@@ -1,0 +1,177 @@
+import { Clock, Context, DateTime, Effect, Layer, Redacted } from "effect"
+import { CurrentPrincipal, Forbidden } from "../../../kernel/principal.ts"
+import { ValidationFailed } from "../../../kernel/problems.ts"
+import { Breakers } from "../../routing/breakers.ts"
+import { referenceOf } from "../../configuration/checks.ts"
+import { GatewayConfiguration } from "../../configuration/configuration.ts"
+import { Connections } from "../../configuration/connections.ts"
+import {
+  type BreakerState,
+  type GatewayHealth,
+  type GatewayModel,
+  type ListedModel,
+  type NamedProvider,
+  type ProviderHealth,
+  ProviderNotFound,
+  type ProviderTest,
+  ProviderTimeout,
+  ProviderUnavailable
+} from "../../configuration/domain.ts"
+import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
+import { type RunningModel, type RunningProvider } from "../../configuration/running.ts"
+import { ProviderSightings } from "../../routing/sightings.ts"
+
+/** A provider that nobody called for so long is asked for its models before it is called healthy. */
+const longestUnseen = 60_000
+const checksAtOnce = 16
+
+/** What there is to call, and how it fares. */
+export class Gateway extends Context.Service<
+  Gateway,
+  {
+    readonly models: Effect.Effect<ReadonlyArray<GatewayModel>>
+    readonly health: Effect.Effect<GatewayHealth>
+    /** Asks a provider for its models, which costs nothing; whatever comes of it is an answer. */
+    test(named: NamedProvider): Effect.Effect<ProviderTest, Forbidden | ProviderNotFound | ValidationFailed>
+    listModels(
+      named: NamedProvider
+    ): Effect.Effect<
+      ReadonlyArray<ListedModel>,
+      Forbidden | ProviderNotFound | ProviderTimeout | ProviderUnavailable | ValidationFailed
+    >
+  }
+>()("app/llm/Gateway") {
+  static readonly layerNoDeps = Layer.effect(
+    Gateway,
+    Effect.gen(function* () {
+      const breakers = yield* Breakers
+      const configuration = yield* GatewayConfiguration
+      const connections = yield* Connections
+      const sightings = yield* ProviderSightings
+
+      const statesOf = (model: RunningModel) =>
+        Effect.forEach(model.targets, ({ model: name, provider }) => breakers.state(provider.id, name))
+
+      const shown = Effect.fnUntraced(function* (model: RunningModel) {
+        const open = (yield* statesOf(model)).filter((state) => state === "open").length
+        const providers = [...new Set(model.targets.map(({ provider }) => provider.id))]
+        return {
+          id: model.id,
+          kind: model.kind,
+          aliases: model.aliases,
+          providers,
+          contextTokens: model.contextTokens,
+          maxOutputTokens: model.maxOutputTokens,
+          prices: model.prices,
+          capabilities: model.capabilities,
+          status: open === 0 ? "available" : open === model.targets.length ? "unavailable" : "degraded"
+        } as const
+      })
+
+      const ask = Effect.fnUntraced(function* (provider: Provider) {
+        const startedAt = yield* Clock.currentTimeMillis
+        const asked = yield* Effect.result(provider.listModels)
+        return { asked, latencyMs: (yield* Clock.currentTimeMillis) - startedAt }
+      })
+
+      const look = Effect.fnUntraced(function* ({ id, provider }: RunningProvider) {
+        const last = sightings.last(id)
+        const now = yield* Clock.currentTimeMillis
+        if (last !== undefined && now - last.at < longestUnseen) return
+        const { asked, latencyMs } = yield* ask(provider)
+        sightings.saw(
+          id,
+          asked._tag === "Success"
+            ? { reachable: true, latencyMs, error: null }
+            : { reachable: false, latencyMs, error: asked.failure.error.message }
+        )
+      })
+
+      const healthOf = Effect.fnUntraced(function* (running: RunningProvider) {
+        yield* look(running)
+        const models = configuration.running().models.flatMap(({ targets }) => targets)
+        const own = models.filter(({ provider }) => provider === running)
+        const states = yield* Effect.forEach(own, ({ model }) => breakers.state(running.id, model))
+        const last = sightings.last(running.id)
+        return {
+          id: running.id,
+          dialect: running.dialect,
+          reachable: last?.reachable ?? null,
+          breaker: worst(states),
+          latencyMs: last?.latencyMs ?? null,
+          lastError: last?.error ?? null,
+          checkedAt: last === undefined ? null : DateTime.makeUnsafe(last.at)
+        }
+      })
+
+      const health = Effect.gen(function* () {
+        const providers = yield* Effect.forEach([...configuration.running().providers.values()], healthOf, {
+          concurrency: checksAtOnce
+        })
+        const sound = providers.filter(isSound).length
+        const status = sound === providers.length ? "healthy" : sound > 0 ? "degraded" : "unhealthy"
+        return { status, providers } as const
+      }).pipe(Effect.withSpan("Gateway.health"))
+
+      /** The provider that a caller names; one at an address of its own is reached with its own key, and nothing of ours. */
+      const providerOf = Effect.fnUntraced(function* (named: NamedProvider) {
+        const { kind } = yield* CurrentPrincipal
+        if (kind !== "service-account" && kind !== "api-key") {
+          return yield* new Forbidden({ missing: [], detail: "Only the service account and system API keys may." })
+        }
+        if ("providerId" in named) {
+          const running = configuration.running().providers.get(named.providerId)
+          return running === undefined ? yield* new ProviderNotFound({}) : running.provider
+        }
+        const { apiKey, baseUrl, dialect } = named
+        if (apiKey !== undefined && referenceOf(apiKey).kind !== "literal") {
+          const message = "With an address of your own, the key is given as it is: no reference is followed"
+          return yield* new ValidationFailed({ errors: [{ path: ["payload", "apiKey"], message }] })
+        }
+        return connections.guarded(dialect, baseUrl, apiKey === undefined ? undefined : Redacted.make(apiKey))
+      })
+
+      const test = Effect.fn("Gateway.test")(function* (named: NamedProvider) {
+        const { asked, latencyMs } = yield* ask(yield* providerOf(named))
+        if (asked._tag === "Failure") {
+          const { error, reason, received } = asked.failure
+          const status = reason === "status" ? (received ?? error.status) : null
+          return { ok: false, latencyMs, status, detail: error.message }
+        }
+        const models = asked.success
+        const lacks = named.model !== undefined && !models.some(({ id }) => id === named.model)
+        const detail = lacks
+          ? `The provider answers, but does not list ${named.model}.`
+          : `The provider lists ${models.length} models.`
+        return { ok: !lacks, latencyMs, status: 200, detail }
+      })
+
+      const listModels = Effect.fn("Gateway.listModels")(function* (named: NamedProvider) {
+        const provider = yield* providerOf(named)
+        const models = yield* Effect.mapError(provider.listModels, problemOf)
+        return models.map(({ createdAt, id, ownedBy }) => ({
+          id,
+          ownedBy,
+          createdAt: createdAt === null ? null : DateTime.makeUnsafe(createdAt)
+        }))
+      })
+
+      return Gateway.of({
+        models: Effect.suspend(() => Effect.forEach(configuration.running().models, shown)),
+        health,
+        test,
+        listModels
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Connections.layer))
+}
+
+const isSound = ({ breaker, reachable }: ProviderHealth): boolean => reachable === true && breaker === "closed"
+
+const worst = (states: ReadonlyArray<BreakerState>): BreakerState =>
+  states.find((state) => state === "open") ?? states.find((state) => state === "half-open") ?? "closed"
+
+const problemOf = ({ error, reason }: ProviderFailure): ProviderTimeout | ProviderUnavailable =>
+  reason === "timeout" ? new ProviderTimeout({}) : new ProviderUnavailable({ detail: error.message })

@@ -1,0 +1,101 @@
+import { Schema } from "effect"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name, text } from "../../kernel/text.ts"
+import { RoleId } from "../../applications/roles/domain.ts"
+import { Email, TrialUserId } from "../trial-users/domain.ts"
+
+export const AccountId = Uuid.pipe(Schema.brand("AccountId"))
+export type AccountId = typeof AccountId.Type
+
+export const AccountName = name(100).annotate({ examples: ["Ada Lovelace"] })
+
+/** A suspended account signs in nowhere, and its sessions end. */
+export const AccountStatus = Schema.Literals(["active", "suspended"]).annotate({ examples: ["active"] })
+export type AccountStatus = typeof AccountStatus.Type
+
+/** A password that somebody chooses: 12 to 128 characters; common ones are refused beside. */
+export const NewPassword = Schema.RedactedFromValue(
+  text(12, 128).annotate({
+    description: "12 to 128 characters, and no common password",
+    examples: ["seven grey herons at dawn"]
+  })
+)
+
+/** A password that somebody gives to be recognized; whatever it is, the answer is the same. */
+export const GivenPassword = Schema.RedactedFromValue(
+  text(1, 1000).annotate({ examples: ["seven grey herons at dawn"] })
+)
+
+const RoleIds = Schema.Array(RoleId)
+  .pipe(Schema.check(Schema.isMaxLength(50), Schema.isUnique()))
+  .annotate({ description: "Roles of the application `application-manager`", examples: [[RoleId.make(1)]] })
+
+/** Whoever signs in to run the installation, or a tenant's part of it, as the API shows it. */
+export const AccountView = Schema.Struct({
+  id: AccountId,
+  email: Email,
+  name: AccountName,
+  tenantId: Schema.NullOr(TenantId).annotate({ description: "null for an account of the whole installation" }),
+  roleIds: RoleIds,
+  trialUserId: Schema.NullOr(TrialUserId).annotate({
+    description: "The trial user whose session opens at sign-in and ends at sign-out",
+    examples: [null]
+  }),
+  status: AccountStatus,
+  createdAt: Instant,
+  createdBy: Schema.String.annotate({ examples: ["service-account"] }),
+  lastSignInAt: Schema.NullOr(Instant)
+}).annotate({ identifier: "Account" })
+export type AccountView = typeof AccountView.Type
+
+export const AccountCreation = Schema.Struct({
+  email: Email,
+  name: AccountName,
+  password: NewPassword,
+  roleIds: RoleIds,
+  tenantId: Schema.optionalKey(Schema.NullOr(TenantId)),
+  trialUserId: Schema.optionalKey(Schema.NullOr(TrialUserId))
+}).annotate({ identifier: "AccountCreation" })
+export type AccountCreation = typeof AccountCreation.Type
+
+/** Any subset of what may be changed; an account stays with its tenant. */
+export const AccountPatch = Schema.Struct({
+  email: Schema.optionalKey(Email),
+  name: Schema.optionalKey(AccountName),
+  password: Schema.optionalKey(NewPassword),
+  roleIds: Schema.optionalKey(RoleIds),
+  trialUserId: Schema.optionalKey(Schema.NullOr(TrialUserId)),
+  status: Schema.optionalKey(AccountStatus),
+  ...serverSet("id", "tenantId", "createdAt", "createdBy", "lastSignInAt")
+}).annotate({ identifier: "AccountPatch" })
+export type AccountPatch = typeof AccountPatch.Type
+
+export const accountActions = auditActions("Account", [
+  "AccountCreated",
+  "AccountUpdated",
+  "AccountDeleted",
+  "AccountPasswordChanged"
+])
+
+export class AccountNotFound extends Problem<AccountNotFound>()("AccountNotFound", {
+  slug: "account-not-found",
+  status: 404,
+  meaning: "No account that the caller may see has this id."
+}) {}
+
+export class AccountEmailTaken extends Problem<AccountEmailTaken>()("AccountEmailTaken", {
+  slug: "account-email-taken",
+  status: 409,
+  meaning: "Another account of the installation has this e-mail address; addresses are compared without regard to case."
+}) {}
+
+export class AccountIsCaller extends Problem<AccountIsCaller>()("AccountIsCaller", {
+  slug: "account-is-caller",
+  status: 409,
+  meaning:
+    "Nobody suspends or deletes the account that it is signed in with; its password is changed at /api/auth/password."
+}) {}

@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { Accounts } from "./service.ts"
+import { AccountsApi } from "./api.ts"
+
+export const AccountsHandlers = groupHandlers(
+  AccountsApi,
+  Effect.fn(function* (handlers) {
+    const accounts = yield* Accounts
+    return handlers.handleAll({
+      list: ({ query }) => accounts.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => accounts.get(params.id),
+      create: ({ payload }) => Effect.map(accounts.create(payload), created("/api/accounts")),
+      update: ({ params, payload }) => accounts.update(params.id, payload),
+      delete: ({ params }) => accounts.delete(params.id)
+    })
+  })
+)

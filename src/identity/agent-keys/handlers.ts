@@ -1,0 +1,19 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { AgentKeys } from "./service.ts"
+import { AgentKeysApi } from "./api.ts"
+
+export const AgentKeysHandlers = groupHandlers(
+  AgentKeysApi,
+  Effect.fn(function* (handlers) {
+    const keys = yield* AgentKeys
+    return handlers.handleAll({
+      list: ({ params, query }) => keys.list(params.id, query.cursor, query.limit ?? pageLimitDefault),
+      register: ({ params, payload }) =>
+        Effect.map(keys.register(params.id, payload), created(`/api/agents/${params.id}/keys`)),
+      revoke: ({ params, query }) => keys.revoke(params.id, params.keyId, query.revokeCredentials === "true")
+    })
+  })
+)

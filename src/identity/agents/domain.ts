@@ -1,0 +1,111 @@
+import { Schema } from "effect"
+import { Model } from "effect/schema"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
+import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
+import { name } from "../../kernel/text.ts"
+import {
+  AgentDescription,
+  AgentName,
+  CredentialTtlSeconds,
+  DefaultTaskType,
+  limitMembers,
+  PerTurnBudget,
+  ScopeCeiling,
+  TaskTypes
+} from "./limits-domain.ts"
+import { AgentTemplateId } from "./template-domain.ts"
+
+export const AgentId = Uuid.pipe(Schema.brand("AgentId"))
+export type AgentId = typeof AgentId.Type
+
+/** Only an active agent gets credentials; a retired one stays retired. */
+export const AgentStatus = Schema.Literals(["active", "suspended", "retired"]).annotate({ examples: ["active"] })
+export type AgentStatus = typeof AgentStatus.Type
+
+export const OwnerUserId = name(200).annotate({
+  description: "Whose agent it is, in the caller's own terms; not checked against anything",
+  examples: ["user-42"]
+})
+
+/** A program that acts by itself: who it is, whose it is, and the most that it may ever do. */
+export class Agent extends Model.Class<Agent>("Agent")({
+  id: generatedId(AgentId),
+  tenantId: TenantId.pipe(Model.FieldExcept(["update", "jsonUpdate"])),
+  name: AgentName,
+  description: AgentDescription,
+  ownerUserId: Schema.NullOr(OwnerUserId),
+  scopeCeiling: ScopeCeiling,
+  maxCredentialTtlSeconds: CredentialTtlSeconds,
+  perTurnBudget: PerTurnBudget,
+  allowedTaskTypes: TaskTypes,
+  defaultTaskType: DefaultTaskType,
+  templateId: Schema.NullOr(AgentTemplateId),
+  status: AgentStatus,
+  createdAt: CreatedAt,
+  createdBy: Schema.String.annotate({ examples: ["service-account"] }).pipe(
+    Model.FieldExcept(["update", "jsonCreate", "jsonUpdate"])
+  ),
+  updatedAt: UpdatedAt,
+  lastSeenAt: Model.Field({ select: Schema.NullOr(InstantFromDate), json: Schema.NullOr(Instant) })
+}) {}
+
+export const AgentRegistration = Schema.Struct({
+  name: AgentName,
+  description: Schema.optionalKey(AgentDescription),
+  ownerUserId: Schema.optionalKey(Schema.NullOr(OwnerUserId)),
+  templateId: Schema.optionalKey(Schema.NullOr(AgentTemplateId)),
+  tenantId: Schema.optionalKey(TenantId.annotate({ description: "From system callers only" })),
+  ...limitMembers
+}).annotate({
+  identifier: "AgentRegistration",
+  examples: [
+    {
+      name: "invoice-reader",
+      description: "Reads invoices and files them",
+      ownerUserId: "user-42",
+      scopeCeiling: ["llm:complete", "agents:read"],
+      maxCredentialTtlSeconds: 3600
+    }
+  ]
+})
+export type AgentRegistration = typeof AgentRegistration.Type
+
+export const AgentPatch = Schema.Struct({
+  name: Schema.optionalKey(AgentName),
+  description: Schema.optionalKey(AgentDescription),
+  ownerUserId: Schema.optionalKey(Schema.NullOr(OwnerUserId)),
+  templateId: Schema.optionalKey(Schema.NullOr(AgentTemplateId)),
+  status: Schema.optionalKey(AgentStatus),
+  ...limitMembers,
+  ...serverSet("id", "tenantId", "createdAt", "createdBy", "updatedAt", "lastSeenAt")
+}).annotate({ identifier: "AgentPatch" })
+export type AgentPatch = typeof AgentPatch.Type
+
+export const agentActions = auditActions("Agent", ["AgentRegistered", "AgentUpdated", "AgentRetired"])
+
+export class AgentNotFound extends Problem<AgentNotFound>()("AgentNotFound", {
+  slug: "agent-not-found",
+  status: 404,
+  meaning: "No agent that the caller may see has this id."
+}) {}
+
+export class AgentNameTaken extends Problem<AgentNameTaken>()("AgentNameTaken", {
+  slug: "agent-name-taken",
+  status: 409,
+  meaning: "Another live agent of the tenant has this name."
+}) {}
+
+export class AgentNotActive extends Problem<AgentNotActive>()("AgentNotActive", {
+  slug: "agent-not-active",
+  status: 409,
+  meaning: "The agent is suspended or retired; a retired agent stays so."
+}) {}
+
+export class AgentLimitsInvalid extends Problem<AgentLimitsInvalid>()("AgentLimitsInvalid", {
+  slug: "agent-limits-invalid",
+  status: 400,
+  meaning: "The limits contradict each other, or go beyond what the template allows."
+}) {}

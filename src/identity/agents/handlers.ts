@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { Agents } from "./service.ts"
+import { AgentsApi } from "./api.ts"
+
+export const AgentsHandlers = groupHandlers(
+  AgentsApi,
+  Effect.fn(function* (handlers) {
+    const agents = yield* Agents
+    return handlers.handleAll({
+      list: ({ query: { cursor, limit, ...filter } }) => agents.list(filter, cursor, limit ?? pageLimitDefault),
+      get: ({ params }) => agents.get(params.id),
+      register: ({ payload }) => Effect.map(agents.register(payload), created("/api/agents")),
+      update: ({ params, payload }) => agents.update(params.id, payload),
+      retire: ({ params }) => agents.retire(params.id)
+    })
+  })
+)

@@ -1,0 +1,96 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import {
+  ApiKeyCreation,
+  ApiKeyId,
+  ApiKeyInactive,
+  ApiKeyNotFound,
+  ApiKeyPatch,
+  ApiKeyRotated,
+  ApiKeyRotation,
+  ApiKeyView,
+  ExpiresInThePast,
+  NewApiKeyView
+} from "./domain.ts"
+
+const read = requires("api-keys:read")
+const write = requires("api-keys:write")
+const position = cursor(ApiKeyId)
+
+export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List API keys",
+      description:
+        "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves.",
+      access: read,
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        ...pageQuery(position)
+      },
+      success: page(ApiKeyView, position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an API key",
+      description: "What is known of one key.",
+      access: read,
+      params: { id: ApiKeyId },
+      success: ApiKeyView,
+      error: ApiKeyNotFound
+    }),
+    endpoint
+      .post("create", "/", {
+        summary: "Make an API key",
+        description:
+          "`key` is in this answer only. The caller needs every scope that it gives. Without `tenantId` the key belongs to the caller's tenant; a system caller makes a system key.",
+        access: write,
+        payload: ApiKeyCreation,
+        success: Created(NewApiKeyView),
+        error: [TenantNotFound, ApplicationNotFound, ExpiresInThePast]
+      })
+      .annotate(OneTimeSecrets, ["key"]),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an API key",
+      description:
+        "Name, scopes, expiry. The caller needs every scope that the key has before and after. No key puts off its own expiry.",
+      access: write,
+      params: { id: ApiKeyId },
+      payload: ApiKeyPatch,
+      success: ApiKeyView,
+      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
+    }),
+    endpoint
+      .post("rotate", "/:id/rotate", {
+        summary: "Rotate an API key",
+        description:
+          "Makes a new key with the same rights; the old one works until `graceSeconds` are over, and can then only be revoked.",
+        access: write,
+        params: { id: ApiKeyId },
+        payload: ApiKeyRotation,
+        success: Created(NewApiKeyView),
+        error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
+      })
+      .annotate(OneTimeSecrets, ["key"]),
+    endpoint.delete("revoke", "/:id", {
+      summary: "Revoke an API key",
+      description: "Ends the key at once on this replica, within a second on the others. Again is 204.",
+      access: write,
+      params: { id: ApiKeyId },
+      error: ApiKeyNotFound
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/api-keys")
+  .annotateMerge(
+    OpenApi.annotations({ title: "API keys", description: "Keys with scopes, of a tenant or system-wide." })
+  ) {}

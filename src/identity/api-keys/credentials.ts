@@ -1,0 +1,87 @@
+import { Cache, Clock, Effect, Exit, Layer, Option, Schedule } from "effect"
+import { Digest, Mac } from "effect/crypto"
+import { ApiKeyCredentials, type ApiKeyRefusalReason } from "../../access/credentials.ts"
+import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { type Principal } from "../../kernel/principal.ts"
+import { Database } from "../../platform/database/database.ts"
+import { type ApiKeyId } from "./domain.ts"
+import { digestOf, parse } from "./key-format.ts"
+import { ApiKeysRepository, type Credential } from "./repository.ts"
+
+/** The check of presented keys: cached for a second, emptied by any change of authority. */
+const layerNoDeps = Layer.effect(
+  ApiKeyCredentials,
+  Effect.gen(function* () {
+    const changes = yield* AuthorityChanges
+    const clock = yield* Clock.Clock
+    const database = yield* Database
+    const digest = yield* Digest.Digest
+    const repository = yield* ApiKeysRepository
+
+    const cache = yield* Cache.makeWith(
+      (publicId: string) =>
+        Effect.map(
+          repository.credential(publicId),
+          Option.map((credential) => ({ credential, principal: principalOf(credential) }))
+        ),
+      // A lookup that failed says nothing of the key, and the next may find the database back.
+      { capacity: 10_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
+    )
+    yield* changes.onChange(Cache.invalidateAll(cache))
+
+    const uses = new Map<ApiKeyId, number>()
+    const flush = Effect.suspend(() => {
+      const batch = Array.from(uses, ([id, at]) => ({ id, at }))
+      uses.clear()
+      return batch.length === 0 ? Effect.void : database.transaction("all", repository.used(batch))
+    }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not store when keys were last used", cause)))
+    yield* flush.pipe(Effect.repeat(Schedule.spaced("5 seconds")), Effect.forkScoped)
+    yield* Effect.addFinalizer(() => flush)
+
+    // Compared on a miss as well, so that an unknown id takes as long as a wrong secret.
+    const dummy = new Uint8Array(32)
+
+    const judge = (found: Found | undefined, presented: Uint8Array): Effect.Effect<Principal, ApiKeyRefusalReason> => {
+      const same = Mac.timingSafeEqual(found?.credential.secretSha256 ?? dummy, presented)
+      if (found === undefined) return refused("unknown")
+      if (!same) return refused("wrong-secret")
+      const now = clock.currentTimeMillisUnsafe()
+      const { expiresAt, id, revokedAt, tenantStatus } = found.credential
+      if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return refused("revoked")
+      if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return refused("expired")
+      if (tenantStatus !== null && tenantStatus !== "active") return refused("tenant-suspended")
+      uses.set(id, now)
+      return Effect.succeed(found.principal)
+    }
+
+    const check = (key: string): Effect.Effect<Principal, ApiKeyRefusalReason> => {
+      const parsed = parse(key)
+      return parsed === undefined
+        ? refused("malformed")
+        : Effect.flatMap(Cache.get(cache, parsed.publicId), (found) =>
+            Effect.flatMap(digestOf(digest, parsed.secret), (presented) =>
+              judge(Option.getOrUndefined(found), presented)
+            )
+          )
+    }
+
+    return ApiKeyCredentials.of({ check })
+  })
+)
+
+export const ApiKeyCredentialsLayer = layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
+
+const refused = (reason: ApiKeyRefusalReason) => Effect.fail(reason)
+
+interface Found {
+  readonly credential: Credential
+  readonly principal: Principal
+}
+
+const principalOf = (credential: Credential): Principal => ({
+  kind: "api-key",
+  name: `api-key:${credential.id}`,
+  capabilities: credential.scopes,
+  tenantId: credential.tenantId ?? undefined,
+  applicationId: credential.applicationId ?? undefined
+})

@@ -1,0 +1,21 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { ApiKeys } from "./service.ts"
+import { ApiKeysApi } from "./api.ts"
+
+export const ApiKeysHandlers = groupHandlers(
+  ApiKeysApi,
+  Effect.fn(function* (handlers) {
+    const keys = yield* ApiKeys
+    return handlers.handleAll({
+      list: ({ query }) => keys.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => keys.get(params.id),
+      create: ({ payload }) => Effect.map(keys.create(payload), created("/api/api-keys")),
+      update: ({ params, payload }) => keys.update(params.id, payload),
+      rotate: ({ params, payload }) => Effect.map(keys.rotate(params.id, payload), created("/api/api-keys")),
+      revoke: ({ params }) => keys.revoke(params.id)
+    })
+  })
+)

@@ -1,0 +1,50 @@
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { DelegationCreation, DelegationId, DelegationInvalid, DelegationNotFound, DelegationView } from "./domain.ts"
+
+const read = requires("agents:read")
+const write = requires("agents:write")
+const position = cursor(DelegationId)
+
+export class DelegationsApi extends HttpApiGroup.make("delegations")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List delegation grants",
+      description: "For whom the agent may act, or might.",
+      access: read,
+      params: { id: AgentId },
+      query: {
+        ...pageQuery(position)
+      },
+      success: page(DelegationView, position),
+      error: AgentNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create a delegation grant",
+      description:
+        "Lets the agent exchange tokens of the subject. The scopes stay within the agent's ceiling, and the caller needs every one.",
+      access: write,
+      params: { id: AgentId },
+      payload: DelegationCreation,
+      success: Created(DelegationView),
+      error: [AgentNotFound, AgentNotActive, DelegationInvalid]
+    }),
+    endpoint.delete("revoke", "/:grantId", {
+      summary: "Revoke a delegation grant",
+      description: "Ends it, and every credential that was minted under it. Again is 204.",
+      access: write,
+      params: { id: AgentId, grantId: DelegationId },
+      error: [AgentNotFound, DelegationNotFound]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/agents/:id/delegations")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Delegations", description: "Leave for agents to act on somebody's behalf." })
+  ) {}

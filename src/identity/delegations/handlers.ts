@@ -1,0 +1,19 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { Delegations } from "./service.ts"
+import { DelegationsApi } from "./api.ts"
+
+export const DelegationsHandlers = groupHandlers(
+  DelegationsApi,
+  Effect.fn(function* (handlers) {
+    const delegations = yield* Delegations
+    return handlers.handleAll({
+      list: ({ params, query }) => delegations.list(params.id, query.cursor, query.limit ?? pageLimitDefault),
+      create: ({ params, payload }) =>
+        Effect.map(delegations.create(params.id, payload), created(`/api/agents/${params.id}/delegations`)),
+      revoke: ({ params }) => delegations.revoke(params.id, params.grantId)
+    })
+  })
+)

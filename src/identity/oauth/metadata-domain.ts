@@ -1,0 +1,29 @@
+import { Schema } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+import { keysFreshSeconds, PublicKeys } from "../../audit/signing-keys/domain.ts"
+
+export const JsonWebKeys = HttpApiSchema.WithHeaders(PublicKeys, {
+  "cache-control": Schema.String.annotate({ examples: [`public, max-age=${keysFreshSeconds}`] })
+})
+
+const url = (path: string) => Schema.String.annotate({ examples: [`http://127.0.0.1:11402${path}`] })
+const words = (...examples: ReadonlyArray<string>) => Schema.Array(Schema.String).annotate({ examples: [examples] })
+
+/** What RFC 8414 lets a client find out by itself. */
+export const AuthorizationServer = Schema.Struct({
+  issuer: url(""),
+  token_endpoint: url("/oauth2/token"),
+  introspection_endpoint: url("/oauth2/introspect"),
+  revocation_endpoint: url("/oauth2/revoke"),
+  jwks_uri: url("/.well-known/jwks.json"),
+  grant_types_supported: words("client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"),
+  response_types_supported: Schema.Array(Schema.String).annotate({ examples: [[]] }),
+  scopes_supported: words("llm:complete"),
+  token_endpoint_auth_methods_supported: words("private_key_jwt"),
+  token_endpoint_auth_signing_alg_values_supported: words("ES256", "EdDSA"),
+  introspection_endpoint_auth_methods_supported: words("private_key_jwt"),
+  introspection_endpoint_auth_signing_alg_values_supported: words("ES256", "EdDSA"),
+  revocation_endpoint_auth_methods_supported: words("private_key_jwt"),
+  revocation_endpoint_auth_signing_alg_values_supported: words("ES256", "EdDSA")
+}).annotate({ identifier: "AuthorizationServer" })
+export type AuthorizationServer = typeof AuthorizationServer.Type

@@ -1,0 +1,126 @@
+import { Effect } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { AgentTokens, ApiKeyCredentials } from "../../access/credentials.ts"
+import { bearerToken } from "../../access/bearer-token.ts"
+import { CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/principal.ts"
+import { RateLimits } from "../../access/rate-limits.ts"
+import { ServiceAccount } from "../../access/service-account.ts"
+import { type Capability, covers } from "../../kernel/capability.ts"
+import { claimedAgent } from "../credentials/assertion.ts"
+import { AgentClients } from "../credentials/clients.ts"
+import { type Form, required } from "./form.ts"
+import { OAuthError } from "./oauth-error.ts"
+import { TokensRepository } from "../credentials/repository.ts"
+
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+type Request = HttpServerRequest.HttpServerRequest
+type Clients = AgentClients["Service"]
+
+/** Whoever authenticates by a header is told of a failure by the scheme of that header (RFC 6749 §5.2). */
+const refuseBasic = (clients: Clients) =>
+  Effect.catchTag(
+    clients.refuse("", "no-assertion"),
+    "InvalidClient",
+    ({ error: code, error_description: description }) =>
+      Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Basic" } }))
+  )
+
+/** A bearer token that is not good is told of as at any resource (RFC 7662 §2.3, RFC 6750 §3.1). */
+const refuseBearer = (clients: Clients, reason: string) =>
+  Effect.catchTag(clients.refuse("access-token", reason), "InvalidClient", () => {
+    const code = "invalid_token"
+    const description = "The access token is not accepted."
+    return Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Bearer", error: code } }))
+  })
+
+const isBasic = ({ headers }: Request): boolean => /^basic(?: |$)/i.test(headers.authorization ?? "")
+const hasAssertion = (form: Form): boolean => form.has("client_assertion") || form.has("client_assertion_type")
+
+/** Nobody authenticates in several ways at once (RFC 6749 §2.3): which of them would count? */
+const inOneWay = (...ways: ReadonlyArray<boolean>) =>
+  ways.filter(Boolean).length > 1
+    ? Effect.fail(new OAuthError({ code: "invalid_request", description: "Authenticate in one way, not in several." }))
+    : Effect.void
+
+/** The assertion of a form, and the agent that it is said to be from (RFC 7521 §4.2); the one way to authenticate. */
+export const clientIn = Effect.fnUntraced(function* (clients: Clients, request: Request, form: Form) {
+  yield* inOneWay(isBasic(request), form.has("client_secret"), hasAssertion(form))
+  if (isBasic(request)) return yield* refuseBasic(clients)
+  // No authentication at all is one that failed (RFC 6749 §5.2); half of one is a malformed request.
+  if (!hasAssertion(form)) {
+    return yield* clients.refuse(form.get("client_id") ?? "", "no-assertion")
+  }
+  if ((yield* required(form, "client_assertion_type")) !== assertionType) {
+    return yield* new OAuthError({
+      code: "invalid_request",
+      description: `client_assertion_type is not ${assertionType}.`
+    })
+  }
+  const assertion = yield* required(form, "client_assertion")
+  return { assertion, agentId: form.get("client_id") ?? claimedAgent(assertion) ?? "" }
+})
+
+/** Who calls introspection and revocation: a key, a bearer token of an agent, or an agent by its assertion. */
+export const makeWireCallers = Effect.gen(function* () {
+  const account = yield* ServiceAccount
+  const clients = yield* AgentClients
+  const keys = yield* ApiKeyCredentials
+  const limits = yield* RateLimits
+  const repository = yield* TokensRepository
+  const tokens = yield* AgentTokens
+
+  const byKey = (key: string) =>
+    Effect.flatMap(account.owns(key), (owned) =>
+      owned
+        ? Effect.succeed(serviceAccount)
+        : Effect.catch(keys.check(key), (reason) => clients.refuse("api-key", reason))
+    )
+
+  // Good once, as everywhere: else whoever saw an assertion could ask with it again.
+  const byAssertion = Effect.fnUntraced(function* (request: Request, form: Form, endpoint: string) {
+    const { agentId, assertion } = yield* clientIn(clients, request, form)
+    const known = yield* clients.authenticate(agentId, assertion, endpoint, clients.find)
+    const first = yield* repository.useAssertion(known.client.id, known.jti, known.assertionExpiresAt)
+    return first ? known.principal : yield* clients.refuse(agentId, "replayed", known.client)
+  })
+
+  /** The caller; an agent may do this for itself, everybody else needs one of the capabilities. */
+  const caller = Effect.fnUntraced(function* (
+    request: Request,
+    form: Form,
+    endpoint: string,
+    capabilities: ReadonlyArray<Capability>
+  ) {
+    const { authorization = "", "x-api-key": key = "" } = request.headers
+    yield* inOneWay(key !== "", authorization !== "", form.has("client_secret"), hasAssertion(form))
+    const bearer = bearerToken(authorization)
+    const principal: Principal =
+      key !== ""
+        ? yield* byKey(key)
+        : bearer !== undefined
+          ? yield* Effect.catch(tokens.check(bearer), ({ reason }) => refuseBearer(clients, reason))
+          : yield* byAssertion(request, form, endpoint)
+    if (principal.kind !== "agent") yield* limits.principal(principal.name)
+    const able = capabilities.some((needed) => principal.capabilities.some((held) => covers(held, needed)))
+    if (principal.kind === "agent" || able) return principal
+    return yield* new OAuthError({
+      code: "insufficient_scope",
+      description: `The caller lacks ${capabilities.join(" or ")}.`,
+      status: 403
+    })
+  })
+
+  return {
+    as: <A, E>(
+      request: Request,
+      form: Form,
+      endpoint: string,
+      capabilities: ReadonlyArray<Capability>,
+      work: Effect.Effect<A, E>
+    ) =>
+      Effect.flatMap(caller(request, form, endpoint, capabilities), (principal) =>
+        Effect.provideService(work, CurrentPrincipal, principal)
+      )
+  }
+})

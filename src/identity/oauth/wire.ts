@@ -1,0 +1,128 @@
+import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
+import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { CurrentRequest } from "../../platform/http/request.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { AccessTokens } from "../credentials/access-tokens.ts"
+import { AgentClients } from "../credentials/clients.ts"
+import { AgentCredentials } from "../credentials/credentials.ts"
+import { accessTokenUrn, type AgentTokenResponse, jwtUrn, mostTokenRequestBytes } from "../credentials/domain.ts"
+import { type Form, readForm, required } from "./form.ts"
+import { TokenIntrospection } from "./introspection.ts"
+import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
+import { TokensRepository } from "../credentials/repository.ts"
+import { AgentGrants } from "./service.ts"
+import { clientIn, makeWireCallers } from "./wire-callers.ts"
+
+const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
+const tokenTypes: ReadonlySet<string> = new Set([accessTokenUrn, jwtUrn])
+
+const answer = (body: object) => HttpServerResponse.jsonUnsafe(body, { headers: { pragma: "no-cache" } })
+
+const tokenAnswer = (token: AgentTokenResponse) =>
+  answer({
+    access_token: Redacted.value(token.accessToken),
+    token_type: token.tokenType,
+    expires_in: token.expiresIn,
+    scope: token.scopes.join(" "),
+    ...(token.issuedTokenType === undefined ? {} : { issued_token_type: token.issuedTokenType })
+  })
+
+const requestedScopes = (form: Form) => {
+  const scope = form.get("scope")
+  return scope === undefined ? {} : { requestedScopes: scope.split(" ").filter((word) => word !== "") }
+}
+
+const refuse = (code: string, description: string) => Effect.fail(new OAuthError({ code, description }))
+
+/** What an exchange may ask of its answer: an access token for this service, and nothing else. */
+const checkExchange = (form: Form, issuer: string) => {
+  if (form.has("actor_token")) return refuse("invalid_request", "The actor is the client itself; send no actor_token.")
+  if (!tokenTypes.has(form.get("subject_token_type") ?? "")) {
+    return refuse("invalid_request", "subject_token_type is none that is taken.")
+  }
+  if (!tokenTypes.has(form.get("requested_token_type") ?? accessTokenUrn)) {
+    return refuse("invalid_request", "Only access tokens are issued.")
+  }
+  return ["audience", "resource"].some((name) => (form.get(name) ?? issuer) !== issuer)
+    ? refuse("invalid_target", "Tokens are issued for this service alone.")
+    : Effect.void
+}
+
+/** Serves a form at a path, and every failure in the form that clients of OAuth read. */
+const post = (
+  path: `/${string}`,
+  serve: (
+    form: Form,
+    request: HttpServerRequest.HttpServerRequest
+  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, WireFailure>
+) =>
+  HttpRouter.add(
+    "POST",
+    path,
+    Effect.gen(function* () {
+      const info = yield* CurrentRequest
+      if (info !== undefined) info.route = path
+      const request = yield* HttpServerRequest.HttpServerRequest
+      return yield* serve(yield* readForm(request), request)
+    }).pipe(
+      Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(mostTokenRequestBytes)),
+      Effect.catch((failure) => Effect.succeed(toWire(failure)))
+    )
+  )
+
+/** `/oauth2/*`: the same grants as standard clients speak them, with forms and plain JSON errors (RFC 6749). */
+export const OAuthWireLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const callers = yield* makeWireCallers
+    const clients = yield* AgentClients
+    const credentials = yield* AgentCredentials
+    const grants = yield* AgentGrants
+    const introspection = yield* TokenIntrospection
+    const tokens = yield* AccessTokens
+    const { publicUrl } = (yield* Settings).api
+
+    const token = post(
+      "/oauth2/token",
+      Effect.fnUntraced(function* (form, request) {
+        const grantType = yield* required(form, "grant_type")
+        const isExchange = grantType === exchangeGrant
+        if (!isExchange && grantType !== "client_credentials") {
+          return yield* refuse("unsupported_grant_type", "client_credentials and token exchange are supported.")
+        }
+        const { agentId, assertion: clientAssertion } = yield* clientIn(clients, request, form)
+        const asked = { agentId, clientAssertion, ...requestedScopes(form) }
+        if (!isExchange) return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
+        const subjectToken = yield* required(form, "subject_token")
+        yield* checkExchange(form, publicUrl)
+        return tokenAnswer(yield* grants.exchange({ ...asked, subjectToken }, "/oauth2/token"))
+      })
+    )
+
+    const introspect = post(
+      "/oauth2/introspect",
+      Effect.fnUntraced(function* (form, request) {
+        const presented = yield* required(form, "token")
+        const told = introspection.introspect(presented)
+        return answer(
+          yield* callers.as(request, form, "/oauth2/introspect", ["agents:introspect", "agents:read"], told)
+        )
+      })
+    )
+
+    const revoke = post(
+      "/oauth2/revoke",
+      Effect.fnUntraced(function* (form, request) {
+        const presented = yield* required(form, "token")
+        // What is no token of ours needs no revocation (RFC 7009 §2.2); one that is dead now may live again otherwise.
+        const ended = Effect.flatMap(
+          tokens.credentialOf(presented),
+          Option.match({ onNone: () => Effect.void, onSome: credentials.revoke })
+        )
+        yield* callers.as(request, form, "/oauth2/revoke", ["agents:write"], ended)
+        return answer({})
+      })
+    )
+
+    return Layer.mergeAll(token, introspect, revoke)
+  })
+).pipe(Layer.provide(TokensRepository.layer))

@@ -1,0 +1,89 @@
+import { Effect, Layer } from "effect"
+import { Digest } from "effect/crypto"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { contentSecurityPolicy } from "../../platform/http/negotiation.ts"
+
+const style = `
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 24rem; margin: 10vh auto; padding: 0 1rem; color: #1a1a1a }
+label { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
+input { width: 100%; box-sizing: border-box; padding: .5rem; font: inherit; border: 1px solid #767676; border-radius: 4px }
+button { margin-top: 1.5rem; padding: .5rem 1.25rem; font: inherit; border: 0; border-radius: 4px; background: #1d4ed8; color: #fff }
+button:disabled { background: #767676 }
+small { color: #595959 } #outcome { margin-top: 1rem } .bad { color: #b00020 }
+`
+
+const script = `
+const form = document.querySelector("form")
+const outcome = document.querySelector("#outcome")
+const token = location.hash.slice(1)
+history.replaceState(null, "", location.pathname)
+const say = (text, isBad) => {
+  outcome.textContent = text
+  outcome.className = isBad ? "bad" : ""
+}
+if (token === "") {
+  form.hidden = true
+  say("This page needs the whole link that the service printed at its start.", true)
+}
+form.addEventListener("submit", async (event) => {
+  event.preventDefault()
+  const button = form.querySelector("button")
+  button.disabled = true
+  say("One moment …")
+  const { email, name, password } = Object.fromEntries(new FormData(form))
+  try {
+    const answer = await fetch("api/auth/claim", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ token, email, name, password })
+    })
+    const body = await answer.json()
+    if (answer.ok) {
+      form.hidden = true
+      return say("You are signed in as " + body.account.email + ", an Administrator of this installation.")
+    }
+    const faults = (body.errors ?? []).map((fault) => fault.path.at(-1) + ": " + fault.message)
+    say(faults.length > 0 ? faults.join("; ") : body.detail, true)
+  } catch {
+    say("The service cannot be reached.", true)
+  }
+  button.disabled = false
+})
+`
+
+const page = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Claim this installation · Application Manager</title>
+<style>${style}</style>
+<h1>Claim this installation</h1>
+<p>Make the first account. It is an Administrator.</p>
+<form>
+<label for="email">E-mail address</label>
+<input id="email" name="email" type="email" autocomplete="username" required autofocus>
+<label for="name">Name</label>
+<input id="name" name="name" autocomplete="name" maxlength="100" required>
+<label for="password">Password</label>
+<input id="password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="128" required>
+<small>12 to 128 characters</small><br>
+<button>Make the account</button>
+</form>
+<p id="outcome" role="status"></p>
+<script>${script}</script>
+</html>
+`
+
+/** The page behind the link of the first run. The token is behind the #, so it is in no request and no log. */
+export const ClaimPageLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const digest = yield* Digest.Digest
+    const sha256 = yield* Effect.orDie(digest.digest(Digest.sha256, new TextEncoder().encode(script)))
+    const policy = contentSecurityPolicy([Buffer.from(sha256).toString("base64")])
+    const answer = HttpServerResponse.text(page, {
+      contentType: "text/html; charset=utf-8",
+      headers: { "content-security-policy": policy }
+    })
+    return HttpRouter.add("GET", "/claim", Effect.succeed(answer))
+  })
+)

@@ -1,0 +1,41 @@
+import { Effect } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { Claims } from "./claims.ts"
+import { type Issued } from "./issuing.ts"
+import { OwnAccount } from "./own-account.ts"
+import { SignIn } from "./service.ts"
+import { SignInApi } from "./api.ts"
+
+const answered = ({ cookie, signedIn }: Issued) =>
+  HttpApiSchema.withHeaders({ body: signedIn, headers: { "set-cookie": cookie } })
+
+const answeredNew = ({ cookie, signedIn }: Issued) =>
+  HttpApiSchema.withHeaders({
+    body: signedIn,
+    headers: { location: `/api/accounts/${signedIn.account.id}`, "set-cookie": cookie }
+  })
+
+export const SignInHandlers = groupHandlers(
+  SignInApi,
+  Effect.fn(function* (handlers) {
+    const claims = yield* Claims
+    const own = yield* OwnAccount
+    const signIn = yield* SignIn
+    return handlers.handleAll({
+      login: ({ payload, request }) => Effect.map(signIn.login(payload, request), answered),
+      refresh: ({ request }) => Effect.map(signIn.refresh(request), answered),
+      logout: ({ request }) =>
+        Effect.map(signIn.logout(request), (cookie) =>
+          HttpApiSchema.withHeaders({ body: undefined, headers: { "set-cookie": cookie } })
+        ),
+      claim: ({ payload, request }) => Effect.map(claims.claim(payload, request), answeredNew),
+      me: () => own.me,
+      changePassword: ({ payload }) => Effect.map(own.changePassword(payload), answered),
+      listSessions: ({ query }) => own.sessions(query.cursor, query.limit ?? pageLimitDefault),
+      endSession: ({ params }) => own.endSession(params.id),
+      endOtherSessions: () => own.endOtherSessions
+    })
+  })
+)

@@ -1,0 +1,19 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { Tenants } from "./service.ts"
+import { TenantsApi } from "./api.ts"
+
+export const TenantsHandlers = groupHandlers(
+  TenantsApi,
+  Effect.fn(function* (handlers) {
+    const tenants = yield* Tenants
+    return handlers.handleAll({
+      list: ({ query }) => tenants.list(query.status, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => tenants.get(params.id),
+      create: ({ payload }) => Effect.map(tenants.create(payload), created("/api/tenants")),
+      update: ({ params, payload }) => tenants.update(params.id, payload)
+    })
+  })
+)

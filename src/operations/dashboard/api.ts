@@ -1,0 +1,26 @@
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { DashboardHealth, DashboardMetrics } from "./domain.ts"
+
+const read = requires("dashboard:read", { systemOnly: true })
+
+export class DashboardApi extends HttpApiGroup.make("dashboard")
+  .add(
+    endpoint.get("metrics", "/metrics", {
+      summary: "Get the figures of the installation",
+      description:
+        "What there is now, and what came in the last seven days (UTC, today among them) against the seven before.",
+      access: read,
+      success: DashboardMetrics
+    }),
+    endpoint.get("health", "/health", {
+      summary: "Get the health of the service in detail",
+      description: "Always 200; `status` is that of the worst check. Each check says how long it took.",
+      access: read,
+      success: DashboardHealth
+    })
+  )
+  .middleware(Access)
+  .prefix("/api/dashboard")
+  .annotateMerge(OpenApi.annotations({ title: "Dashboard", description: "How much there is, and how it fares." })) {}

@@ -1,0 +1,14 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { DetailedHealth } from "./detailed-health.ts"
+import { Dashboard } from "./service.ts"
+import { DashboardApi } from "./api.ts"
+
+export const DashboardHandlers = groupHandlers(
+  DashboardApi,
+  Effect.fn(function* (handlers) {
+    const dashboard = yield* Dashboard
+    const health = yield* DetailedHealth
+    return handlers.handleAll({ metrics: () => dashboard.metrics, health: () => health.report })
+  })
+)

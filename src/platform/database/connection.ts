@@ -1,0 +1,84 @@
+import { type PgClient } from "@effect/sql-pg"
+import { Context, Effect, Layer, Option, Schedule } from "effect"
+import { SqlError } from "effect/sql"
+import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
+import { poolLayer } from "./database.ts"
+import { migrate } from "./migrations.ts"
+import { Settings, type SettingsValues } from "../settings/settings.ts"
+
+/** Where the database is: the one that `Database:Url` names, or an embedded one that lives as long as the service. */
+export class DatabaseConnection extends Context.Service<
+  DatabaseConnection,
+  {
+    readonly options: PgClient.PgClientConfig
+    /** The directory of the embedded database; none when it is external. */
+    readonly embeddedIn: Option.Option<string>
+  }
+>()("app/platform/DatabaseConnection") {
+  static readonly layer = Layer.effect(
+    DatabaseConnection,
+    Effect.flatMap(Settings, ({ database }) => connectionTo(database, start))
+  )
+
+  /** For commands: the embedded database of a service that is running is used as it is. */
+  static readonly layerJoining = Layer.effect(
+    DatabaseConnection,
+    Effect.flatMap(Settings, ({ database }) => connectionTo(database, join))
+  )
+}
+
+const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["database"], embedded: typeof start) {
+  if (Option.isSome(database.url)) {
+    return DatabaseConnection.of({ options: { url: database.url.value }, embeddedIn: Option.none() })
+  }
+  const server = yield* embedded({ directory: database.directory })
+  return DatabaseConnection.of({ options: embeddedConnection(server), embeddedIn: Option.some(server.directory) })
+})
+
+const isUnreachable = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "ConnectionError"
+
+/** Brings the database up to this build; a database that is still starting is waited for, half a minute at most. */
+export const migrateLayer = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { options } = yield* DatabaseConnection
+    const attempt = migrate(options)
+    const applied = yield* Effect.catchIf(attempt, isUnreachable, () =>
+      Effect.logWarning("The database cannot be reached; trying for half a minute (Database:Url)").pipe(
+        Effect.andThen(
+          attempt.pipe(
+            Effect.retry({ schedule: Schedule.spaced("1 second"), times: 30, while: isUnreachable }),
+            Effect.delay("1 second")
+          )
+        )
+      )
+    )
+    for (const [id, name] of applied) yield* Effect.logInfo(`Applied migration ${id}_${name}`)
+  })
+)
+
+const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number } = {}) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const { database } = yield* Settings
+      const { options } = yield* DatabaseConnection
+      return poolLayer({
+        connection: options,
+        maxConnections: database.maxConnections,
+        statementTimeoutSeconds: database.statementTimeoutSeconds,
+        ...timeouts
+      })
+    })
+  )
+
+const PoolLayer = poolWith().pipe(Layer.provide(migrateLayer))
+
+/** The pool on a migrated database. */
+export const DatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layer))
+
+/** The same for a command beside the service. */
+export const JoiningDatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layerJoining))
+
+/** For a command that only looks: the database as it is now, by statements that may take their time. */
+export const LookingDatabaseLayer = poolWith({ statementTimeoutSeconds: 0 }).pipe(
+  Layer.provideMerge(DatabaseConnection.layerJoining)
+)

@@ -1,0 +1,90 @@
+import { Context, Option } from "effect"
+import type { Headers, HttpServerRequest } from "effect/http"
+import { HttpTraceContext } from "effect/http"
+import { ParentSpan } from "effect/Tracer"
+import { randomBytes } from "../crypto/secure-random.ts"
+import { IncomingMessage } from "node:http"
+import { isIPv6 } from "node:net"
+
+/**
+ * The headers of a request as Node keeps them, names in lower case; `request.headers` is a copy of them, made for each
+ * request that looks.
+ */
+export const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers.Headers =>
+  request.source instanceof IncomingMessage ? (request.source.headers as Headers.Headers) : request.headers
+
+/** What the edge knows of the request in hand, for audit entries, problems and headers. One per request. */
+export class RequestInfo {
+  readonly requestId: string
+  /** Written by the rate limiter, sent by the edge as RateLimit headers. */
+  rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
+  /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
+  route: string | undefined
+  /** Takes the request out of the sweep that stops those that take too long, for work that is long by its nature. */
+  untimed: () => void
+  private readonly request: HttpServerRequest.HttpServerRequest
+  private readonly spanTraceId: string | undefined
+  private generatedTraceId: string | undefined
+
+  constructor(request: HttpServerRequest.HttpServerRequest, requestId: string, spanTraceId: string | undefined) {
+    this.request = request
+    this.requestId = requestId
+    this.spanTraceId = spanTraceId
+    this.rateLimit = undefined
+    this.route = undefined
+    this.untimed = () => {}
+    this.generatedTraceId = undefined
+  }
+
+  /** W3C trace id: the exported span's, else the caller's `traceparent`, else one made when first asked for. */
+  get traceId(): string {
+    return (
+      this.spanTraceId ??
+      (this.generatedTraceId ??= Option.match(HttpTraceContext.fromHeaders(this.request.headers), {
+        onSome: (span) => span.traceId,
+        onNone: () => Buffer.from(randomBytes(16)).toString("hex")
+      }))
+    )
+  }
+
+  get ipAddress(): string | undefined {
+    return Option.getOrUndefined(this.request.remoteAddress)
+  }
+
+  /** The address as what counts callers takes it: of IPv6 the /64 that one subscriber has (RFC 6177). */
+  get network(): string {
+    return networkOf(this.ipAddress ?? "unknown")
+  }
+
+  get userAgent(): string | undefined {
+    return headersOf(this.request)["user-agent"]
+  }
+
+  static make(
+    context: Context.Context<never>,
+    request: HttpServerRequest.HttpServerRequest,
+    requestId: string
+  ): RequestInfo {
+    const span = Context.getOrUndefined(context, ParentSpan)
+    return new RequestInfo(request, requestId, span?.traceId)
+  }
+}
+
+/** The request being served; undefined in background jobs. */
+export const CurrentRequest = Context.Reference<RequestInfo | undefined>("app/platform/CurrentRequest", {
+  defaultValue: () => undefined
+})
+
+/** An IPv4 address as it is, an IPv6 address as the first 64 bits of it. */
+export const networkOf = (address: string): string => {
+  if (!isIPv6(address)) return address
+  const [front = "", back] = address.split("%")[0]?.split("::") ?? []
+  const before = front === "" ? [] : front.split(":")
+  const after = back === undefined || back === "" ? [] : back.split(":")
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => "0")
+  const groups = back === undefined ? before : [...before, ...zeros, ...after]
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":")}::/64`
+}

@@ -1,0 +1,139 @@
+import { ByteSize, Cause, Context, Effect, ErrorReporter, Layer, Schema, SchemaIssue, type Types } from "effect"
+import { HttpIncomingMessage, HttpMethod, HttpServerRequest } from "effect/http"
+import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
+import { type Fault } from "../../kernel/problem.ts"
+import {
+  InternalError,
+  MalformedJson,
+  NotAcceptable,
+  PayloadTooLarge,
+  ValidationFailed
+} from "../../kernel/problems.ts"
+import { AnswersIn, MaxBodyBytes, Validation } from "../../kernel/validation.ts"
+import { accepts } from "./negotiation.ts"
+import { declaresMoreThan, inUtf8 } from "./request-body.ts"
+import { CurrentRequest, headersOf } from "./request.ts"
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1({
+  leafHook: (issue) => {
+    switch (issue._tag) {
+      case "MissingKey":
+        return "Required"
+      case "UnexpectedKey":
+        return "Unknown member"
+      default:
+        return SchemaIssue.defaultLeafHook(issue)
+    }
+  }
+})
+
+const segment = (part: PropertyKey | { readonly key: PropertyKey }): string | number => {
+  const key = typeof part === "object" ? part.key : part
+  return typeof key === "number" ? key : String(key)
+}
+
+/** What a schema finds wrong with a part of a request: every fault, under the name of the part. */
+export const faultsOf = (slot: string, error: Schema.SchemaError): ReadonlyArray<Fault> =>
+  format(error.issue).issues.map((issue) => ({
+    path: [slot, ...(issue.path ?? []).map(segment)],
+    // A query parameter is text, unless it stands there twice.
+    message: slot === "query" && issue.message === "Expected string" ? "Expected one value, not several" : issue.message
+  }))
+
+const strict = { errors: "all", onExcessProperty: "error" } as const
+const notJson = "Expected a valid JSON body"
+
+const faultsIn = (slot: string, schema: Schema.Constraint | undefined, options: typeof strict | { errors: "all" }) =>
+  schema === undefined
+    ? () => Effect.succeed<ReadonlyArray<Fault>>([])
+    : (input: unknown) =>
+        Schema.decodeUnknownEffect(
+          schema as Schema.Codec<unknown>,
+          options
+        )(input).pipe(Effect.match({ onSuccess: () => [], onFailure: (error) => faultsOf(slot, error) }))
+
+/** Decoding stops at the first part with a fault, so the parts behind it are looked at here, for their faults alone. */
+const faultsBehind = Effect.fnUntraced(function* (
+  kind: HttpApiError.HttpApiSchemaError["kind"],
+  endpoint: HttpApiEndpoint.Top
+) {
+  const faults: Array<Fault> = []
+  if (kind === "Payload") return faults
+  const request = yield* HttpServerRequest.HttpServerRequest
+  if (kind !== "Query" && endpoint.query !== undefined) {
+    const query = Schema.toCodecArrayFromSingle(endpoint.query)
+    faults.push(...(yield* faultsIn("query", query, strict)(yield* HttpServerRequest.ParsedSearchParams)))
+  }
+  const json = endpoint.payload.get("application/json")
+  if (json !== undefined && HttpMethod.hasBody(request.method)) {
+    const body = yield* Effect.option(
+      Effect.flatMap(request.text, (text) => Effect.try(() => JSON.parse(text) as unknown))
+    )
+    faults.push(
+      ...(body._tag === "None"
+        ? [{ path: ["payload"], message: notJson }]
+        : yield* faultsIn("payload", Schema.Union(json.schemas), strict)(body.value))
+    )
+  }
+  return faults
+})
+
+/** What is wrong with a request that could not be read as its endpoint declares it. */
+export const toProblem = Effect.fnUntraced(function* (
+  error: HttpApiError.HttpApiSchemaError,
+  endpoint: HttpApiEndpoint.Top
+) {
+  if (error.kind === "Body" || error.kind === "ResponseHeaders") {
+    yield* ErrorReporter.report(Cause.fail(error))
+    return yield* new InternalError({})
+  }
+  const faults = [...faultsOf(error.kind.toLowerCase(), error.cause)]
+  if (error.kind === "Payload" && faults.length === 1 && faults[0]?.message === notJson) {
+    return yield* new MalformedJson({})
+  }
+  const [first] = faults
+  if (error.kind === "Payload" && faults.length === 1 && first?.path.length === 1) {
+    const { text } = yield* HttpServerRequest.HttpServerRequest
+    // The schema's word would be its name, which says nothing to whoever sent nothing.
+    if ((yield* Effect.orElseSucceed(text, () => "unread")) === "") faults[0] = { ...first, message: "Required" }
+  }
+  const errors = [...faults, ...(yield* faultsBehind(error.kind, endpoint))]
+  const shown = errors.slice(0, 3).map((fault) => `${fault.path.join(".")}: ${fault.message}`)
+  return yield* new ValidationFailed({
+    errors,
+    detail: `${shown.join("; ")}${errors.length > shown.length ? `; and ${errors.length - shown.length} more` : ""}`
+  })
+})
+
+const isSchemaError = (error: unknown): error is HttpApiError.HttpApiSchemaError & Types.unhandled =>
+  HttpApiError.HttpApiSchemaError.is(error)
+
+export const ValidationLayer = Layer.succeed(
+  Validation,
+  Validation.of((httpEffect, { endpoint }) => {
+    const answersIn = Context.get(endpoint.annotations, AnswersIn)
+    // A client of problems alone is one of JSON.
+    const types = answersIn.includes("application/json") ? [...answersIn, "application/problem+json"] : answersIn
+    const maxBodyBytes = Context.get(endpoint.annotations, MaxBodyBytes)
+    const sized =
+      maxBodyBytes === undefined
+        ? httpEffect
+        : Effect.provideService(httpEffect, HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBodyBytes))
+    const strictly = Effect.catchIf(sized, isSchemaError, (error) => toProblem(error, endpoint))
+    const readsBody = endpoint.payload.size > 0 && HttpMethod.hasBody(endpoint.method)
+    const decoded = readsBody && endpoint.payload.has("application/json") ? inUtf8(strictly) : strictly
+    const admitted: Effect.Effect<
+      Effect.Success<typeof decoded>,
+      Effect.Error<typeof decoded> | NotAcceptable | PayloadTooLarge,
+      Effect.Services<typeof decoded>
+    > = decoded
+    return Effect.withFiber((fiber): typeof admitted => {
+      const info = Context.get(fiber.context, CurrentRequest)
+      if (info !== undefined) info.route = endpoint.path
+      const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))
+      if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
+      const most = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
+      return readsBody && declaresMoreThan(headers, most) ? Effect.fail(new PayloadTooLarge({})) : admitted
+    })
+  })
+)

@@ -1,0 +1,56 @@
+import { Effect } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { HttpApi } from "effect/http-api"
+import { MethodNotAllowed } from "../../kernel/problems.ts"
+import { ServedApi } from "../http/served-api.ts"
+
+const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "TRACE"] as const
+const pages = [
+  "/swagger",
+  "/swagger/index.html",
+  "/swagger/v1/swagger.json",
+  "/problems",
+  "/problems/:slug",
+  "/metrics",
+  "/claim"
+]
+
+const posts = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
+
+/**
+ * 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6); the gateway says it of its own
+ * in the words of each SDK.
+ */
+export const AllowedMethodsLayer = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const served = new Map<string, Set<string>>(pages.map((path) => [path, new Set(["GET"])]))
+    for (const path of posts) served.set(path, new Set(["POST"]))
+    HttpApi.reflect(yield* ServedApi, {
+      onGroup: () => {},
+      onEndpoint: ({ endpoint }) => {
+        const path = endpoint.path
+        served.set(path, (served.get(path) ?? new Set()).add(endpoint.method))
+      }
+    })
+    for (const [path, allowed] of served) {
+      const answer = HttpServerResponse.jsonUnsafe(
+        { ...new MethodNotAllowed({}) },
+        {
+          status: 405,
+          contentType: "application/problem+json",
+          headers: { allow: [...allowed, ...(allowed.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ") }
+        }
+      )
+      yield* router.addAll(
+        methods
+          .filter((method) => !allowed.has(method))
+          .map((method) => HttpRouter.route(method, path as HttpRouter.PathInput, answer))
+      )
+      yield* router.add(
+        "OPTIONS",
+        path as HttpRouter.PathInput,
+        HttpServerResponse.empty({ status: 204, headers: { allow: answer.headers.allow } })
+      )
+    }
+  })
+)

@@ -1,0 +1,95 @@
+import { type Json, withForeign } from "../../kernel/foreign-format.ts"
+
+const tag = { name: "Pages", description: "What people, and Prometheus, read. No credential is needed." }
+
+const problem = {
+  type: "object",
+  description: "What an error of the service means",
+  required: ["slug", "type", "status", "statuses", "title", "meaning"],
+  properties: {
+    slug: { type: "string", examples: ["validation-failed"] },
+    type: { type: "string", examples: ["urn:application-manager:problem:validation-failed"] },
+    status: { type: "integer", minimum: 400, maximum: 599, examples: [400] },
+    statuses: {
+      type: "array",
+      description: "Every status that it is answered with",
+      items: { type: "integer", minimum: 400, maximum: 599 },
+      examples: [[400]]
+    },
+    title: { type: "string", description: "The phrase of the status", examples: ["Bad Request"] },
+    meaning: {
+      type: "string",
+      examples: ["The request was read, but some of its values are not acceptable; `errors` names every one."]
+    }
+  }
+}
+const aProblem = { $ref: "#/components/schemas/ProblemDefinition" }
+
+const html = { schema: { type: "string", description: "A page, for whoever prefers HTML" } }
+
+const refusal = (description: string, schema: Json): Json => ({
+  description,
+  content: { "application/problem+json": { schema } }
+})
+const nothing = refusal("Nothing is there", { type: "object", description: "The problem `route-not-found`" })
+
+const page = (
+  operationId: string,
+  summary: string,
+  description: string,
+  content: Json,
+  { responses, ...rest }: Json & { readonly responses?: Json } = {}
+): Json => ({
+  get: {
+    operationId: `pages.${operationId}`,
+    summary,
+    description,
+    tags: [tag.name],
+    security: [],
+    "x-foreign-format": true,
+    ...rest,
+    responses: {
+      200: { description: "OK", content },
+      400: refusal("The request cannot be read", { $ref: "#/components/schemas/BadRequest" }),
+      ...responses
+    }
+  }
+})
+
+/** What the edge serves beside the API. */
+export const withPages = withForeign({
+  tag,
+  schemas: { ProblemDefinition: problem },
+  paths: {
+    "/problems": page("problems", "List the errors", "Every problem that the service answers with.", {
+      "application/json": { schema: { type: "array", items: aProblem } },
+      "text/html": html
+    }),
+    "/problems/{slug}": page(
+      "problem",
+      "Look an error up",
+      "The end of a problem's `type` is its slug.",
+      { "application/json": { schema: aProblem }, "text/html": html },
+      {
+        responses: { 404: nothing },
+        parameters: [
+          {
+            name: "slug",
+            in: "path",
+            required: true,
+            description: "Which problem",
+            schema: { type: "string" },
+            example: "validation-failed"
+          }
+        ]
+      }
+    ),
+    "/metrics": page(
+      "metrics",
+      "Get the metrics",
+      "For Prometheus, where `Telemetry:Prometheus:Enabled`.",
+      { "text/plain": { schema: { type: "string", description: "Prometheus' text format" } } },
+      { responses: { 404: nothing } }
+    )
+  }
+})

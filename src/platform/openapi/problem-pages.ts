@@ -1,0 +1,66 @@
+import { Effect, Layer } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { type ProblemDefinition, problemDefinitions, problemType } from "../../kernel/problem.ts"
+import { RouteNotFound } from "../../kernel/problems.ts"
+import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
+
+/** `GET /problems` and `GET /problems/<slug>`: what every error of the service means, as JSON or as a page. */
+export const ProblemPagesLayer = Layer.mergeAll(
+  HttpRouter.add("GET", "/problems", (request) => {
+    const problems = problemDefinitions().map(view)
+    return Effect.succeed(
+      prefersHtml(request) ? page("Problems", problems.map(row).join("\n")) : HttpServerResponse.jsonUnsafe(problems)
+    )
+  }),
+  HttpRouter.add(
+    "GET",
+    "/problems/:slug",
+    Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const { slug } = yield* HttpRouter.params
+      const found = problemDefinitions().find((problem) => problem.slug === slug)
+      if (found === undefined) return yield* Effect.orDie(HttpServerResponse.json(notFound, notFoundOptions))
+      return prefersHtml(request) ? page(found.slug, row(view(found))) : HttpServerResponse.jsonUnsafe(view(found))
+    })
+  )
+)
+
+const notFound = { ...new RouteNotFound({ detail: "No problem has this slug; GET /problems lists them." }) }
+const notFoundOptions = { status: 404, contentType: "application/problem+json" }
+
+const view = ({ meaning, slug, status, statuses, title }: ProblemDefinition) => ({
+  slug,
+  type: problemType(slug),
+  status,
+  statuses,
+  title,
+  meaning
+})
+
+const escape = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;")
+
+const row = ({ meaning, slug, statuses, title, type }: ReturnType<typeof view>): string => `
+  <h2 id="${slug}"><a href="/problems/${slug}">${slug}</a></h2>
+  <p><strong>${statuses.join(", ")} ${escape(title)}</strong> · <code>${type}</code></p>
+  <p>${escape(meaning)}</p>`
+
+const page = (title: string, body: string) =>
+  HttpServerResponse.text(
+    `<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <title>${escape(title)} · Application Manager</title>
+  <style>:root { color-scheme: light dark } body { font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem }</style>
+</head>
+<body>
+  <h1>${escape(title)}</h1>${body}
+</body>
+</html>
+`,
+    {
+      contentType: "text/html; charset=utf-8",
+      headers: { "content-security-policy": contentSecurityPolicy(), vary: "Accept" }
+    }
+  )

@@ -1,0 +1,138 @@
+import { Effect, Layer } from "effect"
+import { Digest } from "effect/crypto"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApi } from "effect/http-api"
+import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
+import { ServedApi } from "../http/served-api.ts"
+import { Settings } from "../settings/settings.ts"
+
+/** The OpenAPI document at /swagger for clients, and Swagger UI there for whoever prefers HTML. */
+export const SwaggerLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const { api } = yield* Settings
+    if (!api.swagger.enabled) return Layer.empty
+    const digest = yield* Digest.Digest
+    const served = yield* ServedApi
+
+    // Both are seldom asked for and large, so they are made when they are, and kept.
+    const document = yield* Effect.cached(
+      Effect.map(
+        Effect.promise(() => import("./openapi.ts")),
+        ({ openApiDocument }) => JSON.stringify(openApiDocument(served, api.publicUrl))
+      )
+    )
+    const page = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
+    const json = Effect.map(document, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
+    const negotiated = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+      prefersHtml(request) ? page : json
+    ).pipe(Effect.map(HttpServerResponse.setHeader("vary", "Accept")))
+
+    return Layer.mergeAll(
+      HttpRouter.add("GET", "/swagger", negotiated),
+      HttpRouter.add("GET", "/swagger/index.html", page),
+      HttpRouter.add("GET", "/swagger/v1/swagger.json", json)
+    )
+  })
+)
+
+// `:root:root:root` outweighs what Swagger UI says of its dark mode.
+const style = `
+:root {
+  color-scheme: light dark;
+  --page: light-dark(#fafbfc, #14161b); --raised: light-dark(#fff, #1b1e25); --line: light-dark(#dde1e7, #363c48);
+  --text: light-dark(#1b1f27, #e6e8ec); --quiet: light-dark(#5a6270, #a0a8b5); --accent: light-dark(#1d4ed8, #8fb0ff);
+}
+:root:root:root {
+  &, body { margin: 0; background: var(--page) }
+  .swagger-ui {
+    &, :is(a:not(.nostyle), h1, h2, .title, h3, h4, h5, p, li, td, th, label, input, select, button, small, table, .tab, .parameter__name, .response-col_status):not(.microlight *) {
+      font-family: system-ui, sans-serif
+    }
+    :is(.info .title, .info p, .info li, .opblock-tag, .opblock-summary-path, .opblock-summary-description, .header-col, .response-col_status, .response-col_links, td, th, h4, h5, label) {
+      color: var(--text)
+    }
+    :is(a:not(.nostyle), .info a) { color: var(--accent) }
+    .info { margin: 2rem 0 1rem; .title { font-size: 1.75rem } }
+    .info .title small { background: var(--quiet); &.version-stamp { background: var(--accent) } pre { color: var(--page) } }
+    background: none;
+    .scheme-container { margin: 0; padding: 1rem 0; background: none; box-shadow: none; border-block: 1px solid var(--line) }
+    .btn.authorize { color: var(--accent); border-color: var(--accent); svg { fill: var(--accent) } }
+    .opblock-tag { border-color: var(--line); font-size: 1.125rem; padding: .5rem 0; small { color: var(--quiet) } }
+    .opblock.opblock { background: var(--raised); border-color: var(--line); border-radius: 6px; box-shadow: none; .opblock-summary { border-color: var(--line) } }
+    .opblock-section-header.opblock-section-header { background: none; box-shadow: none; border-block: 1px solid var(--line) }
+    section.models { border-color: var(--line); .model-container { background: var(--raised) } }
+  }
+  .operation-filter {
+    box-sizing: border-box; width: 100%; margin: 1rem 0 .5rem; padding: .625rem .875rem; border: 1px solid var(--line); border-radius: 6px;
+    background: var(--raised); color: var(--text); font: 1rem/1.5 system-ui, sans-serif
+  }
+}
+`
+
+/** How Swagger UI starts: collapsed, with links to operations that last, and with a filter that knows more than tags. */
+const script = `
+const scheme = matchMedia("(prefers-color-scheme: dark)")
+const follow = () => document.documentElement.classList.toggle("dark-mode", scheme.matches)
+scheme.addEventListener("change", follow)
+follow()
+const textOf = (tag, operation) =>
+  [tag, operation.get("method"), operation.get("path")]
+    .concat(["operationId", "summary", "description"].map((member) => operation.getIn(["operation", member])))
+    .join(" ")
+    .toLowerCase()
+const filtered = (groups, phrase) => {
+  const words = phrase.toLowerCase().split(" ")
+  const matches = (tag) => (operation) => words.every((word) => textOf(tag, operation).includes(word))
+  return groups
+    .map((group, tag) => group.update("operations", (operations) => operations.filter(matches(tag))))
+    .filter((group) => group.get("operations").size > 0)
+}
+const Filter = (_, { React }) => ({ layoutActions, layoutSelectors, specSelectors }) => {
+  const current = layoutSelectors.currentFilter()
+  const onChange = ({ target }) => {
+    const phrase = target.value
+    layoutActions.updateFilter(phrase === "" ? true : phrase)
+    specSelectors.tags().forEach((tag) => layoutActions.show(["operations-tag", tag.get("name")], phrase !== ""))
+  }
+  const label = "Filter by path, name or description"
+  const value = current === true ? "" : current
+  const input = { "aria-label": label, className: "operation-filter", onChange, placeholder: label, type: "search", value }
+  return React.createElement("div", { className: "wrapper" }, React.createElement("input", input))
+}
+const options = {
+  deepLinking: true,
+  docExpansion: "none",
+  defaultModelsExpandDepth: 0,
+  displayRequestDuration: true,
+  filter: true,
+  plugins: [{ fn: { opsFilter: filtered }, wrapComponents: { FilterContainer: Filter } }]
+}
+`
+
+/** Effect's Swagger UI page around our own document, with a policy that lets just its script run. */
+const makePage = (document: string, digest: Digest.Digest["Service"]) =>
+  Effect.gen(function* () {
+    const HttpApiSwagger = yield* Effect.promise(() => import("effect/http-api/HttpApiSwagger"))
+    const app = yield* HttpRouter.toHttpEffect(HttpApiSwagger.layer(HttpApi.make("shell"), { path: "/" }))
+    const request = HttpServerRequest.fromWeb(new Request("http://localhost/"))
+    const shell = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, request)
+    const html = shell.body._tag === "Uint8Array" ? (shell.body.text ?? "") : ""
+    const filled = html
+      .replace(/<title>.*<\/title>/, '<title>API · Application Manager</title><link rel="icon" href="data:,">')
+      .replace("</style>", () => `${style}</style>`)
+      .replace("window.onload =", () => `${script}window.onload =`)
+      .replace("SwaggerUIBundle({", "SwaggerUIBundle({ ...options,")
+      .replace(
+        /(<script id="swagger-spec"[^>]*>)[\s\S]*?(<\/script>)/,
+        (_, open: string, close: string) => `${open}${document.replaceAll("<", "\\u003c")}${close}`
+      )
+    const hashes = yield* Effect.forEach(filled.matchAll(/<script>([\s\S]*?)<\/script>/g), ([, code = ""]) =>
+      Effect.map(digest.digest(Digest.sha256, new TextEncoder().encode(code)), (bytes) =>
+        Buffer.from(bytes).toString("base64")
+      )
+    )
+    return HttpServerResponse.text(filled, {
+      contentType: "text/html; charset=utf-8",
+      headers: { "content-security-policy": contentSecurityPolicy(hashes) }
+    })
+  }).pipe(Effect.scoped, Effect.orDie)

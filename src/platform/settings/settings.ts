@@ -1,0 +1,225 @@
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import { Context, Effect, FileSystem, Layer, Option } from "effect"
+import {
+  address,
+  base,
+  choice,
+  flag,
+  headerListSecret,
+  headerSecret,
+  integer,
+  keySecret,
+  list,
+  network,
+  origin,
+  text,
+  urlSecret
+} from "./setting-kinds.ts"
+import {
+  type EnvironmentName,
+  nested,
+  optional,
+  type ProcessSources,
+  readSettings,
+  type Setting,
+  setting,
+  type SettingsError,
+  type SettingsTable
+} from "./settings-reader.ts"
+
+const inDevelopment = { Development: "true", Production: "false" } as const
+const day = 86_400
+const year = 365 * day
+
+/** Every setting of the service by its key. */
+const settings = {
+  "Api:Port": setting(integer(0, 65_535), "11402", "Port to listen on; 0 takes any free one"),
+  "Api:Host": setting(text, { Development: "127.0.0.1", Production: "0.0.0.0" }, "Address to listen on"),
+  "Api:ApiKey": optional(headerSecret, "Key of the service account"),
+  "Api:PublicUrl": setting(
+    base,
+    "http://127.0.0.1:<Api:Port>",
+    "URL at which clients reach the service; the token issuer"
+  ),
+  "Api:Swagger:Enabled": setting(flag, inDevelopment, "Serve the OpenAPI document and its page"),
+  "Api:MaxBodyBytes": setting(integer(1024, 2 ** 30), "1048576", "Largest request body in bytes"),
+  "Api:RequestTimeoutSeconds": setting(integer(1, 3600), "60", "Seconds that a request may take"),
+  "Api:ShutdownSeconds": setting(integer(0, 3600), "20", "Seconds that open requests get when the process ends"),
+  "Api:TrustedProxies": setting(list(network), [], "Proxies whose forwarded client address and scheme are trusted"),
+  "Api:Cors:AllowedOrigins": setting(list(origin), [], "Origins whose pages may call the API"),
+  "Api:RateLimit:Enabled": setting(flag, "true", "Limit the rate of requests"),
+  "Api:RateLimit:PerMinute": setting(integer(1, 1e9), "6000", "Requests a minute of one principal"),
+  "Api:RateLimit:AnonymousPerMinute": setting(integer(1, 1e9), "60", "Requests a minute of one anonymous address"),
+  "Database:Url": optional(urlSecret("postgres", "postgresql"), "PostgreSQL to use instead of the embedded one"),
+  "Database:Directory": setting(text, ".data", "Data directory of the embedded PostgreSQL"),
+  "Database:MaxConnections": setting(integer(2, 1000), "10", "Size of the connection pool"),
+  "Database:StatementTimeoutSeconds": setting(integer(1, day), "30", "Seconds that a statement may take"),
+  "Redis:Url": optional(urlSecret("redis", "rediss"), "Redis in which replicas share rate limits and breakers"),
+  "Security:EncryptionKey": optional(
+    keySecret,
+    "Encrypts private keys and secrets at rest; created beside the embedded database when absent, required in Production with an external one"
+  ),
+  "Security:AcceptLostKey": setting(
+    flag,
+    "false",
+    "Start although stored secrets cannot be decrypted, and discard them"
+  ),
+  "Security:TokenKeyDays": setting(
+    integer(0, 3650),
+    "90",
+    "Days between rotations of the token signing key; 0: no rotation"
+  ),
+  "Auth:SessionLifetimeSeconds": setting(integer(1, year), "43200", "Seconds after which a sign-in ends"),
+  "Auth:SessionIdleSeconds": setting(integer(1, year), "1800", "Seconds without a request after which a sign-in ends"),
+  "Agents:StrictAudience": setting(
+    flag,
+    "false",
+    "Accept only the issuer as the audience of assertions, no endpoint URL"
+  ),
+  "Agents:MaxDelegationDepth": setting(integer(1, 32), "5", "Longest chain of agents acting on behalf of one another"),
+  "Agents:RequireKeyProof": setting(flag, "false", "Register an agent's key only with a proof of its private key"),
+  "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) to import when none is stored"),
+  "Llm:ConfigFileWins": setting(flag, "false", "Import Llm:ConfigFile at every start and reload"),
+  "Llm:SecretsDirectory": optional(text, "Directory from which provider keys may be read, as file:NAME"),
+  "Llm:Gateway:Auth": setting(
+    choice("ApiKey", "AgentToken", "ApiKeyOrAgentToken", "ApiKeyAndAgentToken", "None"),
+    "ApiKeyOrAgentToken",
+    "Credentials that the gateway accepts; None (Development only) accepts any caller and charges the default tenant"
+  ),
+  "Llm:Gateway:HoldSeconds": setting(
+    integer(5, day),
+    "900",
+    "Seconds after which an unfinished call is settled at its reserved amount"
+  ),
+  "Llm:Gateway:DefaultMaxOutputTokens": setting(
+    integer(1, 1_000_000),
+    "16384",
+    "Output limit of calls that set none where a hard cap applies"
+  ),
+  "Llm:Gateway:MaxBodyBytes": setting(integer(1024, 2 ** 30), "33554432", "Largest body of a gateway call in bytes"),
+  "Llm:Gateway:LogContent": setting(flag, "false", "Store prompts and completions, encrypted, for administrators"),
+  "Llm:Gateway:LogContentRetentionDays": setting(integer(1, 3650), "30", "Days that prompts and completions are kept"),
+  "Llm:Gateway:AllowPrivateAddresses": setting(flag, "false", "Let tested providers resolve to private addresses"),
+  "Budgets:HoldSeconds": setting(
+    integer(60, 30 * day),
+    "86400",
+    "Seconds until a reservation awaiting approval expires"
+  ),
+  "Budgets:MaxCaps": setting(integer(1, 100_000), "1000", "Caps that a tenant may have, and caps across all tenants"),
+  "Budgets:RequireCap": setting(flag, "false", "Reject reservations to which no cap applies"),
+  "TrialUsers:TrialDays": setting(integer(1, 3650), "30", "Days that a trial lasts"),
+  "Sessions:IdleTimeoutSeconds": setting(integer(1, year), "1800", "Seconds after which an idle session ends"),
+  "Audit:RetentionDays": setting(
+    integer(0, 36_500),
+    "0",
+    "Days that a past month of audit entries is kept; 0: forever"
+  ),
+  "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
+  "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),
+  "Telemetry:Otlp:Headers": optional(headerListSecret, "Headers for the collector"),
+  "Telemetry:Prometheus:Enabled": setting(flag, inDevelopment, "Serve /metrics"),
+  "Logging:Level": setting(
+    choice("Trace", "Debug", "Info", "Warn", "Error", "None"),
+    "Info",
+    "Least severe level to log"
+  ),
+  "Logging:Format": setting(
+    choice("pretty", "json"),
+    { Development: "pretty", Production: "json" },
+    "Format of a log line"
+  )
+} as const
+
+export const settingsTable: SettingsTable = settings
+
+/** Well-known environment variables that set a key when the variable of its full name does not. */
+export const settingAliases: Readonly<Record<string, keyof typeof settings>> = {
+  APPLICATION_MANAGER_API_KEY: "Api:ApiKey",
+  DATABASE_URL: "Database:Url",
+  OTEL_EXPORTER_OTLP_ENDPOINT: "Telemetry:Otlp:Endpoint"
+}
+
+type Head<Key> = Key extends `${infer Section}:${string}` ? Section : Key
+type Below<Table, Section extends string> = {
+  readonly [Key in keyof Table as Key extends `${Section}:${infer Rest}` ? Rest : never]: Table[Key]
+}
+type Tree<Table> = {
+  readonly [Section in Head<keyof Table> & string as Uncapitalize<Section>]: Section extends keyof Table
+    ? Table[Section] extends Setting<infer A>
+      ? A
+      : never
+    : Tree<Below<Table, Section>>
+}
+
+/** A setting as a page may show it: secrets are `***`, and what is absent is `null`. */
+export interface SettingDescription {
+  readonly key: string
+  readonly value: string | null
+  readonly source: string
+  readonly description: string
+}
+
+/** Typed values under their sections: `settings.api.rateLimit.perMinute`. */
+export interface SettingsValues extends Tree<typeof settings> {
+  readonly environment: EnvironmentName
+  /** Where each key was set: `default`, `appsettings.json`, `environment Api__Port`, `command line`. */
+  readonly sources: ReadonlyMap<string, string>
+  readonly describe: () => ReadonlyArray<SettingDescription>
+}
+
+const load = Effect.fnUntraced(function* (
+  sources: ProcessSources
+): Effect.fn.Return<SettingsValues, SettingsError, FileSystem.FileSystem> {
+  const { entries, environment } = yield* readSettings(settingsTable, settingAliases, sources)
+  const members = entries.map(
+    ({ key, value }) => [key.replace(/(?:^|:)./g, (start) => start.toLowerCase()), value] as const
+  )
+  return {
+    // The compiler cannot follow keys that are split at run time; the table gives both this shape and its type.
+    ...(nested(members) as Tree<typeof settings>),
+    environment,
+    sources: new Map(entries.map(({ key, source }) => [key, source])),
+    describe: () =>
+      entries.map(({ key, value, source, secret, description }) => {
+        const text = shown(value)
+        return { key, value: secret && text !== null ? "***" : text, source, description }
+      })
+  }
+})
+
+const shown = (value: unknown): string | null => {
+  if (Option.isOption(value)) return Option.isSome(value) ? shown(value.value) : null
+  return Array.isArray(value) ? value.map(String).join(", ") : String(value)
+}
+
+/** All that settings are read from; `files` holds the content of files by path. */
+export interface SettingsSources extends Partial<ProcessSources> {
+  readonly files?: Readonly<Record<string, string>>
+}
+
+/** Reads settings from what is given alone; nothing given means the defaults of Development. */
+export const settingsFrom = ({ arguments: words = [], environment = {}, files = {} }: SettingsSources = {}) =>
+  load({ arguments: words, environment }).pipe(
+    Effect.provide(
+      FileSystem.layerNoop({
+        readFileString: (path) =>
+          Effect.fromNullishOr(files[path]).pipe(Effect.catch(() => FileSystem.makeNoop({}).readFileString(path)))
+      })
+    )
+  )
+
+/** The settings that the service runs with, read once at the start. */
+export class Settings extends Context.Service<Settings, SettingsValues>()("app/platform/Settings") {
+  /** From the command line, the environment and `appsettings*.json` in the working directory. */
+  static readonly layer = Layer.unwrap(Effect.sync(() => Settings.layerWith(process.argv.slice(2))))
+
+  /** Like {@link Settings.layer}, with these words in the place of the command line. */
+  static readonly layerWith = (words: ReadonlyArray<string>) =>
+    Layer.effect(
+      Settings,
+      Effect.suspend(() => load({ arguments: words, environment: process.env }))
+    ).pipe(Layer.provide(NodeFileSystem.layer))
+
+  /** From what is given alone: see {@link settingsFrom}. */
+  static readonly layerMemory = (sources?: SettingsSources) => Layer.effect(Settings, settingsFrom(sources))
+}

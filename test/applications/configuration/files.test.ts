@@ -1,0 +1,338 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { createHash } from "node:crypto"
+import { actionsOf, makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { nextLink } from "../../support/walk.ts"
+
+const mebibyte = 1_048_576
+
+const digest = (content: string) => createHash("sha256").update(content).digest("hex")
+const lines = (seed: string) => Array.from({ length: 500_000 }, (_, index) => seed[index % 7]).join("\n")
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration files", (it) => {
+  it.effect("201: a file with its content, its address and its tag", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const applicationId = yield* makeApplication(service)
+      const body = { applicationId, parentId: null, name: "settings.json", type: "file", content: "{}\n" }
+      const answer = yield* service.call("POST", "/api/configuration", { body })
+      assert.strictEqual(answer.status, 201, answer.text)
+      assert.strictEqual(answer.headers.get("location"), `/api/configuration/${answer.body.id}`)
+      assert.strictEqual(answer.headers.get("etag"), '"1"')
+      assert.deepInclude(answer.body, {
+        ...body,
+        path: "/settings.json",
+        version: 1,
+        contentType: "application/json",
+        size: 3,
+        schemaId: null,
+        createdBy: "service-account",
+        updatedBy: "service-account"
+      })
+      const fetched = yield* service.call("GET", `/api/configuration/${answer.body.id}`)
+      assert.deepStrictEqual(fetched.body, answer.body)
+      assert.strictEqual(fetched.headers.get("etag"), '"1"')
+    })
+  )
+
+  it.effect("a folder has neither content, version nor tag", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFolder(service, yield* makeApplication(service), "etc")
+      const answer = yield* service.call("GET", `/api/configuration/${id}`)
+      assert.deepInclude(answer.body, { type: "folder", version: null, size: null, contentType: null })
+      assert.notProperty(answer.body, "content")
+      assert.isNull(answer.headers.get("etag"))
+      for (const [method, path, body] of [
+        ["PUT", "", { content: "x" }],
+        ["GET", "/versions", undefined],
+        ["GET", "/versions/1", undefined],
+        ["GET", "/diff", undefined],
+        ["GET", "/watch", undefined],
+        ["POST", "/rollback", { version: 1 }]
+      ] as const) {
+        const refused = yield* service.call(
+          method,
+          `/api/configuration/${id}${path}`,
+          body === undefined ? {} : { body }
+        )
+        assertProblem(refused, 400, "configuration-no-file")
+      }
+    })
+  )
+
+  it.effect("the ending of the name says what a file holds", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const applicationId = yield* makeApplication(service)
+      for (const [name, contentType] of [
+        ["a.json", "application/json"],
+        ["a.YML", "application/yaml"],
+        ["a.yaml", "application/yaml"],
+        ["a.md", "text/markdown"],
+        ["Makefile", "text/plain"],
+        ["a.constructor", "text/plain"],
+        [".json", "application/json"]
+      ] as const) {
+        const id = yield* makeFile(service, applicationId, name, "")
+        assert.strictEqual((yield* service.call("GET", `/api/configuration/${id}`)).body.contentType, contentType, name)
+      }
+    })
+  )
+
+  it.effect("every save is a version, of the same content too; the newest is listed first", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "one")
+      assert.strictEqual(yield* save(service, id, "two"), 2)
+      assert.strictEqual(yield* save(service, id, "two"), 3)
+      const { body } = yield* service.call("GET", `/api/configuration/${id}/versions`)
+      assert.deepStrictEqual(
+        body.map(({ content, version }: { content: string; version: number }) => [version, content]),
+        [
+          [3, "two"],
+          [2, "two"],
+          [1, "one"]
+        ]
+      )
+      assert.hasAllKeys(body[0], ["version", "content", "createdAt", "createdBy"])
+      assert.deepStrictEqual(yield* actionsOf(service, "Configuration", id), [
+        "ConfigurationCreated",
+        "ConfigurationUpdated",
+        "ConfigurationUpdated"
+      ])
+    })
+  )
+
+  it.effect("members that the server sets may stand in a save, and are ignored", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "one")
+      const { body } = yield* service.call("GET", `/api/configuration/${id}`)
+      const saved = yield* service.call("PUT", `/api/configuration/${id}`, {
+        body: { ...body, version: 9, content: "2" }
+      })
+      assert.strictEqual(saved.body.version, 2, saved.text)
+      const refused = yield* service.call("PUT", `/api/configuration/${id}`, { body: { content: "2", nobody: 1 } })
+      assert.deepStrictEqual(faultPaths(refused), ["payload.nobody"])
+    })
+  )
+
+  it.effect("412: compare-and-set, by strong tags, lists and the star", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "one")
+      const put = (ifMatch: string) =>
+        service.call("PUT", `/api/configuration/${id}`, {
+          body: { content: ifMatch },
+          headers: { "if-match": ifMatch }
+        })
+      assert.strictEqual((yield* put('"1"')).body.version, 2)
+      for (const stale of ['"1"', 'W/"2"', '"1", "3"', '"02"']) {
+        const refused = yield* put(stale)
+        assertProblem(refused, 412, "version-mismatch")
+        assert.strictEqual(refused.body.version, 2)
+      }
+      assert.strictEqual((yield* put('"1" , W/"9","2"')).body.version, 3)
+      assert.strictEqual((yield* put("*")).body.version, 4)
+      assert.strictEqual((yield* put(',, "4" ,')).body.version, 5)
+      for (const malformed of ["5", "'5'", '"5', '"5""6"', '"5" "6"', '"5 "', ",", '*, "5"']) {
+        assert.deepStrictEqual(faultPaths(yield* put(malformed)), ["headers.if-match"], malformed)
+      }
+      const headers = { "if-match": '"1"' }
+      for (const [method, path, body] of [
+        ["PATCH", "", { name: "b.txt" }],
+        ["DELETE", "", undefined],
+        ["POST", "/rollback", { version: 1 }]
+      ] as const) {
+        const call = body === undefined ? { headers } : { headers, body }
+        assertProblem(yield* service.call(method, `/api/configuration/${id}${path}`, call), 412, "version-mismatch")
+      }
+    })
+  )
+
+  it.effect("a rollback is a new version that says where it came from", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "one")
+      yield* save(service, id, "two")
+      const rolledBack = yield* service.call("POST", `/api/configuration/${id}/rollback`, { body: { version: 1 } })
+      assert.strictEqual(rolledBack.status, 200, rolledBack.text)
+      assert.strictEqual(rolledBack.headers.get("etag"), '"3"')
+      assert.deepInclude(rolledBack.body, { id, version: 3, content: "one" })
+      const { body } = yield* service.call("GET", `/api/configuration/${id}/versions/3`)
+      assert.deepInclude(body, { version: 3, content: "one", restoredFrom: 1 })
+      assert.deepStrictEqual((yield* actionsOf(service, "Configuration", id)).at(-1), "ConfigurationRolledBack")
+      for (const version of [4, 2_147_483_647]) {
+        const refused = yield* service.call("POST", `/api/configuration/${id}/rollback`, { body: { version } })
+        assertProblem(refused, 404, "configuration-version-not-found")
+      }
+    })
+  )
+
+  it.effect("an audit entry holds versions and digests, never the content", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "first content")
+      yield* save(service, id, "second content")
+      const list = yield* service.call("GET", `/api/audit-logs?entityType=Configuration&entityId=${id}`)
+      const { body } = yield* service.call("GET", `/api/audit-logs/${list.body.items[0].id}`)
+      assert.deepInclude(body.changes.before, { version: 1, sha256: digest("first content") })
+      assert.deepInclude(body.changes.after, { version: 2, sha256: digest("second content") })
+      assert.notInclude(JSON.stringify(body), "second content")
+    })
+  )
+
+  it.effect("a page of versions is as long as asked, and the next one follows", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "1")
+      for (let version = 2; version <= 7; version++) yield* save(service, id, String(version))
+      const seen: Array<number> = []
+      for (let next: string | undefined = `/api/configuration/${id}/versions?limit=3`; next !== undefined;) {
+        const answer = yield* service.call("GET", next)
+        seen.push(...answer.body.map(({ version }: { version: number }) => version))
+        next = nextLink(answer)
+      }
+      assert.deepStrictEqual(seen, [7, 6, 5, 4, 3, 2, 1])
+    })
+  )
+
+  it.effect("a page of large versions ends at 8 MiB", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const content = "x".repeat(mebibyte)
+      const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", content)
+      for (let version = 2; version <= 10; version++) yield* save(service, id, content)
+      const answer = yield* service.call("GET", `/api/configuration/${id}/versions`)
+      assert.lengthOf(answer.body, 8)
+      const rest = yield* service.call("GET", nextLink(answer) ?? "")
+      assert.deepStrictEqual(
+        rest.body.map(({ version }: { version: number }) => version),
+        [2, 1]
+      )
+    })
+  )
+
+  describe("contents", () => {
+    it.effect("200 and 413: 1 MiB, and one byte more, counted in UTF-8", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const id = yield* makeFile(service, applicationId, "a.txt", "é".repeat(mebibyte / 2))
+        assert.strictEqual((yield* service.call("GET", `/api/configuration/${id}`)).body.size, mebibyte)
+        const tooLong = `${"é".repeat(mebibyte / 2)}x`
+        assertProblem(
+          yield* service.call("PUT", `/api/configuration/${id}`, { body: { content: tooLong } }),
+          413,
+          "payload-too-large"
+        )
+        const body = { applicationId, name: "b.txt", type: "file", content: tooLong }
+        assertProblem(yield* service.call("POST", "/api/configuration", { body }), 413, "payload-too-large")
+      })
+    )
+
+    it.effect("1 MiB whose every byte is escaped in JSON, under an Idempotency-Key", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const body = { applicationId, name: "a.txt", type: "file", content: "\u0001".repeat(mebibyte) }
+        const headers = { "idempotency-key": "large" }
+        const first = yield* service.call("POST", "/api/configuration", { body, headers })
+        assert.strictEqual(first.status, 201, first.text.slice(0, 300))
+        const again = yield* service.call("POST", "/api/configuration", { body, headers })
+        assert.strictEqual(again.headers.get("idempotency-replayed"), "true")
+        assert.strictEqual(again.body.id, first.body.id)
+      })
+    )
+
+    it.effect("413: a body of more than 8 MiB", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "")
+        const content = "\u0001".repeat(mebibyte + mebibyte / 2)
+        const answer = yield* service.call("PUT", `/api/configuration/${id}`, { body: { content } })
+        assertProblem(answer, 413, "payload-too-large")
+      })
+    )
+
+    it.effect("what was saved comes back as it was, whatever lines and characters it has", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "")
+        for (const content of ["", "\ufeffa\r\nb\rc\u2028\u0085", "\u0001\u007f\ud83c\udff4", "  \n"]) {
+          yield* save(service, id, content)
+          assert.strictEqual((yield* service.call("GET", `/api/configuration/${id}`)).body.content, content)
+        }
+      })
+    )
+
+    it.effect("400: a folder's content, and text that no database holds", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const folder = { applicationId, name: "etc", type: "folder", content: "" }
+        const refused = yield* service.call("POST", "/api/configuration", { body: folder })
+        assert.deepStrictEqual(faultPaths(refused), ["payload.content"])
+        const file = { applicationId, name: "a.txt", type: "file" }
+        for (const content of ["a\u0000b", "\ud800"]) {
+          const answer = yield* service.call("POST", "/api/configuration", { body: { ...file, content } })
+          assert.deepStrictEqual(faultPaths(answer), ["payload.content"])
+        }
+      })
+    )
+  })
+
+  describe("diff", () => {
+    it.effect("the newest against the one before, as text or as JSON", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "one\ntwo\n")
+        yield* save(service, id, "one\nzwei\n")
+        yield* save(service, id, "one\nzwei")
+        const diff = (query: string, accept = "*/*") =>
+          service.call("GET", `/api/configuration/${id}/diff${query}`, { headers: { accept } })
+        const text = yield* diff("?from=1&to=2")
+        assert.strictEqual(text.headers.get("content-type"), "text/x-diff; charset=utf-8")
+        assert.strictEqual(
+          text.text,
+          "--- /a.txt\tversion 1\n+++ /a.txt\tversion 2\n@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n"
+        )
+        assert.include((yield* diff("")).text, "\\ No newline at end of file")
+        assert.deepInclude((yield* diff("", "application/json")).body, { from: 2, to: 3 })
+        assert.strictEqual((yield* diff("?from=2&to=2")).text, "")
+        assertProblem(yield* diff("?from=1&to=4"), 404, "configuration-version-not-found")
+        assert.deepInclude((yield* diff("", "application/*")).body, { from: 2, to: 3 })
+        for (const accept of ["text/*", "text/html, text/x-diff;q=0.1"]) {
+          assert.strictEqual((yield* diff("", accept)).headers.get("content-type"), "text/x-diff; charset=utf-8")
+        }
+        for (const accept of ["text/html", "text/x-diff;q=0, application/json;q=0.0"]) {
+          assertProblem(yield* diff("", accept), 406, "not-acceptable")
+        }
+      })
+    )
+
+    it.effect("a name with a line break stays within its header line", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const id = yield* makeFile(service, yield* makeApplication(service), "a\n+++ b", "one")
+        yield* save(service, id, "two")
+        const { text } = yield* service.call("GET", `/api/configuration/${id}/diff`)
+        assert.isTrue(text.startsWith('--- "/a\\n+++ b"\tversion 1\n'), text)
+      })
+    )
+
+    it.effect("two contents of half a million other lines each are compared all the same", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", lines("abcdefg"))
+        yield* save(service, id, lines("gfedcba"))
+        const { status, text } = yield* service.call("GET", `/api/configuration/${id}/diff`)
+        assert.strictEqual(status, 200)
+        assert.include(text.slice(0, 200), "@@ -1,")
+      })
+    )
+  })
+})

@@ -1,0 +1,226 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fs from "node:fs"
+import * as path from "node:path"
+
+const root = path.resolve(import.meta.dirname, "../src")
+const files = fs.readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"))
+const sources = new Map(files.map((file) => [file, fs.readFileSync(path.join(root, file), "utf8")]))
+const sourceOf = (file: string): string => sources.get(file) ?? ""
+
+/** The areas from the ground up: each imports from itself and from those before it. */
+const floors = [
+  "kernel",
+  "platform",
+  "audit",
+  "access",
+  "applications",
+  "identity",
+  "budgets",
+  "gateway",
+  "operations",
+  "cli"
+]
+
+const composition = new Set(["main.ts", "server.ts"])
+
+type Kind =
+  | "composition"
+  | "root api"
+  | "kernel"
+  | "platform"
+  | "domain"
+  | "api"
+  | "repository"
+  | "handlers"
+  | "service"
+
+const areaOf = (file: string): string => (file.includes("/") ? (file.split("/")[0] ?? "") : "")
+const folderOf = (file: string): string => path.dirname(file)
+const floorOf = (file: string): number => (areaOf(file) === "" ? floors.length : floors.indexOf(areaOf(file)))
+
+/** What a file is, by its name; in a feature whatever is none of the named four is a service. */
+const kindOf = (file: string): Kind => {
+  if (composition.has(file) || areaOf(file) === "cli" || path.basename(file) === "layers.ts") return "composition"
+  if (file === "api.ts") return "root api"
+  const area = areaOf(file)
+  // A second repository or API of a folder is named after what it keeps: `tree-repository.ts`.
+  const name = path.basename(file, ".ts").split("-").at(-1)
+  if (area === "kernel") return "kernel"
+  if (name === "domain" || name === "api" || name === "repository" || name === "handlers") return name
+  return area === "platform" ? "platform" : "service"
+}
+
+const specifier = /^(?:import|export)\s(?:[^"]*?\sfrom\s)?"([^"]+)"|\bimport\("([^"]+)"\)/gm
+
+const specifiersOf = (file: string): ReadonlyArray<string> =>
+  Array.from(sourceOf(file).matchAll(specifier), ([, declared, loaded]) => declared ?? loaded ?? "")
+
+const importsOf = (file: string): ReadonlyArray<string> =>
+  specifiersOf(file)
+    .filter((specifier) => specifier.startsWith(".") && specifier.endsWith(".ts"))
+    .map((specifier) => path.join(path.dirname(file), specifier))
+
+const packagesOf = (file: string): ReadonlyArray<string> =>
+  specifiersOf(file).filter((specifier) => !specifier.startsWith("."))
+
+const own = (from: string, to: string): boolean => folderOf(from) === folderOf(to)
+
+/** Declarations of middleware, which the endpoints of other features use. */
+const middlewares = new Set(["platform/idempotency/api.ts", "budgets/ledger/api.ts"])
+
+/** Whether a file may import another one, by what both are. */
+const mayImport = (from: string, to: string): boolean => {
+  const kind = kindOf(to)
+  if (kind === "kernel") return true
+  switch (kindOf(from)) {
+    case "composition":
+      return true
+    case "root api":
+      return kind === "api"
+    case "kernel":
+      return false
+    case "platform":
+      return kind === "platform" || kind === "domain" || kind === "repository" || kind === "api"
+    case "domain":
+      return kind === "domain"
+    case "api":
+      return kind === "domain" || (kind === "api" && middlewares.has(to))
+    case "repository":
+      return kind === "domain" || (kind === "repository" && areaOf(from) === areaOf(to)) || isDatabase(to)
+    case "handlers":
+      return kind === "domain" || kind === "api" || (kind === "service" && areaOf(from) === areaOf(to)) || isHttp(to)
+    case "service":
+      return (
+        kind === "domain" ||
+        kind === "service" ||
+        kind === "platform" ||
+        (kind === "repository" && areaOf(from) === areaOf(to)) ||
+        (kind === "api" && own(from, to))
+      )
+  }
+}
+
+const isDatabase = (file: string): boolean => folderOf(file) === "platform/database"
+const isHttp = (file: string): boolean => folderOf(file) === "platform/http" || folderOf(file) === "platform/fast-path"
+
+const pure = /^effect(?:$|\/(?!sql$))/
+const packages: Partial<Record<Kind, RegExp>> = {
+  kernel: pure,
+  domain: pure,
+  api: pure,
+  "root api": pure,
+  handlers: pure,
+  repository: /^effect(?:$|\/)/
+}
+
+/** The first path from a node back to itself, if there is one. */
+const cycleFrom = (
+  start: string,
+  next: (node: string) => Iterable<string>,
+  longest = Infinity
+): ReadonlyArray<string> | undefined => {
+  const seen = new Set<string>()
+  const walk = (node: string, path: ReadonlyArray<string>): ReadonlyArray<string> | undefined => {
+    for (const to of next(node)) {
+      if (to === start) return [...path, to]
+      if (seen.has(to) || path.length > longest) continue
+      seen.add(to)
+      const found = walk(to, [...path, to])
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+  return walk(start, [start])
+}
+
+const folders = new Map<string, Set<string>>()
+for (const file of files) {
+  const from = folderOf(file)
+  const reached = folders.get(from) ?? new Set()
+  for (const to of importsOf(file)) if (folderOf(to) !== from) reached.add(folderOf(to))
+  folders.set(from, reached)
+}
+
+const sqlTemplate =
+  /\bsql`|\b\w+`\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|TRUNCATE|GRANT|REVOKE|SET|LISTEN|NOTIFY)\b/
+const writingSql =
+  /\b(?:INSERT\s+INTO|UPDATE\s+\w+\s+(?:\w+\s+)?SET|DELETE\s+FROM)\b|\bmodel\.(?:insert|update|delete)\b/
+
+/** The database itself: its tables, the rows that a transaction sees, and the notifications between replicas. */
+const sqlInPlatform = "platform/database"
+
+/** What is not recorded by an entry: the log itself, and what is stored beside a change or charge that records itself. */
+const writesWithoutEntry = ["audit/", "platform/idempotency/", "gateway/transcripts/"]
+
+describe.each(files)("src/%s", (file) => {
+  it("imports from its own floor and those below", () => {
+    for (const to of importsOf(file)) {
+      assert.isTrue(sources.has(to), `${to} is no source file`)
+      assert.isAtLeast(floorOf(file), floorOf(to), `${file} imports ${to}`)
+      assert.isAtLeast(floorOf(to), 0, `${to} is in no area`)
+      assert.isTrue(mayImport(file, to), `${kindOf(file)} ${file} imports ${kindOf(to)} ${to}`)
+    }
+  })
+
+  it("imports only the packages that its kind may use", () => {
+    const allowed = packages[kindOf(file)]
+    for (const name of packagesOf(file)) assert.isTrue(allowed?.test(name) ?? true, `${kindOf(file)} imports ${name}`)
+  })
+
+  it("imports nothing that imports it", () => {
+    assert.isUndefined(cycleFrom(file, importsOf))
+  })
+
+  it("builds the handlers of a group with groupHandlers", () => {
+    if (kindOf(file) === "handlers") assert.notInclude(sourceOf(file), "HttpApiBuilder.group(")
+  })
+
+  it("has a name that says what it is", () => {
+    for (const segment of file.slice(0, -".ts".length).split("/")) {
+      assert.match(segment, /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/)
+      assert.notMatch(segment, /^(?:index|utils?|helpers?|types|common|misc|shared)$/)
+    }
+  })
+
+  it("has SQL only in repositories, and reads results through schemas", () => {
+    const source = sourceOf(file)
+    const mayHaveSql = kindOf(file) === "repository" || folderOf(file) === sqlInPlatform
+    if (!mayHaveSql) assert.notMatch(source, sqlTemplate)
+    assert.notMatch(source, /\bsql</)
+    if (!mayHaveSql || folderOf(file) === sqlInPlatform || !writingSql.test(source)) return
+    if (writesWithoutEntry.some((folder) => file.startsWith(folder))) return
+    assert.match(source, /import \{[^}]*\bChange\b[^}]*\} from "[^"]*audit\/log\/domain\.ts"/, "writes without Change")
+  })
+})
+
+describe.each([...folders.keys()])("src/%s/", (folder) => {
+  it("imports no folder that imports it", () => {
+    assert.isUndefined(cycleFrom(folder, (node) => folders.get(node) ?? []))
+  })
+
+  it("is a room", () => {
+    const inside = files.filter((file) => folderOf(file) === folder)
+    if (folder !== "." && folder !== "kernel") assert.isAtMost(inside.length, 18, inside.join(", "))
+  })
+})
+
+describe("src", () => {
+  it("has no import that these tests overlook", () => {
+    for (const [file, source] of sources) {
+      const written = [...source.matchAll(/^(?:import|export|\}).* from "|^import "|\bimport\("/gm)]
+      assert.strictEqual(specifiersOf(file).length, written.length, file)
+    }
+  })
+
+  it("has the composition and the Api at its top, and areas", () => {
+    const top = files.filter((file) => !file.includes("/"))
+    assert.sameMembers(top, [...composition, "api.ts"])
+    assert.sameMembers([...new Set(files.filter((file) => file.includes("/")).map(areaOf))], floors)
+  })
+
+  it("has an api beside every handlers", () => {
+    for (const file of files.filter((file) => path.basename(file) === "handlers.ts")) {
+      assert.isTrue(sources.has(path.join(folderOf(file), "api.ts")), file)
+    }
+  })
+})

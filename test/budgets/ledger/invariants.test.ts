@@ -1,0 +1,207 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as crypto from "node:crypto"
+import { type TenantId } from "../../../src/kernel/identifier.ts"
+import { ChargeId } from "../../../src/budgets/ledger/domain.ts"
+import { Ledger } from "../../../src/budgets/ledger/service.ts"
+import { diceOf } from "../../contract/dice.ts"
+import { OwnDatabase } from "../../support/clock.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem } from "../../support/ledger.ts"
+import { asSuperuser } from "../../support/statements.ts"
+
+/*
+ * What the ledger promises, and where each sentence is proven. "model": test/budgets/ledger/properties.test.ts, random histories
+ * against test/budgets/ledger/model.ts; "guards": test/support/ledger-guards.ts, which the mutants of test/system must break;
+ * "conformance": test/budgets/ledger/conformance.ts, which PostgreSQL and the model both pass.
+ *
+ * no admission above a cap or a plan        guards, model, conformance; test/budgets/plans/properties.test.ts, races.test.ts
+ * spent ≤ limit for gateway-only histories  below
+ * counters = fold of the entries            model, every guard and storm, verify.test.ts
+ * exactly one terminal state                conformance (each act on each state; a race has one winner), plans/races.test.ts
+ * all caps move or none                     guards, conformance
+ * a retry = once                            guards, conformance, spend.test.ts, plans/handlers.test.ts
+ * no negative bucket                        below
+ * after quiescence no reservation is open   below, sweeper.test.ts
+ * a refusal is never due to an expired one  guards, conformance, plans/handlers.test.ts
+ * periods partition time                    periods.test.ts: every zone and length, daylight saving, leap days, month ends
+ * held takes no headroom                    conformance, utilization.test.ts, approvals.test.ts
+ * plan spend + open children ≤ plan         plans/properties.test.ts, plans/races.test.ts
+ * batch ≡ sequence                          conformance
+ * tenants cannot touch each other           below, conformance, spend.test.ts, caps.test.ts, platform/tenancy.test.ts
+ * each threshold once                       alerts.test.ts, also over two replicas
+ * no deadlock under overlapping caps        guards, plans/races.test.ts; a minute of it: test/system/ledger-deadlocks.test.ts
+ * kill -9 loses nothing                     test/system/ledger-storm.test.ts, sweeper.test.ts (the database)
+ */
+
+const start = Date.UTC(2031, 4, 5, 10)
+const nano = 1_000_000_000n
+const programs = Number(process.env.LEDGER_PROGRAMS ?? "8")
+
+interface Counter {
+  readonly unit: string
+  readonly used: string
+  readonly spent: string
+  readonly limit: string
+}
+
+/** Every counter of a tenant that is above its limit. */
+const above = (tenantId: TenantId, what: "spent" | "spent + reserved") =>
+  Effect.flatMap(OwnDatabase, (database) =>
+    asSuperuser(database, (sql) =>
+      sql.unsafe<Counter>(
+        `SELECT c.unit, (${what})::text AS used, k.spent::text, c.limit_amount::text AS "limit"
+         FROM budget_counters k JOIN budget_caps c ON c.tenant_id = k.tenant_id AND c.id = k.cap_id
+         WHERE k.tenant_id = $1 AND c.mode = 'hard' AND ${what} > c.limit_amount`,
+        [tenantId]
+      )
+    )
+  )
+
+layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", (it) => {
+  for (let program = 0; program < programs; program++) {
+    it.effect(`what the gateway spends is never above a hard cap, and in the end nothing is open: ${program}`, () =>
+      Effect.gen(function* () {
+        yield* TestClock.setTime(start)
+        const dice = diceOf(`gateway ${program}`)
+        const ledger = yield* Ledger
+        const tenantId = yield* makeTenant
+        yield* makeCap(tenantId, { limit: 5, period: "hour" })
+        yield* makeCap(tenantId, { limit: 2, period: "day", scope: { model: "each" } })
+        yield* makeCap(tenantId, { unit: "tokens", limit: 400, period: "rolling", windowSeconds: 600 })
+        yield* makeCap(tenantId, { unit: "requests", limit: 9, period: "rolling", windowSeconds: 60 })
+        const open: Array<ReturnType<typeof reserveItem>> = []
+        for (let step = 0; step < 50; step++) {
+          const items = Array.from({ length: 1 + dice.below(4) }, () =>
+            reserveItem(tenantId, (BigInt(1 + dice.below(12)) * nano) / 8n, {
+              origin: "gateway",
+              tokens: dice.below(60),
+              ttlSeconds: dice.pick([5, 60, 900]),
+              dimensions: { model: dice.pick(["small", "large"]) }
+            })
+          )
+          const results = yield* ledger.reserveBatch(items)
+          open.push(...items.filter((_, index) => results[index]?.verdict === "open"))
+          // A call costs at most what it reserved; some are never heard of again, and are charged all of it.
+          const closing = open.splice(0, dice.below(4)).filter(() => dice.chance(0.8))
+          yield* ledger.closeBatch(
+            closing.map(({ amount, id, tokens }) => {
+              const share = BigInt(dice.below(5))
+              const part = { amount: (amount * share) / 4n, tokens: Math.floor((tokens * Number(share)) / 4) }
+              return closeItem(dice.chance(0.8) ? "settle" : "release", id, { origin: "gateway", ...part })
+            })
+          )
+          if (dice.chance(0.2)) yield* ledger.sweep(tenantId)
+          if (dice.chance(0.3)) yield* TestClock.adjust(dice.pick([2000, 30_000, 610_000]))
+          assert.deepStrictEqual(yield* above(tenantId, "spent + reserved"), [])
+          assert.deepStrictEqual(yield* above(tenantId, "spent"), [])
+        }
+        yield* TestClock.adjust("1 hour")
+        while ((yield* ledger.sweep(tenantId)) > 0);
+        const left = yield* asSuperuser(
+          yield* OwnDatabase,
+          (sql) => sql`
+            SELECT id FROM budget_reservations WHERE tenant_id = ${tenantId} AND state IN ('open', 'held')
+            UNION ALL SELECT id FROM budget_counters WHERE tenant_id = ${tenantId} AND reserved <> 0`
+        )
+        assert.deepStrictEqual(left, [])
+        assert.deepStrictEqual(yield* ledger.drift, [])
+      })
+    )
+  }
+
+  it.effect("no bucket of a rolling window goes below nothing, whenever what it counted comes back", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(start)
+      const dice = diceOf("buckets")
+      const ledger = yield* Ledger
+      const database = yield* OwnDatabase
+      const tenantId = yield* makeTenant
+      yield* makeCap(tenantId, { limit: 100, period: "rolling", windowSeconds: 600 })
+      const charges: Array<{ readonly chargeId: ChargeId; left: bigint }> = []
+      for (let step = 0; step < 120; step++) {
+        const item = reserveItem(tenantId, nano)
+        yield* ledger.reserveBatch([item])
+        const close = closeItem("settle", item.id, { amount: BigInt(dice.below(9)) * (nano / 8n) })
+        yield* ledger.closeBatch([close])
+        charges.push({ chargeId: close.chargeId, left: close.amount })
+        yield* TestClock.adjust(dice.pick([0, 1000, 9000, 45_000, 400_000]))
+        const refunded = dice.pickOr(charges, undefined)
+        if (refunded === undefined || refunded.left === 0n || dice.chance(0.3)) continue
+        const amount = dice.chance(0.5) ? refunded.left : 1n
+        const { verdict } = yield* ledger.refund({
+          principal: "system",
+          audit,
+          id: ChargeId.make(crypto.randomUUID()),
+          chargeId: refunded.chargeId,
+          tenantId,
+          amount,
+          reason: "credited",
+          isSystem: true
+        })
+        assert.strictEqual(verdict, "done")
+        refunded.left -= amount
+        const [ring] = yield* asSuperuser(
+          database,
+          (sql) => sql<{ readonly lowest: string; readonly sums: boolean }>`
+            SELECT (SELECT min(b) FROM unnest(ring) b)::text AS lowest, spent = budget_ring_sum(ring) AS sums
+            FROM budget_counters WHERE tenant_id = ${tenantId}`
+        )
+        assert.isTrue(ring?.sums)
+        assert.isAtLeast(Number(ring?.lowest), 0)
+      }
+      assert.deepStrictEqual(yield* ledger.drift, [])
+    })
+  )
+
+  it.effect("nobody settles, releases, extends, approves, denies, refunds or sweeps what is another tenant's", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(start)
+      const ledger = yield* Ledger
+      const database = yield* OwnDatabase
+      const tenantId = yield* makeTenant
+      const stranger = yield* makeTenant
+      yield* makeCap(tenantId, { limit: 2, period: "total" })
+      yield* makeCap(tenantId, { limit: 0, mode: "approval", period: "total", scope: { model: "held" } })
+      const [settled, open, held] = [
+        reserveItem(tenantId, nano / 2n),
+        reserveItem(tenantId, nano / 2n),
+        reserveItem(tenantId, nano / 2n, { dimensions: { model: "held" } })
+      ]
+      const verdicts = (yield* ledger.reserveBatch([settled, open, held])).map(({ verdict }) => verdict)
+      assert.deepStrictEqual(verdicts, ["open", "open", "held"])
+      const charge = closeItem("settle", settled.id, { amount: nano / 4n })
+      yield* ledger.closeBatch([charge])
+      const rows = asSuperuser(
+        database,
+        (sql) => sql`
+          SELECT to_json(r)::text AS row FROM budget_reservations r WHERE tenant_id = ${tenantId}
+          UNION ALL SELECT to_json(e)::text FROM budget_entries e WHERE tenant_id = ${tenantId}
+          UNION ALL SELECT to_json(k)::text FROM budget_counters k WHERE tenant_id = ${tenantId} ORDER BY 1`
+      )
+      const before = yield* rows
+      const by = { principal: "service-account", audit, tenantId: stranger }
+      yield* TestClock.adjust("2 days")
+      const outcomes = [
+        ...(yield* ledger.closeBatch([closeItem("settle", open.id, { ...by, amount: 1n })])),
+        ...(yield* ledger.closeBatch([closeItem("release", open.id, by)])),
+        yield* ledger.extend({ ...by, id: open.id, origin: "api", unrestricted: true, ttlSeconds: 60 }),
+        yield* ledger.deny({ ...by, id: held.id, reason: "no" }),
+        yield* ledger.refund({
+          ...by,
+          id: ChargeId.make(crypto.randomUUID()),
+          chargeId: charge.chargeId,
+          amount: 1n,
+          reason: "mine",
+          isSystem: true
+        })
+      ].map(({ verdict }) => verdict)
+      assert.deepStrictEqual(outcomes, ["missing", "missing", "missing", "missing", "missing"])
+      const approved = yield* ledger.reserveBatch([{ ...held, tenantId: stranger, kind: "override", audit }])
+      assert.strictEqual(approved[0]?.verdict, "gone")
+      assert.strictEqual(yield* ledger.sweep(stranger), 0)
+      yield* ledger.reclaim(stranger)
+      assert.deepStrictEqual(yield* rows, before)
+    })
+  )
+})

@@ -1,0 +1,416 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as crypto from "node:crypto"
+import { make, makeAgent, tokenOf } from "../../support/agents.ts"
+import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+
+type Service = TestService["Service"]
+
+const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
+
+/** A tenant with a key, and a cap of 1 US dollar a month. */
+const tenantWith = Effect.fnUntraced(function* (service: Service, cap: object = {}, scopes = ["spend:*", "budgets:*"]) {
+  const tenantId = yield* makeTenant(service.database)
+  const { key } = yield* makeKey(service, scopes, { tenantId })
+  const owner = (yield* makeKey(service, ["*:*"], { tenantId })).key
+  const made = yield* make(
+    service,
+    "/api/budgets/caps",
+    { name: "monthly", unit: "usd", limit: 1, period: "month", ...cap },
+    owner
+  )
+  const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+    service.call(method, path, { key, headers, ...(body === undefined ? {} : { body }) })
+  return { tenantId, key, owner, capId: made.id as string, call }
+})
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spend", (it) => {
+  refusesStrangers(it, [
+    {
+      name: "reserve",
+      method: "POST",
+      path: "/api/spend/reserve",
+      body: { amountUsd: 1 },
+      capability: "spend:write",
+      systemOnly: false
+    },
+    { name: "list", method: "GET", path: "/api/spend/reservations", capability: "spend:read", systemOnly: false }
+  ])
+
+  for (const [body, path] of [
+    [{ amountUsd: 0 }, "payload.amountUsd"],
+    [{ amountUsd: -1 }, "payload.amountUsd"],
+    [{ amountUsd: 0.0000000001 }, "payload.amountUsd"],
+    [{ amountUsd: 8_388_608 }, "payload.amountUsd"],
+    ['{"amountUsd":1e999}', "payload.amountUsd"],
+    [{ amountUsd: "1" }, "payload.amountUsd"],
+    [{ amountUsd: 1, tokens: -1 }, "payload.tokens"],
+    [{ amountUsd: 1, tokens: 1.5 }, "payload.tokens"],
+    [{ amountUsd: 1, ttlSeconds: 4 }, "payload.ttlSeconds"],
+    [{ amountUsd: 1, ttlSeconds: 86_401 }, "payload.ttlSeconds"],
+    [{ amountUsd: 1, agentId: "no id" }, "payload.agentId"],
+    [{ amountUsd: 1, model: "" }, "payload.model"],
+    [{ amountUsd: 1, model: "a\0b" }, "payload.model"],
+    [{ amountUsd: 1, metadata: { a: "x".repeat(5000) } }, "payload.metadata"],
+    [{ amountUsd: 1, other: 1 }, "payload.other"],
+    [{ amountUsd: 1, estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "payload.estimate"],
+    [{ model: "other", estimate: { model: "m", inputTokens: 1, maxOutputTokens: 1 } }, "payload.model"]
+  ] as const) {
+    it.effect(`400: a reserve of ${JSON.stringify(body).slice(0, 80)}`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        assert.deepStrictEqual(faultPaths(yield* service.call("POST", "/api/spend/reserve", { body })), [path])
+      })
+    )
+  }
+
+  for (const [usage, path] of [
+    [{ inputTokens: 10, outputTokens: 0, cacheReadTokens: 11 }, "inputTokens"],
+    [{ inputTokens: 10, outputTokens: 0, cacheReadTokens: 5, cacheWriteTokens: 6 }, "inputTokens"],
+    [{ inputTokens: 0, outputTokens: 10, reasoningTokens: 11 }, "outputTokens"]
+  ] as const) {
+    it.effect(`400: a usage whose parts are more than the whole: ${JSON.stringify(usage)}`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const body = { reservationId: unknownId, usage: { model: "loopback-1", ...usage } }
+        const answer = yield* service.call("POST", "/api/spend/reconcile", { body })
+        assert.deepStrictEqual(faultPaths(answer), [`payload.usage.${path}`])
+      })
+    )
+  }
+
+  it.effect("404: a reserve for an application that there is not, or no more", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const reserve = (applicationId: number) => call("POST", "/api/spend/reserve", { amountUsd: 0.01, applicationId })
+      assertProblem(yield* reserve(2_000_000_000), 404, "application-not-found")
+      const { id } = yield* make(service, "/api/applications", { name: "An application that spends" })
+      assert.strictEqual((yield* reserve(id)).status, 201)
+      assert.strictEqual((yield* service.call("DELETE", `/api/applications/${id}`)).status, 204)
+      assertProblem(yield* reserve(id), 404, "application-not-found")
+    })
+  )
+
+  it.effect("400: a request without its body says that it is missing", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const answer = yield* service.call("POST", "/api/budgets/caps")
+      assertProblem(answer, 400, "validation-failed")
+      assert.deepStrictEqual(answer.body.errors, [{ path: ["payload"], message: "Required" }])
+    })
+  )
+
+  it.effect("an estimate of no tokens costs nothing", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const estimate = { model: "loopback-1", inputTokens: 0, maxOutputTokens: 0 }
+      const free = yield* service.call("POST", "/api/spend/reserve", { body: { estimate } })
+      assert.deepStrictEqual([free.status, free.body.amountUsd], [201, 0], free.text)
+    })
+  )
+
+  it.effect("400: an estimate whose model has no price", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const estimate = { model: "nobody's", inputTokens: 10, maxOutputTokens: 10 }
+      assertProblem(yield* service.call("POST", "/api/spend/reserve", { body: { estimate } }), 400, "price-unknown")
+    })
+  )
+
+  it.effect("404: an agent that is unknown or of another tenant, a plan that is unknown", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const { id } = yield* makeAgent(service)
+      for (const agentId of [unknownId, id]) {
+        assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, agentId }), 404, "agent-not-found")
+      }
+      const planId = unknownId
+      assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, planId }), 404, "plan-not-found")
+    })
+  )
+
+  it.effect("402: says why, with the figures of the first cap and all that govern", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, capId } = yield* tenantWith(service)
+      const deny = (amountUsd: number) => call("POST", "/api/spend/reserve", { amountUsd })
+      const tooLarge = yield* deny(2)
+      assertProblem(tooLarge, 402, "budget-denied")
+      assert.deepInclude(tooLarge.body, {
+        reason: "exceeds-limit",
+        capId,
+        limit: 1,
+        spent: 0,
+        reserved: 0,
+        headroom: 1
+      })
+      assert.strictEqual(tooLarge.body.caps[0].capId, capId)
+      const open = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.8 })
+      assert.strictEqual((yield* deny(0.3)).body.reason, "in-flight")
+      yield* call("POST", "/api/spend/reconcile", { reservationId: open.body.id, actualUsd: 0.8 })
+      assert.strictEqual((yield* deny(0.3)).body.reason, "exhausted")
+      assert.strictEqual((yield* call("POST", "/api/spend/reserve", { amountUsd: 0.2 })).status, 201)
+    })
+  )
+
+  it.effect("402: whoever may not read budgets sees which cap it is and when it starts anew", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, capId } = yield* tenantWith(service, {}, ["spend:write"])
+      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 2 })
+      const { capId: shown, caps, limit, reason, resetsAt } = body
+      assert.deepStrictEqual([shown, reason, limit], [capId, "exceeds-limit", undefined])
+      assert.deepStrictEqual(caps, [{ capId, resetsAt }])
+      assert.notInclude(body.detail, "monthly")
+    })
+  )
+
+  it.effect("a cap over all tenants binds a tenant, which sees no figures of it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, owner } = yield* tenantWith(service)
+      const model = crypto.randomUUID()
+      const all = { name: "everybody", unit: "requests", limit: 1, period: "total", scope: { model }, tenantId: null }
+      const { id } = yield* make(service, "/api/budgets/caps", all)
+      const first = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, model })
+      assert.strictEqual(first.status, 201, first.text)
+      const denied = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1, model })
+      assertProblem(denied, 402, "budget-denied")
+      assert.deepStrictEqual([denied.body.capId, denied.body.limit], [id, undefined])
+      const listed = yield* service.call("GET", "/api/budgets/caps?limit=200", { key: owner })
+      assert.isFalse(listed.body.items.some((cap: { readonly id: string }) => cap.id === id))
+      assertProblem(yield* service.call("GET", `/api/budgets/caps/${id}`, { key: owner }), 404, "cap-not-found")
+    })
+  )
+
+  it.effect("a reservation that was released or has expired is settled once more, late, and charged in full", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 })
+      for (let again = 0; again < 2; again++) {
+        assert.strictEqual((yield* call("DELETE", `/api/spend/reservations/${body.id}`)).status, 204)
+      }
+      const settled = yield* call("POST", "/api/spend/reconcile", { reservationId: body.id, actualUsd: 1.5 })
+      assert.deepInclude(settled.body.charge, { amountUsd: 1.5, overrunUsd: 1, late: true })
+      const status = yield* call("GET", "/api/budgets/caps-status")
+      assert.deepInclude(status.body.items[0], { spent: 1.5, headroom: 0, state: "over" })
+      assertProblem(yield* call("DELETE", `/api/spend/reservations/${body.id}`), 409, "reservation-settled")
+      assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.1 }), 402, "budget-denied")
+    })
+  )
+
+  it.effect("an expired reservation is in nobody's way, and ends by itself", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 1, ttlSeconds: 5 })
+      yield* asSuperuser(
+        service.database,
+        (sql) =>
+          sql`UPDATE budget_reservations SET expires_at = now() - interval '1 second' WHERE id = ${body.id}::text::uuid`
+      )
+      const next = yield* call("POST", "/api/spend/reserve", { amountUsd: 1 })
+      assert.strictEqual(next.status, 201, next.text)
+      assert.strictEqual((yield* call("GET", `/api/spend/reservations/${body.id}`)).body.state, "expired")
+    })
+  )
+
+  it.effect("extends an open reservation, and no other", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5, ttlSeconds: 10 })
+      const path = `/api/spend/reservations/${body.id}/extend`
+      const extended = yield* call("POST", path, { ttlSeconds: 1000 })
+      assert.isAbove(Date.parse(extended.body.expiresAt), Date.parse(body.expiresAt))
+      yield* call("DELETE", `/api/spend/reservations/${body.id}`)
+      assertProblem(yield* call("POST", path, { ttlSeconds: 1000 }), 409, "reservation-not-open")
+    })
+  )
+
+  it.effect("403: another principal's reservation, without budgets:write; 404: another tenant's", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, tenantId } = yield* tenantWith(service)
+      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 })
+      const other = (yield* makeKey(service, ["spend:*"], { tenantId })).key
+      const stranger = (yield* makeKey(service, ["*:*"], { tenantId: yield* makeTenant(service.database) })).key
+      const settle = { reservationId: body.id, actualUsd: 0.1 }
+      const forbidden = yield* service.call("POST", "/api/spend/reconcile", { key: other, body: settle })
+      assertProblem(forbidden, 403, "forbidden")
+      assert.deepStrictEqual(forbidden.body.missing, ["budgets:write"])
+      for (const [method, path, given] of [
+        ["POST", "/api/spend/reconcile", settle],
+        ["DELETE", `/api/spend/reservations/${body.id}`, undefined],
+        ["GET", `/api/spend/reservations/${body.id}`, undefined],
+        ["POST", `/api/spend/reservations/${body.id}/extend`, { ttlSeconds: 60 }]
+      ] as const) {
+        const answer = yield* service.call(method, path, {
+          key: stranger,
+          ...(given === undefined ? {} : { body: given })
+        })
+        assertProblem(answer, 404, "reservation-not-found")
+      }
+    })
+  )
+
+  it.effect("repeats the answer under an Idempotency-Key, and moves nothing again", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const headers = { "idempotency-key": crypto.randomUUID() }
+      const first = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)
+      const again = yield* Effect.all(
+        Array.from({ length: 5 }, () => call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)),
+        { concurrency: 5 }
+      )
+      for (const answer of again) {
+        assert.deepStrictEqual([answer.status, answer.text], [201, first.text])
+        assert.strictEqual(answer.headers.get("idempotency-replayed"), "true")
+        assert.strictEqual(answer.headers.get("location"), first.headers.get("location"))
+      }
+      assert.isNull(first.headers.get("idempotency-replayed"))
+      assertProblem(
+        yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 }, headers),
+        422,
+        "idempotency-key-reused"
+      )
+      const status = yield* call("GET", "/api/budgets/caps-status")
+      assert.strictEqual(status.body.items[0].reserved, 0.4)
+      const settle = { reservationId: first.body.id, actualUsd: 0.1 }
+      const settleHeaders = { "idempotency-key": crypto.randomUUID() }
+      const settled = yield* call("POST", "/api/spend/reconcile", settle, settleHeaders)
+      const repeated = yield* call("POST", "/api/spend/reconcile", settle, settleHeaders)
+      assert.deepStrictEqual([repeated.status, repeated.body], [200, settled.body])
+      assert.strictEqual(repeated.headers.get("idempotency-replayed"), "true")
+    })
+  )
+
+  it.effect("a key in use by many at once makes one reservation", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call } = yield* tenantWith(service)
+      const headers = { "idempotency-key": crypto.randomUUID() }
+      const answers = yield* Effect.all(
+        Array.from({ length: 20 }, () => call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)),
+        { concurrency: 20 }
+      )
+      assert.strictEqual(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size, 1)
+      assert.strictEqual((yield* call("GET", "/api/budgets/caps-status")).body.items[0].reserved, 0.4)
+    })
+  )
+
+  it.effect("a refusal frees the key", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, capId, key } = yield* tenantWith(service, { limit: 0 })
+      const headers = { "idempotency-key": crypto.randomUUID() }
+      assertProblem(yield* call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers), 402, "budget-denied")
+      yield* service.call("PUT", `/api/budgets/caps/${capId}`, { key, body: { name: "more", limit: 1 } })
+      assert.strictEqual((yield* call("POST", "/api/spend/reserve", { amountUsd: 0.4 }, headers)).status, 201)
+    })
+  )
+
+  it.effect("refunds at most the charge, and nobody its own", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, tenantId } = yield* tenantWith(service)
+      const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 })
+      const settled = yield* call("POST", "/api/spend/reconcile", { reservationId: body.id, actualUsd: 0.5 })
+      const refund = { chargeId: settled.body.charge.id, amountUsd: 0.3, reason: "credited" }
+      assertProblem(yield* call("POST", "/api/spend/refunds", refund), 403, "forbidden")
+      const { key: other } = yield* makeKey(service, ["budgets:write"], { tenantId })
+      const made = yield* service.call("POST", "/api/spend/refunds", { key: other, body: refund })
+      assert.strictEqual(made.status, 201, made.text)
+      const more = yield* service.call("POST", "/api/spend/refunds", { key: other, body: refund })
+      assertProblem(more, 409, "refund-exceeds-charge")
+      assert.strictEqual(more.body.refundableUsd, 0.2)
+      assert.strictEqual((yield* call("GET", "/api/budgets/caps-status")).body.items[0].spent, 0.2)
+    })
+  )
+
+  it.effect("a cap of mode approval holds, and an approver lets it go on by a grant of what is short", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, capId, tenantId } = yield* tenantWith(service, { mode: "approval" })
+      const held = yield* call("POST", "/api/spend/reserve", { amountUsd: 1.25 })
+      assert.deepStrictEqual([held.status, held.body.state], [202, "held"], held.text)
+      const before = yield* call("GET", "/api/budgets/caps-status")
+      assert.deepInclude(before.body.items[0], { reserved: 0, held: 1.25, headroom: 1 })
+      const { key: approver } = yield* makeKey(service, ["budgets:approve", "budgets:write", "spend:read"], {
+        tenantId
+      })
+      const approve = (key: string, body: object) =>
+        service.call("POST", `/api/budgets/approvals/${held.body.id}/approve`, { key, body })
+      const pending = yield* service.call("GET", "/api/budgets/approvals", { key: approver })
+      assert.deepStrictEqual(
+        [pending.body.items.length, pending.body.items[0].reservation.id, pending.body.items[0].caps[0].capId],
+        [1, held.body.id, capId]
+      )
+      const { key: own } = yield* tenantWith(service)
+      assertProblem(yield* approve(own, {}), 404, "reservation-not-found")
+      assertProblem(yield* call("POST", `/api/budgets/approvals/${held.body.id}/approve`, {}), 403, "forbidden")
+      assertProblem(yield* approve(approver, {}), 409, "still-no-headroom")
+      const approved = yield* approve(approver, { override: true, reason: "once" })
+      assert.deepInclude(approved.body, { state: "open", decisionReason: "once" })
+      assert.deepStrictEqual((yield* approve(approver, { override: true, reason: "once" })).body, approved.body)
+      const after = yield* call("GET", "/api/budgets/caps-status")
+      assert.deepInclude(after.body.items[0], {
+        reserved: 1.25,
+        held: 0,
+        grants: 0.25,
+        headroom: 0,
+        state: "exhausted"
+      })
+      const denied = yield* call("POST", "/api/spend/reserve", { amountUsd: 1 })
+      const no = yield* service.call("POST", `/api/budgets/approvals/${denied.body.id}/deny`, {
+        key: approver,
+        body: { reason: "no" }
+      })
+      assert.deepInclude(no.body, { state: "denied", decisionReason: "no" })
+      assertProblem(
+        yield* approve(approver, {}).pipe(
+          Effect.andThen(
+            service.call("POST", `/api/budgets/approvals/${denied.body.id}/approve`, { key: approver, body: {} })
+          )
+        ),
+        409,
+        "reservation-not-held"
+      )
+    })
+  )
+
+  it.effect("an agent spends for itself alone, and sees its own reservations alone", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const ceiling = { scopeCeiling: ["spend:*"] }
+      const one = yield* makeAgent(service, ceiling)
+      const other = yield* makeAgent(service, ceiling)
+      const tokens = yield* Effect.forEach([one, other], (agent) => tokenOf(service, agent))
+      const call = (at: number, method: string, path: string, body?: unknown) =>
+        service.call(method, path, {
+          key: null,
+          headers: { authorization: `Bearer ${tokens[at]?.accessToken}` },
+          ...(body === undefined ? {} : { body })
+        })
+      const reserved = yield* call(0, "POST", "/api/spend/reserve", { amountUsd: 0.01 })
+      assert.strictEqual(reserved.status, 201, reserved.text)
+      const path = `/api/spend/reservations/${reserved.body.id}`
+      assert.strictEqual((yield* call(0, "GET", path)).body.agentId, one.id)
+      assertProblem(
+        yield* call(0, "POST", "/api/spend/reserve", { amountUsd: 0.01, agentId: other.id }),
+        403,
+        "forbidden"
+      )
+      assertProblem(yield* call(1, "GET", path), 404, "reservation-not-found")
+      assertProblem(yield* call(1, "DELETE", path), 404, "reservation-not-found")
+      assert.deepStrictEqual((yield* call(1, "GET", "/api/spend/reservations")).body.items, [])
+    })
+  )
+})

@@ -1,0 +1,103 @@
+import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
+import * as fs from "node:fs"
+import { registerHooks } from "node:module"
+import * as os from "node:os"
+import * as path from "node:path"
+import { afterAll } from "vitest"
+import { servedDocument } from "./document.ts"
+
+// Both generators need the compiler's JavaScript API, which TypeScript 7 does not have; ts-morph ships that of TypeScript 6.
+registerHooks({
+  resolve: (specifier, context, next) =>
+    next(specifier === "typescript" ? "@ts-morph/common/dist/typescript.js" : specifier, context)
+})
+
+interface TypeGenerator {
+  readonly default: (document: unknown) => Promise<unknown>
+  readonly astToString: (ast: unknown) => string
+}
+interface ClientGenerator {
+  readonly createClient: (options: Readonly<Record<string, unknown>>) => Promise<unknown>
+}
+
+/** Loads a generator without its types, which are written in those of the API that TypeScript 7 does not have. */
+const load = async <Generator>(name: string): Promise<Generator> => (await import(name)) as Generator
+
+const directory = fs.mkdtempSync(path.join(os.tmpdir(), "generated-clients-"))
+afterAll(() => fs.rmSync(directory, { recursive: true }))
+
+const compiler = path.resolve(import.meta.dirname, "../../node_modules/typescript/bin/tsc")
+const compilerOptions = {
+  strict: true,
+  noEmit: true,
+  target: "ES2024",
+  module: "NodeNext",
+  allowImportingTsExtensions: true,
+  types: []
+}
+
+/** What the compiler says about `usage` of the generated files in a folder; empty when they fit. */
+const faultsOf = (folder: string, usage: string): string => {
+  const project = path.join(directory, folder)
+  fs.writeFileSync(path.join(project, "usage.ts"), usage)
+  fs.writeFileSync(path.join(project, "package.json"), '{ "type": "module" }')
+  fs.writeFileSync(path.join(project, "tsconfig.json"), JSON.stringify({ compilerOptions }))
+  try {
+    return execFileSync(process.execPath, [compiler, "-p", project], { encoding: "utf8" })
+  } catch (error) {
+    return String((error as { readonly stdout: unknown }).stdout)
+  }
+}
+
+/** A copy, since the generators write into what they are given. */
+const copy = () => structuredClone(servedDocument)
+
+describe("a client generated from the OpenAPI document", () => {
+  it("has the types of openapi-typescript", async () => {
+    const { astToString, default: generate } = await load<TypeGenerator>("openapi-typescript")
+    const types = astToString(await generate(copy()))
+    fs.mkdirSync(path.join(directory, "types"))
+    fs.writeFileSync(path.join(directory, "types", "service.ts"), types)
+    const usage = `
+      import type { operations, paths } from "./service.ts"
+      type NewTrialUser = paths["/api/trial-users"]["post"]["requestBody"]["content"]["application/json"]
+      export const user: NewTrialUser = { email: "ada@example.com", firstName: "Ada", lastName: "Lovelace" }
+      // @ts-expect-error An address is text.
+      export const wrongUser: NewTrialUser = { ...user, email: 1 }
+      type Query = NonNullable<operations["trialUsers.list"]["parameters"]["query"]>
+      export const query: Query = { limit: 10, active: true }
+      // @ts-expect-error A limit is a number.
+      export const wrongQuery: Query = { limit: "10" }
+      export const header: operations["trialUsers.create"]["parameters"]["header"] = { "Idempotency-Key": "1" }
+      type Missing = operations["trialUsers.get"]["responses"][404]["content"]["application/problem+json"]
+      export const type: Missing["type"] = "urn:application-manager:problem:trial-user-not-found"
+      // @ts-expect-error Another problem.
+      export const wrongType: Missing["type"] = "urn:application-manager:problem:role-not-found"
+    `
+    assert.strictEqual(faultsOf("types", usage), "")
+  })
+
+  it("has the functions of @hey-api/openapi-ts", async () => {
+    const { createClient } = await load<ClientGenerator>("@hey-api/openapi-ts")
+    await createClient({
+      input: copy(),
+      output: { path: path.join(directory, "client"), importFileExtension: ".ts" },
+      plugins: ["@hey-api/typescript", "@hey-api/sdk", "@hey-api/client-fetch"],
+      logs: { level: "silent" }
+    })
+    const usage = `
+      import { budgetCapsList, spendReserve, trialUsersGet } from "./sdk.gen.ts"
+      const { data, error } = await trialUsersGet({ path: { id: 42 } })
+      export const email: string | undefined = data?.email
+      export const type: string | undefined = error?.type
+      // @ts-expect-error The id is an integer.
+      await trialUsersGet({ path: { id: "42" } })
+      export const caps = await budgetCapsList({ query: { limit: 10 }, throwOnError: true })
+      export const next: string | null = caps.data.nextCursor
+      // @ts-expect-error A reservation needs a body.
+      await spendReserve({})
+    `
+    assert.strictEqual(faultsOf("client", usage), "")
+  })
+})

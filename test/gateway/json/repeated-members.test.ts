@@ -1,0 +1,40 @@
+import { assert, describe, it } from "@effect/vitest"
+import { repeatedMember } from "../../../src/gateway/json/repeated-members.ts"
+import { type Dice, diceOf } from "../../contract/dice.ts"
+
+const found = (text: string) => repeatedMember(new TextEncoder().encode(text))
+
+const words = ["a", "b", 'c"', "d\\", '\\"', "{", "}:", "[,]", "é\n", "", '"a":1', "\u0001😀"] as const
+
+const draw = (dice: Dice, depth: number): unknown => {
+  if (depth === 0 || dice.chance(0.3)) return dice.pick([null, 1.5, true, ...words])
+  const members = Array.from({ length: dice.below(20) }, () => draw(dice, depth - 1))
+  return dice.chance(0.5) ? members : Object.fromEntries(members.map((member) => [dice.pick(words), member]))
+}
+
+describe("a member that is there twice", () => {
+  it("is found wherever it is, however it is written", () => {
+    for (const [text, name] of [
+      ['{"a":1,"a":2}', "a"],
+      ['{"a":{"b":[{"c":1, "c" : 2}]}}', "c"],
+      ['{"a":"}{","\\u0061":"\\\\\\""}', "a"],
+      ['{"x":"\\\\","x":1}', "x"],
+      [`{${Array.from({ length: 40 }, (_, index) => `"m${index}":1`).join()},"m3":1}`, "m3"],
+      [`{"é":1,"é":2}`, "é"]
+    ] as const) {
+      assert.strictEqual(found(text), name, text)
+    }
+  })
+
+  it("is found nowhere else", () => {
+    for (let seed = 0; seed < 300; seed++) {
+      const value = draw(diceOf(`repeated ${seed}`), 5)
+      for (const indent of [0, 1]) {
+        const text = JSON.stringify(value, null, indent)
+        assert.isUndefined(found(text), text)
+      }
+    }
+    const deep = 200_000
+    assert.isUndefined(found(`{"a":${"[".repeat(deep)}{"a":"a"}${"]".repeat(deep)},"b":{"a":1}}`))
+  })
+})

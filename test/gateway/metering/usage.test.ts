@@ -1,0 +1,227 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { isLinux, makeDirectory } from "../../support/embedded-postgres.ts"
+import { makeDatabase } from "../../support/database.ts"
+import {
+  ask,
+  charges,
+  configure,
+  costNanoUsd,
+  counters,
+  model,
+  outlive,
+  provider,
+  spender,
+  usageRows
+} from "../../support/gateway.ts"
+import { assertNoDrift, makeSetting } from "../../support/plans.ts"
+import { json, sse, startProvider } from "../../support/provider.ts"
+import { serviceKey, serviceLayer, startService, TestService } from "../../support/service.ts"
+import { startProcess } from "../../support/service-process.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { openAiVendor, used } from "../../support/vendors.ts"
+import { eventually } from "../../support/waiting.ts"
+
+/** A provider that begins to answer and never ends. */
+const endless = (_: unknown, response: Parameters<typeof sse>[0]) =>
+  sse(response, [{ choices: [{ index: 0, delta: { role: "assistant", content: "It is" }, finish_reason: null }] }])
+
+/** Begins a stream and answers when its first bytes are there; at the end of the scope it is given up. */
+const beginStream = (url: string, key: string) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const controller = new AbortController()
+      const response = await fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        signal: controller.signal,
+        headers: { "x-api-key": key, "content-type": "application/json" },
+        body: JSON.stringify({ model: "gpt", stream: true, max_tokens: 30, messages: [{ role: "user", content: "?" }] })
+      })
+      assert.strictEqual(response.status, 200)
+      await response.body?.getReader().read()
+      return controller
+    }),
+    (controller) => Effect.sync(() => controller.abort())
+  )
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the row of a call", (it) => {
+  it.effect("says who called what, what it used, what that cost by which rates, and how long it took", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider(openAiVendor)
+      yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"], { aliases: ["latest"] })])
+      const { agentId, key, start, tenantId } = yield* makeSetting(service)
+      const plan = yield* start({ taskType: "summaries" })
+      const answer = yield* service.call("POST", "/api/llm/complete", {
+        key,
+        headers: { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },
+        body: {
+          model: "latest",
+          messages: [{ role: "user", content: "A secret" }],
+          maxTokens: 30,
+          planId: plan.id,
+          metadata: { ticket: "4711" }
+        }
+      })
+      assert.strictEqual(answer.status, 200, answer.text)
+      const [row] = yield* usageRows(service, tenantId)
+      assert.deepInclude(row, {
+        reservationId: answer.body.reservationId,
+        agentId,
+        planId: plan.id,
+        applicationId: null,
+        taskType: "summaries",
+        operation: "chat",
+        dialect: "openai",
+        modelAsked: "latest",
+        model: "gpt",
+        modelServed: "gpt",
+        provider: "oa",
+        inputTokens: used.input,
+        outputTokens: used.output,
+        cachedInputTokens: used.cached,
+        cacheWriteTokens: 0,
+        reasoningTokens: used.reasoning,
+        cost: costNanoUsd,
+        method: "provider_usage",
+        status: 200,
+        timeToFirstTokenMs: null,
+        metadata: { ticket: "4711" },
+        traceId: "4bf92f3577b34da6a3ce929d0e0e4736"
+      })
+      assert.strictEqual(`api-key:${row.apiKeyId}`, row.createdBy)
+      assert.deepInclude(row.rates, { input: "2000000000", output: "10000000000", cacheRead: "500000000" })
+      assert.match(row.catalogueVersion, /\/\d+$/)
+      assert.isTrue(row.latencyMs >= row.upstreamLatencyMs)
+      assert.lengthOf(row.attempts, 1)
+      assert.notInclude(JSON.stringify(row), "secret")
+      assert.notInclude(JSON.stringify(row), "noon")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is there for every ending, with the way that its cost was found", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider(openAiVendor)
+      yield* configure(service, [provider("oa", standIn, { timeoutSeconds: 1 })], [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [{ limit: 1 }, { unit: "tokens", limit: 100_000 }])
+      yield* ask(service, key, { max_tokens: 30 })
+      standIn.answer = (_, response) => json(response, 200, { choices: [{ message: { content: "Noon." } }] })
+      yield* ask(service, key, { max_tokens: 30 })
+      standIn.answer = (_, response) => json(response, 500, {})
+      yield* ask(service, key, { max_tokens: 30 })
+      standIn.answer = () => {}
+      yield* ask(service, key, { max_tokens: 30 })
+      standIn.answer = endless
+      yield* Effect.scoped(beginStream(service.url, key))
+      const rows = yield* eventually(usageRows(service, tenantId), ({ length }) => length === 5)
+      assert.deepStrictEqual(
+        rows.map(({ method, status }: { readonly method: string; readonly status: number }) => [method, status]),
+        [
+          ["provider_usage", 200],
+          ["estimated", 200],
+          ["released", 500],
+          ["unanswered", 504],
+          ["aborted", 499]
+        ]
+      )
+      // Nobody knows what a request used that was never answered: it is charged as a whole, in tokens too.
+      assert.isNull(rows[3].inputTokens)
+      const [, , , unanswered] = yield* charges(service, tenantId)
+      assert.strictEqual(Number(unanswered?.amount), rows[3].cost)
+      const [money, tokens] = yield* eventually(counters(service, tenantId), (all) =>
+        all.every(({ reserved }) => reserved === "0")
+      )
+      const sum = rows.reduce((total: number, { cost }: { readonly cost: number }) => total + cost, 0)
+      assert.strictEqual(money?.spent, String(sum))
+      assert.isAbove(Number(tokens?.spent), 2 * (used.input + used.output))
+      yield* assertNoDrift(service.database)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("of a call that nobody ended says so: it is charged what was kept free", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const standIn = yield* startProvider(endless)
+      yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+      yield* beginStream(service.url, key)
+      yield* outlive(service, tenantId)
+      const [row] = yield* eventually(usageRows(service, tenantId), ({ length }) => length === 1)
+      assert.deepInclude(row, {
+        method: "expired",
+        model: "gpt",
+        provider: "oa",
+        inputTokens: null,
+        chargeId: row.chargeId
+      })
+      const [charge] = yield* charges(service, tenantId)
+      assert.deepStrictEqual(charge, { state: "settled", method: "expired", amount: String(row.cost) })
+      const [counter] = yield* counters(service, tenantId)
+      assert.deepStrictEqual(counter, { spent: String(row.cost), reserved: "0" })
+      yield* assertNoDrift(service.database)
+    }).pipe(Effect.scoped)
+  )
+})
+
+const expiryOf = (database: TestService["Service"]["database"]) =>
+  Effect.map(
+    asSuperuser(
+      database,
+      (sql) => sql<{ readonly at: number; readonly state: string }>`
+        SELECT extract(epoch FROM expires_at)::float8 AS at, state FROM budget_reservations`
+    ),
+    ([row]) => row
+  )
+
+describe("the hold of a call", () => {
+  it.live("is renewed while it runs", () =>
+    Effect.gen(function* () {
+      const service = yield* startService(yield* makeDatabase, { Llm__Gateway__HoldSeconds: "5" })
+      const standIn = yield* startProvider(endless)
+      yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+      yield* beginStream(service.url, service.serviceKey)
+      const first = yield* expiryOf(service.database)
+      const later = yield* eventually(expiryOf(service.database), (row) => (row?.at ?? 0) >= (first?.at ?? 0) + 5)
+      assert.strictEqual(later?.state, "open")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.runIf(isLinux)(
+    "is settled by whoever comes after a process that was killed, and nothing stays reserved",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* makeDirectory()
+        const standIn = yield* startProvider(endless)
+        const cap = { name: "a cap", unit: "usd", limit: 1, period: "total" }
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const doomed = yield* startProcess(directory)
+            const body = { providers: [provider("oa", standIn)], models: [model("gpt", ["oa"])] }
+            assert.strictEqual((yield* doomed.call("PUT", "/api/llm/admin/config", { body })).status, 200)
+            assert.strictEqual((yield* doomed.call("POST", "/api/budgets/caps", { body: cap })).status, 201)
+            yield* beginStream(doomed.url, serviceKey)
+            yield* doomed.signal("SIGKILL")
+            assert.strictEqual(yield* doomed.ended, "SIGKILL")
+          })
+        )
+        const next = yield* startProcess(directory)
+        const utilization = () =>
+          Effect.map(
+            next.call("GET", "/api/budgets/caps-status"),
+            ({ body }) => body.items[0] as Record<string, number>
+          )
+        const { reserved = 0, spent = 0 } = yield* utilization()
+        assert.isAbove(reserved, 0)
+        assert.strictEqual(spent, 0)
+        yield* asSuperuser(
+          next.database,
+          (sql) => sql`UPDATE budget_reservations SET expires_at = now() - interval '1 second' WHERE state = 'open'`
+        )
+        const after = yield* eventually(utilization(), (one) => one.reserved === 0)
+        assert.strictEqual(after.spent, reserved)
+        const [row] = yield* asSuperuser(next.database, (sql) => sql`SELECT method FROM gateway_usage`)
+        assert.deepStrictEqual(row, { method: "expired" })
+      }).pipe(Effect.scoped)
+  )
+})

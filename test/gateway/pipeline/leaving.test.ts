@@ -1,0 +1,61 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { charges, configure, model, provider, spender } from "../../support/gateway.ts"
+import { reservationsOf } from "../../support/gateway-vendors.ts"
+import { startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually, untilBlocked } from "../../support/waiting.ts"
+import { openAiVendor } from "../../support/vendors.ts"
+
+const call = ({ url }: TestService["Service"], key: string, signal: AbortSignal | null = null) =>
+  fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    signal,
+    headers: { "x-api-key": key, "content-type": "application/json", "idempotency-key": "once" },
+    body: JSON.stringify({ model: "gpt", max_tokens: 30, messages: [{ role: "user", content: "What time is it?" }] })
+  }).then(
+    ({ status }) => status,
+    (error: Error) => error.name
+  )
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("callers that leave", (it) => {
+  it.effect(
+    "while their hold is being made leave nothing reserved, pay nothing, and may come again under the same key",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider(openAiVendor)
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const controller = new AbortController()
+        const left = yield* asSuperuser(service.database, (sql) =>
+          sql.withTransaction(
+            Effect.gen(function* () {
+              yield* sql`LOCK TABLE budget_reservations IN SHARE ROW EXCLUSIVE MODE`
+              const called = call(service, key, controller.signal)
+              yield* untilBlocked(sql)
+              controller.abort()
+              // What came after it is answered: so the service knows that the caller is gone.
+              for (let times = 0; times < 3; times++) yield* service.call("GET", "/health")
+              return yield* Effect.promise(() => called)
+            })
+          )
+        )
+        assert.strictEqual(left, "AbortError")
+        const ended = yield* eventually(
+          reservationsOf(service, tenantId),
+          ([reservation]) => reservation !== undefined && reservation.state !== "open"
+        )
+        assert.deepStrictEqual(
+          ended.map(({ state }) => state),
+          ["released"]
+        )
+        assert.deepStrictEqual(yield* charges(service, tenantId), [
+          { amount: "0", state: "released", method: "released" }
+        ])
+        assert.lengthOf(standIn.requests, 0)
+        assert.strictEqual(yield* Effect.promise(() => call(service, key)), 200)
+      }).pipe(Effect.scoped)
+  )
+})

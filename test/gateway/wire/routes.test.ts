@@ -1,0 +1,86 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { HttpApi } from "effect/http-api"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Api } from "../../../src/api.ts"
+import { gatewayRoutes } from "../../../src/gateway/wire/wire.ts"
+import { configure, model, provider } from "../../support/gateway.ts"
+import { startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { countOf } from "../../support/statements.ts"
+import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
+
+/** The routes in the gateway's own words that ask a provider for something. */
+const ownRoutes = (): ReadonlyArray<string> => {
+  const paths: Array<string> = []
+  HttpApi.reflect(Api, {
+    onGroup: () => {},
+    onEndpoint: ({ endpoint, group }) => {
+      if (group.identifier === "llmCalls") paths.push(endpoint.path)
+    }
+  })
+  return paths
+}
+
+const source = path.resolve(import.meta.dirname, "../../../src")
+const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
+  fs
+    .readdirSync(source, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts") && pattern.test(fs.readFileSync(path.join(source, file), "utf8")))
+
+describe("nothing but metered calls", () => {
+  it("sends a request to a provider", () => {
+    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["gateway/routing/attempts.ts"])
+    // Counting tokens costs nothing.
+    assert.deepStrictEqual(filesWith(/\battempts\s*\.make\(/), [
+      "gateway/pipeline/calls.ts",
+      "gateway/pipeline/message-counts.ts"
+    ])
+  })
+})
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("every route to a provider", (it) => {
+  it.effect("keeps money free for what it asks, and charges it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const openai = yield* startProvider(openAiVendor)
+      const anthropic = yield* startProvider(anthropicVendor)
+      yield* configure(
+        service,
+        [provider("oa", openai), { id: "an", dialect: "anthropic", baseUrl: anthropic.url }],
+        [model("gpt", ["oa"]), model("claude", ["an"]), model("vectors", ["oa"], { kind: "embedding" })]
+      )
+      const messages = [{ role: "user", content: "Hi" }]
+      const asked = () => openai.requests.length + anthropic.requests.length
+      const charged = Effect.andThen(
+        service.call("GET", "/api/budgets/caps?limit=1"),
+        countOf(service.database, "gateway_usage")
+      )
+      const walked = new Set<string>()
+      const walk = Effect.fnUntraced(function* (route: string, body: object, costs: boolean) {
+        const before = { asked: asked(), charged: yield* charged }
+        const answer = yield* service.call("POST", route, { body })
+        assert.strictEqual(answer.status, 200, `${route} ${answer.text}`)
+        assert.strictEqual(asked(), before.asked + 1, route)
+        assert.strictEqual(yield* charged, before.charged + (costs ? 1 : 0), route)
+        walked.add(route)
+      })
+      for (const { operation, path: route } of gatewayRoutes) {
+        if (operation === "embed") yield* walk(route, { model: "vectors", input: "a" }, true)
+        else {
+          for (const name of operation === "chat" ? ["gpt", "claude"] : ["claude"]) {
+            yield* walk(route, { model: name, max_tokens: 9, messages }, operation === "chat")
+          }
+        }
+      }
+      yield* walk("/api/llm/complete", { model: "gpt", messages }, true)
+      yield* walk("/api/llm/embed", { model: "vectors", input: "a" }, true)
+      // A route that is new has to be walked too.
+      assert.deepStrictEqual(
+        [...walked].toSorted(),
+        [...gatewayRoutes.map(({ path: route }) => route), ...ownRoutes()].toSorted()
+      )
+    }).pipe(Effect.scoped)
+  )
+})

@@ -1,0 +1,130 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { assertProblem } from "../../support/problem.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
+import { serviceKey, serviceLayer, TestService } from "../../support/service.ts"
+
+const json = [`X-Api-Key: ${serviceKey}`, "Content-Type: application/json"]
+const mebibyte = 1024 * 1024
+
+const chunked = function* (mebibytes: number) {
+  const piece = Buffer.alloc(64 * 1024, "a")
+  for (let sent = 0; sent < mebibytes * mebibyte; sent += piece.length) {
+    yield `${piece.length.toString(16)}\r\n`
+    yield piece
+    yield "\r\n"
+  }
+  yield "0\r\n\r\n"
+}
+const plain = function* (mebibytes: number) {
+  const piece = Buffer.alloc(64 * 1024, "a")
+  for (let sent = 0; sent < mebibytes * mebibyte; sent += piece.length) yield piece
+}
+const withHead = function* (head: string, pieces: Iterable<string | Uint8Array>) {
+  yield head
+  yield* pieces
+}
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bodies that are too large", (it) => {
+  const declared = requestText("POST", "/api/trial-users", [...json, `Content-Length: ${40 * mebibyte}`])
+  const inChunks = requestText("POST", "/api/trial-users", [...json, "Transfer-Encoding: chunked"])
+  // What the kernel keeps between two sockets of one machine, with room to spare; a body that is taken in is 40 MiB.
+  const mostTaken = 20 * mebibyte
+
+  it.effect("413: 40 MiB declared, before any of it comes", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { answers, closed } = yield* exchange(service.url, declared, { untilClosed: true })
+      assertProblem(answers[0] ?? assert.fail("no answer"), 413, "payload-too-large")
+      assert.isTrue(closed)
+    })
+  )
+
+  it.effect("413: 40 MiB declared, without asking for it by 100 Continue", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const lines = [...json, `Content-Length: ${40 * mebibyte}`, "Expect: 100-continue"]
+      const { answers, interim } = yield* exchange(service.url, requestText("POST", "/api/trial-users", lines))
+      assertProblem(answers[0] ?? assert.fail("no answer"), 413, "payload-too-large")
+      assert.deepStrictEqual(interim, [])
+    })
+  )
+
+  it.effect("413: 40 MiB declared and sent, of which little is taken", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const pieces = withHead(declared, plain(40))
+      const { answers, bytesSent } = yield* exchange(service.url, pieces, { untilClosed: true })
+      assertProblem(answers[0] ?? assert.fail("no answer"), 413, "payload-too-large")
+      assert.isBelow(bytesSent, mostTaken)
+    })
+  )
+
+  it.effect("413: 40 MiB in chunks, of which little is taken", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const pieces = withHead(inChunks, chunked(40))
+      const { answers, bytesSent } = yield* exchange(service.url, pieces, { untilClosed: true })
+      assertProblem(answers[0] ?? assert.fail("no answer"), 413, "payload-too-large")
+      assert.isBelow(bytesSent, mostTaken)
+    })
+  )
+
+  it.effect("413: a little too much leaves the connection usable", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const body = "a".repeat(mebibyte + 1)
+      const text = requestText("POST", "/api/trial-users", json, body) + requestText("GET", "/health")
+      const { answers, closed } = yield* exchange(service.url, text, { answers: 2 })
+      assert.strictEqual(answers[0]?.status, 413)
+      assert.isTrue(closed || answers[1]?.status === 200, "neither closed nor usable")
+    })
+  )
+
+  it.effect("413: whoever asks", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const lines = ["Content-Type: application/json", `Content-Length: ${40 * mebibyte}`]
+      const { answers } = yield* exchange(service.url, requestText("POST", "/api/trial-users", lines))
+      assertProblem(answers[0] ?? assert.fail("no answer"), 413, "payload-too-large")
+    })
+  )
+
+  it.effect("memory stays as it was after 1 GiB of refused bodies", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const flood = Effect.forEach(
+        Array.from({ length: 26 }, (_, n) => n),
+        (n) => exchange(service.url, n % 2 === 0 ? withHead(declared, plain(40)) : withHead(inChunks, chunked(40))),
+        { concurrency: 4 }
+      )
+      yield* exchange(service.url, withHead(inChunks, chunked(40)))
+      const before = process.memoryUsage().rss
+      for (const { answers } of yield* flood) assert.strictEqual(answers[0]?.status, 413)
+      assert.isBelow(process.memoryUsage().rss - before, 150 * mebibyte)
+      assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
+    })
+  )
+
+  it.effect("201: a body of exactly the limit; 413: one byte more", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const body = JSON.stringify({ firstName: "Ada", lastName: "Lovelace", email: "ada@example.com" }).padEnd(
+        mebibyte,
+        " "
+      )
+      const tooLarge = yield* service.call("POST", "/api/trial-users", { body: `${body} ` })
+      assertProblem(tooLarge, 413, "payload-too-large")
+      assert.strictEqual((yield* service.call("POST", "/api/trial-users", { body })).status, 201)
+    })
+  )
+
+  it.effect("a body that breaks off ends with its connection, and nobody else notices", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const head = requestText("POST", "/api/trial-users", [...json, "Content-Length: 1000"])
+      yield* Effect.raceFirst(exchange(service.url, [head, "{"], { untilClosed: true }), service.call("GET", "/health"))
+      assert.strictEqual((yield* service.call("GET", "/api/trial-users")).status, 200)
+    })
+  )
+})

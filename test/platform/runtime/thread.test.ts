@@ -1,0 +1,58 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { makeThread } from "../../../src/platform/runtime/thread.ts"
+import { type Mood } from "../../support/moody-thread.ts"
+
+const module = new URL("../../support/moody-thread.ts", import.meta.url)
+const startFor = (seconds: number) => makeThread<Mood, number>({ module, seconds, megabytes: 32 })
+const start = (seconds: number) => Effect.map(startFor(seconds), (ask) => (mood: Mood) => ask("somebody", mood))
+
+it.live("answers one after the other, from one thread", () =>
+  Effect.gen(function* () {
+    const ask = yield* start(60)
+    const answers = yield* Effect.forEach(["answer", "answer", "answer"] as const, ask, { concurrency: "unbounded" })
+    assert.deepStrictEqual(answers, [1, 2, 3])
+  }).pipe(Effect.scoped)
+)
+
+for (const [mood, reason] of [
+  ["loop", /^it took longer than 1 s$/],
+  ["throw", /^no mood for it$/],
+  ["hoard", /memory/]
+] as const) {
+  it.live(`a piece of work that does not end well (${mood}) ends alone; the next one gets a new thread`, () =>
+    Effect.gen(function* () {
+      const ask = yield* start(mood === "loop" ? 1 : 60)
+      assert.strictEqual(yield* ask("answer"), 1)
+      assert.match((yield* Effect.flip(ask(mood))).reason, reason)
+      assert.strictEqual(yield* ask("answer"), 1)
+    }).pipe(Effect.scoped)
+  )
+}
+
+it.live("whoever gives up takes the thread along, and gets nobody else's answer", () =>
+  Effect.gen(function* () {
+    const ask = yield* start(60)
+    const looping = yield* Effect.forkChild(ask("loop"), { startImmediately: true })
+    const waiting = yield* Effect.forkChild(ask("answer"), { startImmediately: true })
+    yield* Fiber.interrupt(looping)
+    assert.strictEqual(yield* Fiber.join(waiting), 1)
+  }).pipe(Effect.scoped)
+)
+
+it.live("somebody's many pieces that take long keep nobody else waiting for more than two of them", () =>
+  Effect.gen(function* () {
+    const ask = yield* startFor(1)
+    let ended = 0
+    const loops = Array.from({ length: 20 }, () =>
+      Effect.ensuring(
+        Effect.exit(ask("somebody", "loop")),
+        Effect.sync(() => (ended += 1))
+      )
+    )
+    const looping = yield* Effect.forkChild(Effect.all(loops, { concurrency: "unbounded" }), { startImmediately: true })
+    assert.strictEqual(yield* ask("another", "answer"), 1)
+    assert.isAtMost(ended, 2)
+    yield* Fiber.interrupt(looping)
+  }).pipe(Effect.scoped)
+)
