@@ -1,4 +1,3 @@
-import { Predicate, Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { statusPhrase } from "../../kernel/problem.ts"
 import { withSharedComponents, sorted } from "./openapi-components.ts"
@@ -83,8 +82,12 @@ const securitySchemes = {
 const bodyProblems = new Set(["malformed-json", "unsupported-media-type"])
 
 const finish = (operation: Operation, endpoint: HttpApiEndpoint.Top, components: Json): void => {
-  typeParameters(operation, endpoint)
   const { requestBody, responses } = operation
+  operation.parameters = operation.parameters.map(({ schema: { description, ...schema }, ...parameter }) => ({
+    ...parameter,
+    schema,
+    ...(description === undefined ? {} : { description })
+  }))
   const validated = requestBody !== undefined || operation.parameters.length > 0
   const repeatable = endpoint.method === "POST" && responses["422"] !== undefined
   keepProblems(responses, components, (slug) => {
@@ -105,29 +108,3 @@ const finish = (operation: Operation, endpoint: HttpApiEndpoint.Top, components:
 
 const phraseOf = (status: number): string =>
   status === 200 ? "OK" : status === 201 ? "Created; `Location` says where" : statusPhrase(status)
-
-/** Parameters travel as text, but are documented by what they mean: integers with bounds, booleans. */
-const typeParameters = (operation: Operation, endpoint: HttpApiEndpoint.Top): void => {
-  for (const [slot, schema] of [
-    ["path", endpoint.params],
-    ["query", endpoint.query],
-    ["header", endpoint.headers]
-  ] as const) {
-    if (schema === undefined) continue
-    const type = Schema.toJsonSchemaDocument(Schema.toType(schema)).schema as { properties?: Record<string, Json> }
-    for (const parameter of operation.parameters) {
-      if (parameter.in !== slot) continue
-      const meant = type.properties?.[parameter.name]
-      // A cursor means an integer too, but is no spelling of it.
-      const spelled = parameter.schema.pattern !== undefined || parameter.schema.enum !== undefined
-      if (spelled && (meant?.type === "integer" || meant?.type === "boolean")) {
-        parameter.schema = mapSchemas(meant, merged)
-      }
-      const { description, ...rest } = parameter.schema
-      if (Predicate.isString(description)) {
-        parameter.description = description
-        parameter.schema = rest
-      }
-    }
-  }
-}
