@@ -1,4 +1,4 @@
-import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
+import { type HttpApi, OpenApi } from "effect/http-api"
 import { statusPhrase } from "../../kernel/problem.ts"
 import { withSharedComponents, sorted } from "./components.ts"
 import { addExamples } from "./examples.ts"
@@ -30,38 +30,33 @@ interface Operation extends Json {
   requestBody?: Json
 }
 
+interface Document extends Json {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Json }
+}
+
 /** The OpenAPI 3.1 document of the service, as clients get it. `serverUrl` is `Api:PublicUrl`. */
 export const openApiDocument = (served: HttpApi.Constraint, serverUrl: string): Json =>
   withSharedComponents(repetitiveDocument(served, serverUrl))
 
 /** The same with every response, parameter, header and example written out where it is used. */
 export const repetitiveDocument = (served: HttpApi.Constraint, serverUrl: string): Json => {
-  const api = untyped(served)
-  const raw = mapSchemas(OpenApi.fromApi(api, options) as unknown as Json, (object) => problemSchema(merged(object)))
-  const document = raw as Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: Json } }
-  HttpApi.reflect(api, {
-    onGroup: () => {},
-    onEndpoint: ({ endpoint }) => {
-      const path = endpoint.path.replace(/:(\w+)/g, "{$1}")
-      const operation = document.paths[path === "" ? "/" : path]?.[endpoint.method.toLowerCase()]
-      if (operation !== undefined) finish(operation, endpoint, document.components.schemas)
-    }
-  })
-  const whole = withPages(document) as Json & { components: { schemas: Json } }
-  return {
-    ...whole,
-    info: {
-      ...(document.info as Json),
+  const api = untyped(served).annotateMerge(
+    OpenApi.annotations({
       version: serviceVersion,
-      license: { name: "Proprietary", identifier: "LicenseRef-Proprietary" }
-    },
-    servers: [{ url: serverUrl, description: "This installation" }],
-    components: {
-      ...whole.components,
-      schemas: sorted(whole.components.schemas),
-      securitySchemes
+      license: { name: "Proprietary", identifier: "LicenseRef-Proprietary" },
+      servers: [{ url: serverUrl, description: "This installation" }]
+    })
+  )
+  const raw = OpenApi.fromApi(api, options) as unknown as Json
+  const document = mapSchemas(raw, (object) => problemSchema(merged(object))) as Document
+  for (const methods of Object.values(document.paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      if (operation["x-foreign-format"] !== true) finish(operation, method, document.components.schemas)
     }
   }
+  const { components, ...whole } = withPages(document) as Document
+  return { ...whole, components: { schemas: sorted(components.schemas), securitySchemes } }
 }
 
 const securitySchemes = {
@@ -81,7 +76,7 @@ const securitySchemes = {
 
 const bodyProblems = new Set(["malformed-json", "unsupported-media-type"])
 
-const finish = (operation: Operation, endpoint: HttpApiEndpoint.Top, components: Json): void => {
+const finish = (operation: Operation, method: string, components: Json): void => {
   const { requestBody, responses } = operation
   operation.parameters = operation.parameters.map(({ schema: { description, ...schema }, ...parameter }) => ({
     ...parameter,
@@ -89,7 +84,7 @@ const finish = (operation: Operation, endpoint: HttpApiEndpoint.Top, components:
     ...(description === undefined ? {} : { description })
   }))
   const validated = requestBody !== undefined || operation.parameters.length > 0
-  const repeatable = endpoint.method === "POST" && responses["422"] !== undefined
+  const repeatable = method === "post" && responses["422"] !== undefined
   keepProblems(responses, components, (slug) => {
     if (slug.startsWith("idempotency-")) return repeatable
     // A repeatable request's body is read even where it means nothing.
@@ -99,12 +94,15 @@ const finish = (operation: Operation, endpoint: HttpApiEndpoint.Top, components:
   })
   if (responses["422"] !== undefined) operation.parameters.push(idempotencyKey)
   for (const [status, response] of Object.entries(responses)) {
-    if (status.startsWith("2")) response.description = status === "204" ? "Done; no body" : phraseOf(Number(status))
+    if (status.startsWith("2")) response.description = successes[status] ?? statusPhrase(Number(status))
     response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, responses) }
     addExamples(response, components)
   }
   if (requestBody !== undefined) addExamples(requestBody, components)
 }
 
-const phraseOf = (status: number): string =>
-  status === 200 ? "OK" : status === 201 ? "Created; `Location` says where" : statusPhrase(status)
+const successes: Readonly<Record<string, string>> = {
+  200: "OK",
+  201: "Created; `Location` says where",
+  204: "Done; no body"
+}
