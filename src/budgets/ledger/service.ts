@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { makeGathering } from "../../platform/database/gathering.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { CallsRepository } from "./call-repository.ts"
 import { type CapIndex } from "./cap-index.ts"
@@ -182,7 +182,7 @@ export class Ledger extends Context.Service<
           const lanes = settlementLanes(known, open).filter((lane) => closing.isBusy(lane))
           // Who is held for an approval is written down, so that nobody may be whom an earlier charge would let through.
           const mayBeHeld = [...known.values()].some(({ asksForApproval }) => asksForApproval)
-          if (mayBeHeld) yield* Effect.forEach(lanes, closing.passed, { discard: true })
+          if (mayBeHeld) yield* Effect.forEach(lanes, closing.drain, { discard: true })
           const due: Array<ReserveItem> = []
           const early: Array<ReserveItem> = []
           let isStale = false
@@ -201,14 +201,14 @@ export class Ledger extends Context.Service<
           const tenants = ofAll ? [null] : [...new Set(due.map(({ tenantId }) => tenantId))]
           yield* Effect.forEach(tenants, sweepWaiting, { discard: true })
           // What an earlier charge gives back is there when it is written: nobody is refused for what is on its way.
-          yield* Effect.forEach(settlementLanes(known, early), closing.passed, { discard: true })
+          yield* Effect.forEach(settlementLanes(known, early), closing.drain, { discard: true })
         }
         return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
       })
       const reserveBatch = (items: ReadonlyArray<ReserveItem>) =>
         Effect.flatMap(reserveEach(items), (exits) => Effect.all(exits))
 
-      const reserving = yield* makeGathering({
+      const reserving = yield* makeBatcher({
         maximum: mostTogether,
         lane: ({ tenantId }: ReserveItem) => tenantId,
         // Two who approve the same reservation follow each other.
@@ -218,12 +218,12 @@ export class Ledger extends Context.Service<
       return Ledger.of({
         reserveBatch,
         closeBatch,
-        reserve: (item) => Effect.flatten(reserving.ask(item)),
-        close: (item) => Effect.flatten(closing.ask(item)),
+        reserve: (item) => Effect.flatten(reserving.submit(item)),
+        close: (item) => Effect.flatten(closing.submit(item)),
         enqueueSettlement: closing.later,
         flushSettlements: (tenantId) => {
           const lane = tenantId ?? undefined
-          return closing.isBusy(lane) ? closing.passed(lane) : Effect.void
+          return closing.isBusy(lane) ? closing.drain(lane) : Effect.void
         },
         extend: Effect.fn("Ledger.extend")(function* ({ tenantId, ttlSeconds, ...item }) {
           const now = DateTime.formatIso(yield* DateTime.now)

@@ -8,7 +8,7 @@ import { type IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { checkReplay } from "../../platform/idempotency/replays.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { requester, Attribution, canActForOthers } from "../attribution/service.ts"
@@ -233,7 +233,7 @@ export class ReservationService extends Context.Service<
       })
 
       return ReservationService.of({
-        reserve: spanned("ReservationService.reserve", reserve),
+        reserve: withSpan("ReservationService.reserve", reserve),
         reconcile,
         release,
         extend
