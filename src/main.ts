@@ -9,7 +9,7 @@ import { explained } from "./cli/start-failure.ts"
 import * as Telemetry from "./platform/observability/telemetry.ts"
 import { serviceVersion } from "./platform/runtime/version.ts"
 import { ServerLayer } from "./server.ts"
-import { Claims } from "./identity/sign-in/claims.ts"
+import { Claims } from "./identity/sign-in/initial-admin-setup.ts"
 
 const Observability = Layer.unwrap(
   Effect.map(Settings, ({ environment, logging, telemetry }) =>

@@ -1,7 +1,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { execFile } from "node:child_process"
-import { Claims } from "../../src/identity/sign-in/claims.ts"
+import { Claims } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
 import { encryptionKey, serviceKey, startServer } from "../support/service.ts"

@@ -5,7 +5,7 @@ import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
 import { numbered, slugFrom } from "../../kernel/slug.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { spanned } from "../../kernel/with-span.ts"
 import {
   Application,
   applicationActions,

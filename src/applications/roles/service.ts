@@ -5,13 +5,13 @@ import { Applications } from "../applications/service.ts"
 import { type Change } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { type Forbidden } from "../../kernel/principal.ts"
 import { type Capability, distinct, isOwn } from "../../kernel/capability.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { given } from "../../kernel/server-set.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { spanned } from "../../kernel/with-span.ts"
 import {
   builtInRoles,
   Role,

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Admissions } from "../../platform/http/admissions.ts"
+import { Admissions } from "../../platform/http/live-authorization.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { Overloaded } from "../../kernel/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"

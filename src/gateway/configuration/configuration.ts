@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type ShownVersion } from "../../applications/configuration/model/domain.ts"
-import { type ManagedContent, ManagedFiles } from "../../applications/configuration/files/managed.ts"
+import { type ManagedContent, ManagedFiles } from "../../applications/configuration/files/system-owned-files.ts"
 import { type ConfigurationVersionNotFound } from "../../applications/configuration/model/problem-domain.ts"
 import { type Fault } from "../../kernel/problem.ts"
 import { type Slice } from "../../kernel/page.ts"

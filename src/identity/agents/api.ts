@@ -19,7 +19,7 @@ import {
   AgentStatus,
   OwnerUserId
 } from "./domain.ts"
-import { AgentTemplateNotFound } from "./template-domain.ts"
+import { AgentTemplateNotFound } from "../agent-templates/domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")

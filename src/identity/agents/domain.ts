@@ -15,8 +15,8 @@ import {
   PerTurnBudget,
   ScopeCeiling,
   TaskTypes
-} from "./limits-domain.ts"
-import { AgentTemplateId } from "./template-domain.ts"
+} from "../agent-templates/limits-domain.ts"
+import { AgentTemplateId } from "../agent-templates/domain.ts"
 
 export const AgentId = Uuid.pipe(Schema.brand("AgentId"))
 export type AgentId = typeof AgentId.Type

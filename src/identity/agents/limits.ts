@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { missing } from "../../kernel/capability.ts"
 import { AgentLimitsInvalid } from "./domain.ts"
-import { type Limits } from "./limits-domain.ts"
+import { type Limits } from "../agent-templates/limits-domain.ts"
 
 /** What is wrong with limits, by themselves and under those of a template. */
 const faultsOf = (limits: Limits, bound: Limits | undefined): ReadonlyArray<string> => {

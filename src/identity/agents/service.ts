@@ -3,7 +3,7 @@ import { Model } from "effect/schema"
 import { type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
@@ -21,11 +21,11 @@ import {
   type AgentPatch,
   type AgentRegistration
 } from "./domain.ts"
-import { limitMembers, limitsFrom, noLimitsGiven } from "./limits-domain.ts"
+import { limitMembers, limitsFrom, noLimitsGiven } from "../agent-templates/limits-domain.ts"
 import { checkLimits } from "./limits.ts"
 import { type AgentFilter, AgentsRepository } from "./repository.ts"
-import { type AgentTemplateId, AgentTemplateNotFound } from "./template-domain.ts"
-import { AgentTemplatesRepository } from "./template-repository.ts"
+import { type AgentTemplateId, AgentTemplateNotFound } from "../agent-templates/domain.ts"
+import { AgentTemplatesRepository } from "../agent-templates/repository.ts"
 import { makeTenantOfNew } from "./tenant-of-new.ts"
 
 type Refused = Forbidden | AgentNameTaken | AgentTemplateNotFound | AgentLimitsInvalid

@@ -1,7 +1,7 @@
 import { Cache, Clock, Effect, Exit, Layer, Option, Schedule } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { ApiKeyCredentials, type ApiKeyRefusalReason } from "../../access/credentials.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/principal.ts"
 import { Database } from "../../platform/database/database.ts"
 import { type ApiKeyId } from "./domain.ts"

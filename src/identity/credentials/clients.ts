@@ -2,7 +2,7 @@ import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema }
 import * as jose from "jose"
 import { AgentId } from "../agents/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { type Principal, type RateLimited } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"

@@ -4,7 +4,7 @@ import { AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { distinct, missing } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"

@@ -4,7 +4,7 @@ import { accountActions, AccountId } from "../accounts/domain.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import {
   CurrentPrincipal,
   Forbidden,
@@ -13,13 +13,13 @@ import {
   Unauthenticated
 } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { spanned } from "../../kernel/with-span.ts"
 import { type Overloaded, type ValidationFailed } from "../../kernel/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Tenants } from "../tenants/service.ts"
-import { pause, SignInDelays } from "./delays.ts"
+import { pause, SignInDelays } from "../login-throttle/service.ts"
 import {
   type AccountSession,
   AccountSessionId,
@@ -28,8 +28,8 @@ import {
   type Me,
   type PasswordChange
 } from "./domain.ts"
-import { AccountSessionEndings } from "./endings.ts"
-import { type Issued, Issuing } from "./issuing.ts"
+import { AccountSessionEndings } from "./termination.ts"
+import { type Issued, Issuing } from "./session-issuer.ts"
 import { AccountSessionsRepository } from "./repository.ts"
 
 /** What callers may see and change of themselves. */

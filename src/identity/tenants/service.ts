@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
 import { numbered, slugFrom } from "../../kernel/slug.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { spanned } from "../../kernel/with-span.ts"
 import {
   Tenant,
   tenantActions,

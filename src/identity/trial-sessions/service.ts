@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { spanned } from "../../kernel/with-span.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
 import {
@@ -14,7 +14,7 @@ import {
   type SessionNotFound,
   TrialUserInactive
 } from "./domain.ts"
-import { ended } from "./endings.ts"
+import { ended } from "./termination.ts"
 import { SessionsRepository } from "./repository.ts"
 
 export class Sessions extends Context.Service<

@@ -4,7 +4,7 @@ import { type AuditDraft, Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { spanned } from "../../kernel/with-span.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   type EmailTaken,

@@ -4,7 +4,7 @@ import { makeGathering } from "../../../platform/database/gathering.ts"
 import { type Slice } from "../../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch, versionsIn } from "../../../kernel/precondition.ts"
 import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
-import { Contents, type Passed, requireChecked } from "../model/contents.ts"
+import { Contents, type Passed, requireChecked } from "../schema-validation/contents.ts"
 import {
   configurationActions,
   type ConfigurationDiff,
@@ -14,14 +14,14 @@ import {
   type ShownVersion
 } from "../model/domain.ts"
 import { Diffs } from "../diffs/diffs.ts"
-import { ConfigurationHolds, stamp } from "../model/holds.ts"
+import { ConfigurationHolds, stamp } from "../model/locks.ts"
 import {
   type ConfigurationManaged,
   ConfigurationNoFile,
   type ConfigurationNotFound,
   type ConfigurationVersionNotFound
 } from "../model/problem-domain.ts"
-import { entryOf, shown, shownVersion } from "../model/records.ts"
+import { entryOf, shown, shownVersion } from "../model/audit-entries.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { type StoredContent } from "../model/row-domain.ts"
 import { type Save, VersionRepository } from "./version-repository.ts"

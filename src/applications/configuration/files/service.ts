@@ -5,7 +5,7 @@ import { Audit } from "../../../audit/log/service.ts"
 import { type IfMatch, type VersionMismatch } from "../../../kernel/precondition.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { given } from "../../../kernel/server-set.ts"
-import { Contents, type Passed, requireChecked } from "../model/contents.ts"
+import { Contents, type Passed, requireChecked } from "../schema-validation/contents.ts"
 import {
   configurationActions,
   type ConfigurationFile,
@@ -15,7 +15,7 @@ import {
   type DeletedConfiguration,
   type NewConfiguration
 } from "../model/domain.ts"
-import { ConfigurationHolds, requireLive, requireMatch } from "../model/holds.ts"
+import { ConfigurationHolds, requireLive, requireMatch } from "../model/locks.ts"
 import { maximumDepth, namesIn } from "../model/path-domain.ts"
 import {
   ConfigurationCycle,
@@ -27,7 +27,7 @@ import {
   ConfigurationSchemaUnfit,
   ConfigurationTooDeep
 } from "../model/problem-domain.ts"
-import { deletedEntry, entryOf, restoredEntry, shown } from "../model/records.ts"
+import { deletedEntry, entryOf, restoredEntry, shown } from "../model/audit-entries.ts"
 import { PlacementRepository } from "../model/placement-repository.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { type NodeDepth, type NodeWithContent, type StoredContent } from "../model/row-domain.ts"

@@ -1,6 +1,6 @@
 import { type ApplicationId } from "../../applications/domain.ts"
 import { type ConfigurationTreeNodeEncoded } from "../model/domain.ts"
-import { shown } from "../model/records.ts"
+import { shown } from "../model/audit-entries.ts"
 import { type TreeRow } from "../model/row-domain.ts"
 
 // Ten thousand names are sorted in milliseconds here, where a database takes tens of them.

@@ -1,6 +1,6 @@
 import { Effect, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Admissions } from "../../../platform/http/admissions.ts"
+import { Admissions } from "../../../platform/http/live-authorization.ts"
 import { eventStream } from "../../../platform/http/event-stream.ts"
 import { type ConfigurationId } from "../model/domain.ts"
 import { ConfigurationWatch } from "./watch.ts"

@@ -5,9 +5,9 @@ import { type ApplicationId, type ApplicationNotFound } from "../../applications
 import { Applications } from "../../applications/service.ts"
 import { type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
 import { type ConfigurationArchiveUnreadable, ConfigurationNotPortable } from "../model/problem-domain.ts"
-import { type ArchiveNode } from "../model/tree-domain.ts"
+import { type ArchiveNode } from "./domain.ts"
 import { inBatchesOf, type StandingNode } from "../model/row-domain.ts"
-import { TreeRepository } from "./tree-repository.ts"
+import { TreeRepository } from "./repository.ts"
 import { manifestName, nodesOfZip } from "./zip-archive.ts"
 
 /** Whole trees as one document: JSON or a zip archive. */

@@ -1,4 +1,4 @@
-import { type Check } from "../model/contents.ts"
+import { type Check } from "../schema-validation/contents.ts"
 import { type WantedNode } from "./import-plan.ts"
 import { nameOf } from "../model/path-domain.ts"
 

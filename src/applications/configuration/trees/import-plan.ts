@@ -2,7 +2,7 @@ import { type Fault } from "../../../kernel/problem.ts"
 import { type ConfigurationId, type NodeType } from "../model/domain.ts"
 import { namesIn, parentPath } from "../model/path-domain.ts"
 import { type StandingNode, type StoredContent } from "../model/row-domain.ts"
-import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "../model/tree-domain.ts"
+import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "./domain.ts"
 
 /** A node of an archive with its content measured; `schema` undefined says nothing of it. */
 export interface ArchivedNode {

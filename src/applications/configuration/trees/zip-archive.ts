@@ -5,7 +5,7 @@ import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { Content, maximumContentBytes } from "../model/domain.ts"
 import { NodePath } from "../model/path-domain.ts"
 import { ConfigurationArchiveUnreadable } from "../model/problem-domain.ts"
-import { type ArchiveNode, maximumArchiveNodes } from "../model/tree-domain.ts"
+import { type ArchiveNode, maximumArchiveNodes } from "./domain.ts"
 import { directoryOf } from "./zip-directory.ts"
 
 /** The entry that says which file is checked against which schema; it is no file of the tree. */

@@ -4,8 +4,8 @@ import { type Change } from "../../audit/log/domain.ts"
 import { RateLimited } from "../../kernel/principal.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"
-import { delaySeconds, forgottenAfterSeconds, mostSeconds, mostSecondsOfAccount } from "./delay-rules.ts"
-import { DelayRepository, type Failures } from "./delay-repository.ts"
+import { delaySeconds, forgottenAfterSeconds, mostSeconds, mostSecondsOfAccount } from "../sign-in/delay-rules.ts"
+import { DelayRepository, type Failures } from "./repository.ts"
 
 /** A try to sign in, as it is counted. */
 export interface Attempt {

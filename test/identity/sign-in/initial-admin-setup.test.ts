@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
-import { Claims } from "../../../src/identity/sign-in/claims.ts"
+import { Claims } from "../../../src/identity/sign-in/initial-admin-setup.ts"
 import { bearer, login, makeAccount } from "../../support/accounts.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"

@@ -12,9 +12,9 @@ import { type Overloaded, type ValidationFailed } from "../../kernel/problems.ts
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Roles } from "../../applications/roles/service.ts"
-import { ClaimRepository } from "./claim-repository.ts"
+import { ClaimRepository } from "./initial-admin-repository.ts"
 import { type Claim, claimActions, ClaimInvalid, signInActions } from "./domain.ts"
-import { type Issued, Issuing } from "./issuing.ts"
+import { type Issued, Issuing } from "./session-issuer.ts"
 import { accountPrincipal } from "./service.ts"
 import { generate, sha256Of } from "./tokens.ts"
 

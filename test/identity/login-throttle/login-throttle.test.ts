@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { Audit } from "../../../src/audit/log/service.ts"
 import { DigestLayer } from "../../../src/platform/crypto/digest.ts"
 import { delaySeconds } from "../../../src/identity/sign-in/delay-rules.ts"
-import { SignInDelays } from "../../../src/identity/sign-in/delays.ts"
+import { SignInDelays } from "../../../src/identity/login-throttle/service.ts"
 import { poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 
 describe("the delay after failures", () => {

@@ -10,7 +10,7 @@ import {
   AgentTemplateInUse,
   AgentTemplateNameTaken,
   AgentTemplateNotFound
-} from "./template-domain.ts"
+} from "./domain.ts"
 
 export class AgentTemplatesRepository extends Context.Service<
   AgentTemplatesRepository,

@@ -4,8 +4,8 @@ import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
 import { exportFormatFor } from "../files/answers.ts"
 import { ConfigurationArchives } from "./archives.ts"
 import { Configuration } from "../files/service.ts"
-import { ConfigurationTrees } from "./trees.ts"
-import { ConfigurationTreesApi } from "./tree-api.ts"
+import { ConfigurationTrees } from "./service.ts"
+import { ConfigurationTreesApi } from "./api.ts"
 
 export const ConfigurationTreesHandlers = groupHandlers(
   ConfigurationTreesApi,

@@ -3,14 +3,14 @@ import { type ApplicationId, type ApplicationNotFound } from "../../applications
 import { Audit } from "../../../audit/log/service.ts"
 import { type Fault } from "../../../kernel/problem.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { Contents, type Passed, requirePassed } from "../model/contents.ts"
+import { Contents, type Passed, requirePassed } from "../schema-validation/contents.ts"
 import { type ConfigurationId, configurationTreeActions } from "../model/domain.ts"
-import { ConfigurationHolds } from "../model/holds.ts"
+import { ConfigurationHolds } from "../model/locks.ts"
 import { checksOf } from "./import-checks.ts"
 import { type ArchivedNode, planImport, type WantedNode } from "./import-plan.ts"
 import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
 import { ConfigurationHistoryGone, type ConfigurationManaged } from "../model/problem-domain.ts"
-import { treeEntries } from "../model/records.ts"
+import { treeEntries } from "../model/audit-entries.ts"
 import { type Stamp, type StandingNode, type WrittenNode } from "../model/row-domain.ts"
 import { planRollback } from "./rollback-plan.ts"
 import {
@@ -18,9 +18,9 @@ import {
   type ConfigurationTreeChanges,
   type ImportMode,
   type TreeRollback
-} from "../model/tree-domain.ts"
-import { TreeChangeRepository } from "./tree-change-repository.ts"
-import { TreeRepository } from "./tree-repository.ts"
+} from "./domain.ts"
+import { TreeChangeRepository } from "./change-repository.ts"
+import { TreeRepository } from "./repository.ts"
 import { ConfigurationWatch } from "../files/watch.ts"
 
 /** With `dryRun` nothing is changed. */

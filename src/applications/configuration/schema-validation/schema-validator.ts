@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
 import { makeThread } from "../../../platform/runtime/thread.ts"
-import { type CheckReply, type CheckRequest } from "./schema-check-messages.ts"
+import { type CheckReply, type CheckRequest } from "./messages.ts"
 
 const seconds = 1
 const megabytes = 128

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { KeyRevocations } from "../audit/attestation-keys/endings.ts"
+import { KeyRevocations } from "../audit/attestation-keys/revocation.ts"
 import { Change } from "../audit/log/domain.ts"
 import { Notifications } from "../platform/database/notifications.ts"
 

@@ -5,7 +5,7 @@ import { type AuditDraft, type Change } from "../../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../../audit/log/service.ts"
 import { repeatJob } from "../../../platform/runtime/background-jobs.ts"
 import { configurationActions } from "../model/domain.ts"
-import { ConfigurationTrashRepository, type PurgedNode } from "./soft-delete-repository.ts"
+import { ConfigurationTrashRepository, type PurgedNode } from "./repository.ts"
 
 const kept = { days: 30 } as const
 const groupsAtOnce = 50

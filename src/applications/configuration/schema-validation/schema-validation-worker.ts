@@ -4,7 +4,7 @@ import { Ajv2020 } from "ajv/dist/2020.js"
 import { default as formats } from "ajv-formats"
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
 import { answerWith } from "../../../platform/runtime/thread-body.ts"
-import { type CheckReply, type CheckRequest, type SourceFile } from "./schema-check-messages.ts"
+import { type CheckReply, type CheckRequest, type SourceFile } from "./messages.ts"
 
 type Fault = CheckReply["faults"][number]
 type Validate = ReturnType<Ajv["compile"]>

@@ -7,7 +7,7 @@ import { Created } from "../../kernel/location.ts"
 import { cursor, page, PageLimit } from "../../kernel/page.ts"
 import { integerParameter } from "../../kernel/parameter.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { AgentLimitsInvalid } from "./domain.ts"
+import { AgentLimitsInvalid } from "../agents/domain.ts"
 import {
   AgentTemplate,
   AgentTemplateCreation,
@@ -16,7 +16,7 @@ import {
   AgentTemplateNameTaken,
   AgentTemplateNotFound,
   AgentTemplatePatch
-} from "./template-domain.ts"
+} from "./domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")

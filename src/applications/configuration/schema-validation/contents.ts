@@ -2,12 +2,12 @@ import { Context, Data, Effect, Layer, Option } from "effect"
 import { Digest } from "effect/crypto"
 import { type Fault } from "../../../kernel/problem.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { type ConfigurationId, maximumContentBytes } from "./domain.ts"
-import { ConfigurationSchemaUnfit } from "./problem-domain.ts"
-import { ConfigurationRepository } from "./repository.ts"
-import { type HeldNode, type StoredContent } from "./row-domain.ts"
-import { type SourceFile } from "../schema-checks/schema-check-messages.ts"
-import { SchemaChecks } from "../schema-checks/schema-checks.ts"
+import { type ConfigurationId, maximumContentBytes } from "../model/domain.ts"
+import { ConfigurationSchemaUnfit } from "../model/problem-domain.ts"
+import { ConfigurationRepository } from "../model/repository.ts"
+import { type HeldNode, type StoredContent } from "../model/row-domain.ts"
+import { type SourceFile } from "./messages.ts"
+import { SchemaChecks } from "./schema-validator.ts"
 
 /** A check of a content: against a schema (a stored file or a text), or (null) as a schema that files name. */
 export interface Check {

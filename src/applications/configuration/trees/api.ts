@@ -20,7 +20,7 @@ import {
   ExportFormat,
   ImportMode,
   TreeRollback
-} from "../model/tree-domain.ts"
+} from "./domain.ts"
 
 const read = requires("configuration:read", { systemOnly: true })
 const write = requires("configuration:write", { systemOnly: true })

@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
-import { AgentTemplates } from "./templates.ts"
-import { AgentTemplatesApi } from "./template-api.ts"
+import { AgentTemplates } from "./service.ts"
+import { AgentTemplatesApi } from "./api.ts"
 
 export const AgentTemplatesHandlers = groupHandlers(
   AgentTemplatesApi,

@@ -2,15 +2,15 @@ import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
-import { type AgentLimitsInvalid } from "./domain.ts"
+import { type AgentLimitsInvalid } from "../agents/domain.ts"
 import { limitsFrom, noLimitsGiven } from "./limits-domain.ts"
-import { checkLimits } from "./limits.ts"
+import { checkLimits } from "../agents/limits.ts"
 import {
   AgentTemplate,
   agentTemplateActions,
@@ -20,9 +20,9 @@ import {
   type AgentTemplateNameTaken,
   type AgentTemplateNotFound,
   type AgentTemplatePatch
-} from "./template-domain.ts"
-import { AgentTemplatesRepository } from "./template-repository.ts"
-import { makeTenantOfNew } from "./tenant-of-new.ts"
+} from "./domain.ts"
+import { AgentTemplatesRepository } from "./repository.ts"
+import { makeTenantOfNew } from "../agents/tenant-of-new.ts"
 
 export class AgentTemplates extends Context.Service<
   AgentTemplates,

@@ -1,9 +1,9 @@
 import { Deferred, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Admissions } from "../platform/http/admissions.ts"
+import { Admissions } from "../platform/http/live-authorization.ts"
 import { Shutdown } from "../platform/http/shutdown.ts"
 import { Authentication } from "./authentication.ts"
-import { AuthorityChanges } from "./authority-changes.ts"
+import { AuthorityChanges } from "./auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Principal } from "../kernel/principal.ts"
 
 const checkEvery = "15 seconds"

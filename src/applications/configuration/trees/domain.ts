@@ -2,8 +2,8 @@ import { Schema } from "effect"
 import { ApplicationId } from "../../applications/domain.ts"
 import { Instant } from "../../../kernel/instant.ts"
 import { serverSet } from "../../../kernel/server-set.ts"
-import { ConfigurationId, Content, NodeType } from "./domain.ts"
-import { NodePath } from "./path-domain.ts"
+import { ConfigurationId, Content, NodeType } from "../model/domain.ts"
+import { NodePath } from "../model/path-domain.ts"
 
 /** The most nodes that one archive may carry. */
 export const maximumArchiveNodes = 20_000

@@ -11,7 +11,7 @@ import {
 } from "./domain.ts"
 import { contentTypeOf } from "./path-domain.ts"
 import { type HeldNode, type WrittenNode } from "./row-domain.ts"
-import { type ConfigurationTreeChanges, type TreeChangeKind } from "./tree-domain.ts"
+import { type ConfigurationTreeChanges, type TreeChangeKind } from "../trees/domain.ts"
 
 /** A node as the API shows it: with the media type that its name promises. */
 export const shown = <Node extends Pick<ConfigurationNode, "name" | "type">>(node: Node) => ({
