@@ -7,11 +7,11 @@ import { Notifications } from "../platform/database/notifications.ts"
 const topic = "authority_changed"
 
 /**
- * Tells every replica that a credential, its tenant or its scopes changed: over LISTEN/NOTIFY, sent with the transaction
- * of the change, and to this replica's own caches before the answer of the change leaves.
+ * Invalidates the authentication caches when a credential, its tenant or its scopes change: those of this replica before the
+ * change is answered, those of the others over LISTEN/NOTIFY with the transaction of the change.
  */
-export class AuthorityChanges extends Context.Service<
-  AuthorityChanges,
+export class AuthCacheInvalidation extends Context.Service<
+  AuthCacheInvalidation,
   {
     /** Part of a change: once it is committed, this replica looks credentials up again, and the others soon after. */
     readonly announce: Effect.Effect<void, never, Change>
@@ -20,9 +20,9 @@ export class AuthorityChanges extends Context.Service<
     /** Registers a cache to be emptied, for the life of the service. */
     onChange(empty: Effect.Effect<void>): Effect.Effect<void>
   }
->()("app/auth/AuthorityChanges") {
+>()("app/auth/AuthCacheInvalidation") {
   static readonly layer = Layer.effect(
-    AuthorityChanges,
+    AuthCacheInvalidation,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const notifications = yield* Notifications
@@ -31,7 +31,7 @@ export class AuthorityChanges extends Context.Service<
 
       yield* notifications.subscribe(topic, { onMessage: () => clear, onGap: clear })
 
-      return AuthorityChanges.of({
+      return AuthCacheInvalidation.of({
         announce: Change.use(() => Effect.andThen(notifications.notify(topic, ""), sql.afterCommit(clear))),
         clear,
         onChange: (empty) => Effect.sync(() => void caches.push(empty))
@@ -41,6 +41,6 @@ export class AuthorityChanges extends Context.Service<
 
   static readonly layerKeyRevocations = Layer.effect(
     KeyRevocations,
-    Effect.map(AuthorityChanges, ({ announce }) => KeyRevocations.of({ announce }))
+    Effect.map(AuthCacheInvalidation, ({ announce }) => KeyRevocations.of({ announce }))
   )
 }

@@ -1,30 +1,30 @@
 import { Deferred, Effect, Layer } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Admissions } from "../platform/http/live-authorization.ts"
+import { LiveAuthorization } from "../platform/http/live-authorization.ts"
 import { Shutdown } from "../platform/http/shutdown.ts"
 import { Authentication } from "./authentication.ts"
-import { AuthorityChanges } from "./auth-cache-invalidation.ts"
+import { AuthCacheInvalidation } from "./auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Principal } from "../kernel/principal.ts"
 
 const checkEvery = "15 seconds"
 
-export const AdmissionsLayer = Layer.effect(
-  Admissions,
+export const LiveAuthorizationLayer = Layer.effect(
+  LiveAuthorization,
   Effect.gen(function* () {
-    const changes = yield* AuthorityChanges
+    const authCaches = yield* AuthCacheInvalidation
     const { identify } = yield* Authentication
     const shutdown = yield* Shutdown
     let change = Deferred.makeUnsafe<void>()
-    yield* changes.onChange(
+    yield* authCaches.onChange(
       Effect.suspend(() => {
-        const told = change
+        const previous = change
         change = Deferred.makeUnsafe()
-        return Deferred.succeed(told, undefined)
+        return Deferred.succeed(previous, undefined)
       })
     )
 
-    // Waiting is no use of a session: it ends idle beneath an answer that lasts.
-    const stands = (request: HttpServerRequest.HttpServerRequest, principal: Principal) =>
+    // An open stream is no activity: its session may expire as idle meanwhile.
+    const isStillAuthorized = (request: HttpServerRequest.HttpServerRequest, principal: Principal) =>
       Effect.match(
         identify(request, () => Effect.fail("rejected"), false),
         {
@@ -32,22 +32,22 @@ export const AdmissionsLayer = Layer.effect(
           onFailure: () => false
         }
       ).pipe(
-        // A database that is away says nothing of a credential.
+        // A database failure says nothing about the credential.
         Effect.catchCause(() => Effect.succeed(true))
       )
 
-    const lapse = (request: HttpServerRequest.HttpServerRequest) =>
+    const revoked = (request: HttpServerRequest.HttpServerRequest) =>
       Effect.map(CurrentPrincipal, (principal) =>
         Effect.gen(function* () {
           for (;;) {
             const next = Deferred.await(change)
-            if (!(yield* stands(request, principal))) return
+            if (!(yield* isStillAuthorized(request, principal))) return
             yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
           }
         }).pipe(Effect.raceFirst(shutdown.begun))
       )
 
-    return Admissions.of({ lapse })
+    return LiveAuthorization.of({ revoked })
   })
 )
 

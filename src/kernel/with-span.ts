@@ -5,7 +5,7 @@ import { Context, Effect, References } from "effect"
  * came from, which took a tenth of the time of a read by id; a function that only passes a call on needs no such place. Where
  * nothing is traced, there is no span to make either.
  */
-export const spanned =
+export const withSpan =
   <Arguments extends ReadonlyArray<unknown>, A, E, R>(
     name: string,
     call: (...values: Arguments) => Effect.Effect<A, E, R>

@@ -25,8 +25,8 @@ export class KeyRevocations extends Context.Service<
 >()("app/audit/KeyRevocations") {}
 
 /** Ends keys at once: for what leaked there is no overlap. */
-export class AttestationKeyEndings extends Context.Service<
-  AttestationKeyEndings,
+export class AttestationKeyRevocation extends Context.Service<
+  AttestationKeyRevocation,
   {
     /**
      * Destroys the private half, and lets another key sign from now on if this one did; again does nothing. What a
@@ -37,9 +37,9 @@ export class AttestationKeyEndings extends Context.Service<
       ending: AttestationKeyEnding
     ): Effect.Effect<void, AttestationKeyNotFound | ValidationFailed>
   }
->()("app/attestation/AttestationKeyEndings") {
+>()("app/attestation/AttestationKeyRevocation") {
   static readonly layerNoDeps = Layer.effect(
-    AttestationKeyEndings,
+    AttestationKeyRevocation,
     Effect.gen(function* () {
       const audit = yield* Audit
       const authority = yield* KeyRevocations
@@ -63,7 +63,7 @@ export class AttestationKeyEndings extends Context.Service<
         return [{ ...entry, before: snapshot(next), after: snapshot(begun) }]
       })
 
-      const end = Effect.fn("AttestationKeyEndings.end")(
+      const end = Effect.fn("AttestationKeyRevocation.end")(
         function* (id: AttestationKeyId, { compromisedAt, reason }: AttestationKeyEnding) {
           const now = yield* DateTime.now
           const fault = faultOf(reason, compromisedAt ?? undefined, now)
@@ -96,7 +96,7 @@ export class AttestationKeyEndings extends Context.Service<
         Effect.tap(ring.reload)
       )
 
-      return AttestationKeyEndings.of({ end })
+      return AttestationKeyRevocation.of({ end })
     })
   )
 

@@ -2,7 +2,7 @@ import { canonicalJson, canonicalText } from "../../kernel/canonical-json.ts"
 import { type StoredEntry, storedMembers } from "./chain-repository.ts"
 
 const changesIndex = storedMembers.indexOf("changes")
-/** Where `sequence`, which no column has, stands among the members. */
+/** Where `sequence`, which has no column, goes among the members. */
 const sequenceIndex = storedMembers.indexOf("tenantId")
 const opening = storedMembers.map((name, index) => `${index === 0 ? "{" : ","}"${name}":`)
 

@@ -1,6 +1,6 @@
 import * as crypto from "node:crypto"
 
-/** Says what the bytes are, so that no other hash of the service can stand for a link. */
+/** Separates links from every other hash of the service. */
 const domainTag = "application-manager/audit-link/v1"
 
 /** What the first link takes for the hash before it. */

@@ -8,7 +8,7 @@ import { type IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { checkReplay } from "../../platform/idempotency/replays.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { spanned } from "../../kernel/with-span.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { asker, Askers, isUnrestricted } from "../attribution/askers.ts"
@@ -232,7 +232,7 @@ export class Spend extends Context.Service<
         return reservationView(reservation)
       })
 
-      return Spend.of({ reserve: spanned("Spend.reserve", reserve), reconcile, release, extend })
+      return Spend.of({ reserve: withSpan("Spend.reserve", reserve), reconcile, release, extend })
     })
   )
 }

@@ -3,7 +3,7 @@ import { type AgentId } from "../../identity/agents/domain.ts"
 import { GatewayContents } from "../transcripts/service.ts"
 import { Askers } from "../../budgets/attribution/askers.ts"
 import { type PlanId } from "../../budgets/ledger/domain.ts"
-import { spanned } from "../../kernel/with-span.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { type Standing } from "../../budgets/ledger/request.ts"
 import { Headrooms } from "../../budgets/caps/headrooms.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
@@ -278,7 +278,7 @@ export class Calls extends Context.Service<
         return yield* last === undefined ? noTarget : refusalOf(last)
       })
 
-      const call = spanned("Calls.call", (incoming: Call) =>
+      const call = withSpan("Calls.call", (incoming: Call) =>
         repeats.once(incoming, (repeat) => answer(incoming, repeat))
       )
 

@@ -25,7 +25,7 @@ export const Account = Schema.Struct({
 export type Account = typeof Account.Type
 export type NewAccount = Omit<Account, "id" | "lastSignInAt">
 
-/** What a sign-in needs of an account before anybody knows its tenant; read past row-level security. */
+/** What a sign-in needs of an account; read past row-level security, since the tenant is not known yet. */
 export const SignInCandidate = Schema.Struct({
   id: AccountId,
   passwordHash: Schema.String,

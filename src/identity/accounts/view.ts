@@ -3,4 +3,4 @@ import { type AccountView } from "./domain.ts"
 import { type Account } from "./repository.ts"
 
 /** An account as the API shows it. */
-export const viewOf = (account: Account): AccountView => Struct.omit(account, ["passwordHash"])
+export const toResponse = (account: Account): AccountView => Struct.omit(account, ["passwordHash"])

@@ -64,7 +64,7 @@ export const noLimitsGiven: Limits = {
   defaultTaskType: null
 }
 
-/** What was given, and the rest from what stands behind it. */
+/** The given limits, and the rest from the defaults. */
 export const limitsFrom = (given: GivenLimits, behind: Limits): Limits => ({
   scopeCeiling: distinct(given.scopeCeiling ?? behind.scopeCeiling),
   maxCredentialTtlSeconds: given.maxCredentialTtlSeconds ?? behind.maxCredentialTtlSeconds,

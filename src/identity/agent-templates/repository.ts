@@ -22,7 +22,7 @@ export class AgentTemplatesRepository extends Context.Service<
     ): Effect.Effect<ReadonlyArray<AgentTemplate>>
     get(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound>
     /** The row locked FOR SHARE until the transaction ends: it stays as it is while an agent is made from it. */
-    hold(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound, Change>
+    lockShared(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound, Change>
     lock(id: AgentTemplateId): Effect.Effect<AgentTemplate, AgentTemplateNotFound, Change>
     insert(
       template: typeof AgentTemplate.insert.Type
@@ -83,7 +83,7 @@ export class AgentTemplatesRepository extends Context.Service<
               SchemaError: Effect.die
             })
           ),
-        hold: Effect.fn("AgentTemplatesRepository.hold")((id) =>
+        lockShared: Effect.fn("AgentTemplatesRepository.lockShared")((id) =>
           Change.use(() => Effect.flatMap(Effect.orDie(selectHeld(id)), found))
         ),
         lock: Effect.fn("AgentTemplatesRepository.lock")((id) =>

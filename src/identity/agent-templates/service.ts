@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
@@ -10,7 +10,7 @@ import { scopeOf, Database } from "../../platform/database/database.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
 import { type AgentLimitsInvalid } from "../agents/domain.ts"
 import { limitsFrom, noLimitsGiven } from "./limits-domain.ts"
-import { checkLimits } from "../agents/limits.ts"
+import { validateLimits } from "../agents/limits.ts"
 import {
   AgentTemplate,
   agentTemplateActions,
@@ -47,7 +47,7 @@ export class AgentTemplates extends Context.Service<
     AgentTemplates,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
       const repository = yield* AgentTemplatesRepository
       const tenantOfNew = yield* makeTenantOfNew
@@ -69,7 +69,7 @@ export class AgentTemplates extends Context.Service<
       const create = Effect.fn("AgentTemplates.create")(function* (input: AgentTemplateCreation) {
         const tenantId = yield* tenantOfNew(input.tenantId)
         const limits = limitsFrom(input, noLimitsGiven)
-        yield* checkLimits(limits)
+        yield* validateLimits(limits)
         yield* requireAuthority(limits.scopeCeiling)
         const now = yield* DateTime.now
         const template = yield* repository.insert(
@@ -93,7 +93,7 @@ export class AgentTemplates extends Context.Service<
       const update = Effect.fn("AgentTemplates.update")(function* (id: AgentTemplateId, patch: AgentTemplatePatch) {
         const before = yield* repository.lock(id)
         const limits = limitsFrom(patch, before)
-        yield* checkLimits(limits)
+        yield* validateLimits(limits)
         yield* requireAuthority([...before.scopeCeiling, ...limits.scopeCeiling])
         const wanted = {
           ...before,
@@ -102,11 +102,11 @@ export class AgentTemplates extends Context.Service<
           description: patch.description ?? before.description
         }
         if (JSON.stringify(snapshot(before)) === JSON.stringify(snapshot(wanted))) return { value: before, entries: [] }
-        // Its agents are bounded by it from now on, and a mint that has seen it before tells it by the moment.
+        // Its agents are bounded by it from now on; a concurrent mint detects the change by `updatedAt`.
         const now = yield* DateTime.now
         const updatedAt = DateTime.max(now, DateTime.add(before.updatedAt, { milliseconds: 1 }))
         const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(updatedAt) })
-        yield* changes.announce
+        yield* authCaches.announce
         return {
           value: after,
           entries: [

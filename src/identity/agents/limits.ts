@@ -23,7 +23,7 @@ const faultsOf = (limits: Limits, bound: Limits | undefined): ReadonlyArray<stri
 }
 
 /** Refuses limits that contradict each other or go beyond their template's. */
-export const checkLimits = (limits: Limits, bound?: Limits): Effect.Effect<void, AgentLimitsInvalid> => {
+export const validateLimits = (limits: Limits, bound?: Limits): Effect.Effect<void, AgentLimitsInvalid> => {
   const faults = faultsOf(limits, bound)
   return faults.length === 0 ? Effect.void : Effect.fail(new AgentLimitsInvalid({ detail: `${faults.join("; ")}.` }))
 }

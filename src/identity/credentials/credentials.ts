@@ -4,7 +4,7 @@ import { type AgentId, AgentNotActive, type AgentNotFound } from "../agents/doma
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
@@ -23,7 +23,7 @@ import { CredentialMint } from "./mint.ts"
 import { type CredentialRow, TokensRepository } from "./repository.ts"
 import { scopesWithin } from "./scopes.ts"
 
-/** Credentials as whoever runs agents handles them: issued by hand, listed, revoked. */
+/** Credentials for operators of agents: issued by hand, listed, revoked. */
 export class AgentCredentials extends Context.Service<
   AgentCredentials,
   {
@@ -45,7 +45,7 @@ export class AgentCredentials extends Context.Service<
     Effect.gen(function* () {
       const agents = yield* Agents
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
       const minting = yield* CredentialMint
       const repository = yield* TokensRepository
@@ -88,7 +88,7 @@ export class AgentCredentials extends Context.Service<
         const scope = scopeOf(yield* CurrentPrincipal)
         const now = yield* DateTime.now
         const rows = yield* database.transaction(scope, repository.list(agentId, after, limit + 1))
-        return slice(rows.map(viewAt(now)), limit, (credential) => credential.id)
+        return slice(rows.map(toResponse(now)), limit, (credential) => credential.id)
       })
 
       const revoke = Effect.fn("AgentCredentials.revoke")(function* (id: CredentialId) {
@@ -97,7 +97,7 @@ export class AgentCredentials extends Context.Service<
         const now = yield* DateTime.now
         const revoked = Option.getOrUndefined(yield* repository.revoke(id, only, now))
         if (revoked === undefined) return { value: undefined, entries: [] }
-        yield* changes.announce
+        yield* authCaches.announce
         const { agentId, subject, tenantId } = revoked
         return {
           value: undefined,
@@ -120,7 +120,7 @@ export class AgentCredentials extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
 }
 
-const viewAt =
+const toResponse =
   (now: DateTime.Utc) =>
   ({ agentKeyId, grantId, live, ...row }: CredentialRow): AgentCredentialView => ({
     id: row.id,

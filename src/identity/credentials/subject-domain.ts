@@ -3,7 +3,7 @@ import { AgentId } from "../agents/domain.ts"
 import { auditActions } from "../../kernel/audit-action.ts"
 import { Instant } from "../../kernel/instant.ts"
 
-/** The `typ` of a subject token: it is no access token, and lets nobody in. */
+/** The `typ` of a subject token: it is no access token, and authenticates no caller. */
 export const subjectTokenType = "subject+jwt"
 export const subjectTokenSeconds = 300
 

@@ -13,8 +13,8 @@ export const Failures = Schema.Struct({
 export type Failures = typeof Failures.Type
 
 /** Failed sign-ins, shared by the replicas. They are no audit entries: the refusals themselves are. */
-export class DelayRepository extends Context.Service<
-  DelayRepository,
+export class LoginThrottleRepository extends Context.Service<
+  LoginThrottleRepository,
   {
     /** The rows of the keys, made where they are missing, and locked until the transaction ends. */
     lock(keys: ReadonlyArray<string>, at: DateTime.Utc): Effect.Effect<ReadonlyArray<Failures>>
@@ -25,9 +25,9 @@ export class DelayRepository extends Context.Service<
     forgive(key: string, at: DateTime.Utc): Effect.Effect<void, never, Change>
     purge(before: DateTime.Utc): Effect.Effect<void>
   }
->()("app/sign-in/DelayRepository") {
+>()("app/sign-in/LoginThrottleRepository") {
   static readonly layer = Layer.effect(
-    DelayRepository,
+    LoginThrottleRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lock = SqlSchema.findAll({
@@ -40,9 +40,9 @@ export class DelayRepository extends Context.Service<
           ON CONFLICT (key) DO UPDATE SET key = f.key RETURNING *`
       })
       const encode = Schema.encodeSync(Schema.fromJsonString(Schema.Array(Failures)))
-      return DelayRepository.of({
-        lock: Effect.fn("DelayRepository.lock")((keys, at) => Effect.orDie(lock({ keys, at }))),
-        store: Effect.fn("DelayRepository.store")((rows) =>
+      return LoginThrottleRepository.of({
+        lock: Effect.fn("LoginThrottleRepository.lock")((keys, at) => Effect.orDie(lock({ keys, at }))),
+        store: Effect.fn("LoginThrottleRepository.store")((rows) =>
           sql`
             UPDATE sign_in_failures f
             SET failures = r.failures, last_failed_at = r."lastFailedAt", blocked_until = r."blockedUntil"
@@ -50,19 +50,19 @@ export class DelayRepository extends Context.Service<
               AS r(key text, failures integer, "lastFailedAt" timestamptz, "blockedUntil" timestamptz)
             WHERE f.key = r.key`.pipe(Effect.asVoid, Effect.orDie)
         ),
-        forget: Effect.fn("DelayRepository.forget")((keys) =>
+        forget: Effect.fn("LoginThrottleRepository.forget")((keys) =>
           Change.use(() =>
             sql`DELETE FROM sign_in_failures WHERE key = ANY(${keys}::text[])`.pipe(Effect.asVoid, Effect.orDie)
           )
         ),
-        forgive: Effect.fn("DelayRepository.forgive")((key, at) =>
+        forgive: Effect.fn("LoginThrottleRepository.forgive")((key, at) =>
           Change.use(() =>
             sql`
               UPDATE sign_in_failures SET failures = greatest(failures - 1, 0), blocked_until = ${DateTime.toDateUtc(at)}
               WHERE key = ${key}`.pipe(Effect.asVoid, Effect.orDie)
           )
         ),
-        purge: Effect.fn("DelayRepository.purge")((before) =>
+        purge: Effect.fn("LoginThrottleRepository.purge")((before) =>
           sql`DELETE FROM sign_in_failures WHERE last_failed_at < ${DateTime.toDateUtc(before)}`.pipe(
             Effect.asVoid,
             Effect.orDie

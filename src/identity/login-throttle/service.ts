@@ -4,8 +4,8 @@ import { type Change } from "../../audit/log/domain.ts"
 import { RateLimited } from "../../kernel/principal.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"
-import { delaySeconds, forgottenAfterSeconds, mostSeconds, mostSecondsOfAccount } from "../sign-in/delay-rules.ts"
-import { DelayRepository, type Failures } from "./repository.ts"
+import { delaySeconds, forgottenAfterSeconds, maxSeconds, maxSecondsOfAccount } from "../sign-in/delay-rules.ts"
+import { LoginThrottleRepository, type Failures } from "./repository.ts"
 
 /** A try to sign in, as it is counted. */
 export interface Attempt {
@@ -19,22 +19,22 @@ export interface Attempt {
  * Slows guessing: by account and address together, by address alone, and a little by account alone; whether the account
  * exists makes no difference. Each attempt counts as failed before it is judged, so that many at once are no way around.
  */
-export class SignInDelays extends Context.Service<
-  SignInDelays,
+export class LoginThrottle extends Context.Service<
+  LoginThrottle,
   {
     begin(email: string, address: string): Effect.Effect<Attempt, RateLimited>
   }
->()("app/sign-in/SignInDelays") {
+>()("app/sign-in/LoginThrottle") {
   static readonly layerNoDeps = Layer.effect(
-    SignInDelays,
+    LoginThrottle,
     Effect.gen(function* () {
       const database = yield* Database
       const digest = yield* Digest.Digest
-      const repository = yield* DelayRepository
+      const repository = yield* LoginThrottleRepository
 
       yield* DateTime.now.pipe(
         Effect.flatMap((now) =>
-          repository.purge(DateTime.subtract(now, { seconds: mostSeconds + forgottenAfterSeconds }))
+          repository.purge(DateTime.subtract(now, { seconds: maxSeconds + forgottenAfterSeconds }))
         ),
         (purge) => repeatJob("forget failed sign-ins", "10 minutes", purge)
       )
@@ -45,7 +45,7 @@ export class SignInDelays extends Context.Service<
           (hex) => `${kind}:${hex}`
         )
 
-      const begin = Effect.fn("SignInDelays.begin")(function* (email: string, address: string) {
+      const begin = Effect.fn("LoginThrottle.begin")(function* (email: string, address: string) {
         const now = yield* DateTime.now
         const name = email.normalize("NFKC").toLowerCase()
         const account = yield* keyOf("account", name)
@@ -64,10 +64,10 @@ export class SignInDelays extends Context.Service<
             })
           }
           yield* repository.store(
-            rows.map((row) => failedOnce(row, now, row.key === account ? mostSecondsOfAccount : mostSeconds))
+            rows.map((row) => failedOnce(row, now, row.key === account ? maxSecondsOfAccount : maxSeconds))
           )
           const before = rows.find((row) => row.key === account)
-          return before === undefined ? 0 : delaySeconds(remembered(before, now), mostSecondsOfAccount)
+          return before === undefined ? 0 : delaySeconds(remembered(before, now), maxSecondsOfAccount)
         })
         const pauseSeconds = yield* database.transaction("all", counted)
         return {
@@ -78,11 +78,11 @@ export class SignInDelays extends Context.Service<
         }
       })
 
-      return SignInDelays.of({ begin })
+      return LoginThrottle.of({ begin })
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(DelayRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(LoginThrottleRepository.layer))
 }
 
 /** Waits as long as a try has to before its password is looked at. */

@@ -6,7 +6,7 @@ import {
   InvalidClient,
   InvalidRequest,
   InvalidScope,
-  mostTokenRequestBytes,
+  maxTokenRequestBytes,
   TokenExchangeRequest,
   TokenRequest
 } from "../credentials/domain.ts"
@@ -24,7 +24,7 @@ export class AgentTokensApi extends HttpApiGroup.make("agentTokens")
       success: AgentTokenResponse,
       error: [InvalidClient, InvalidScope, RateLimited]
     })
-      .annotate(MaxBodyBytes, mostTokenRequestBytes)
+      .annotate(MaxBodyBytes, maxTokenRequestBytes)
       .annotateMerge(
         OpenApi.annotations({
           summary: "Get a token for an assertion",
@@ -37,7 +37,7 @@ export class AgentTokensApi extends HttpApiGroup.make("agentTokens")
       success: AgentTokenResponse,
       error: [InvalidClient, InvalidScope, RateLimited]
     })
-      .annotate(MaxBodyBytes, mostTokenRequestBytes)
+      .annotate(MaxBodyBytes, maxTokenRequestBytes)
       .annotateMerge(
         OpenApi.annotations({
           summary: "Exchange a token to act on somebody's behalf",

@@ -5,7 +5,7 @@ import { AccessTokens, type LiveToken } from "../credentials/access-tokens.ts"
 import { type Introspection } from "../credentials/domain.ts"
 import { actOf, usd } from "../credentials/mint.ts"
 
-/** Tells what a token may do now (RFC 7662); of whatever is not live, or another's, that it is not active. */
+/** Answers what a token may do now (RFC 7662); a token that is not live, or not the caller's to see, is not active. */
 export class TokenIntrospection extends Context.Service<
   TokenIntrospection,
   { introspect(token: string): Effect.Effect<Introspection> }

@@ -21,7 +21,7 @@ import { scopesWithin } from "../credentials/scopes.ts"
 
 type TokenFailure = InvalidClient | InvalidScope | RateLimited
 
-/** The grants by which an agent gets a token for its assertion: its own, and on somebody's behalf. */
+/** The grants by which an agent gets a token for its assertion: its own, and on behalf of a subject. */
 export class AgentGrants extends Context.Service<
   AgentGrants,
   {

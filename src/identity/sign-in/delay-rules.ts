@@ -1,9 +1,9 @@
 /** Failures that cost nothing, since people mistype. */
 const free = 5
 /** The longest wait of an address, alone or with an account. */
-export const mostSeconds = 900
-/** The longest wait that an account alone brings, so that no stranger locks anybody out. */
-export const mostSecondsOfAccount = 5
+export const maxSeconds = 900
+/** The longest wait per account alone, so that a stranger cannot lock an account out. */
+export const maxSecondsOfAccount = 5
 /** What has been quiet for so long is forgotten. */
 export const forgottenAfterSeconds = 900
 

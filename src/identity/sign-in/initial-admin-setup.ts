@@ -12,17 +12,17 @@ import { type Overloaded, type ValidationFailed } from "../../kernel/problems.ts
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Roles } from "../../applications/roles/service.ts"
-import { ClaimRepository } from "./initial-admin-repository.ts"
+import { InitialAdminRepository } from "./initial-admin-repository.ts"
 import { type Claim, claimActions, ClaimInvalid, signInActions } from "./domain.ts"
-import { type Issued, Issuing } from "./session-issuer.ts"
+import { type Issued, SessionIssuer } from "./session-issuer.ts"
 import { accountPrincipal } from "./service.ts"
 import { generate, sha256Of } from "./tokens.ts"
 
 const lifetimeMinutes = 30
 
-/** The first run: whoever has the link that the start printed becomes the first operator. */
-export class Claims extends Context.Service<
-  Claims,
+/** The first run: the claim link that the start printed creates the first administrator. */
+export class InitialAdminSetup extends Context.Service<
+  InitialAdminSetup,
   {
     /** The link of this start, to be shown once; none when the installation has an account. */
     readonly link: Option.Option<Redacted.Redacted>
@@ -31,18 +31,18 @@ export class Claims extends Context.Service<
       request: HttpServerRequest.HttpServerRequest
     ): Effect.Effect<Issued, ClaimInvalid | Forbidden | RateLimited | ValidationFailed | Overloaded | AccountEmailTaken>
   }
->()("app/sign-in/Claims") {
+>()("app/sign-in/InitialAdminSetup") {
   static readonly layerNoDeps = Layer.effect(
-    Claims,
+    InitialAdminSetup,
     Effect.gen(function* () {
       const accounts = yield* Accounts
       const accountCredentials = yield* AccountCredentials
       const audit = yield* Audit
       const digest = yield* Digest.Digest
-      const issuing = yield* Issuing
+      const issuer = yield* SessionIssuer
       const limits = yield* RateLimits
       const random = yield* SecureRandom.SecureRandom
-      const repository = yield* ClaimRepository
+      const repository = yield* InitialAdminRepository
       const roles = yield* Roles
       const { api } = yield* Settings
 
@@ -60,18 +60,18 @@ export class Claims extends Context.Service<
         .refused({ action: claimActions.ClaimRefused, target: "claim-link", reason: "no live link" })
         .pipe(Effect.andThen(Effect.fail(new ClaimInvalid({}))))
 
-      const claim = Effect.fn("Claims.claim")(function* (
+      const claim = Effect.fn("InitialAdminSetup.claim")(function* (
         { email, name, password, token }: Claim,
         request: HttpServerRequest.HttpServerRequest
       ) {
-        if (isFromAnotherSite(issuing.cookie, request.method, request.headers)) {
-          return yield* new Forbidden({ missing: [], detail: "The page of another site sent this." })
+        if (isFromAnotherSite(issuer.cookie, request.method, request.headers)) {
+          return yield* new Forbidden({ missing: [], detail: "Another site's page sent this request." })
         }
         yield* limits.anonymous((yield* CurrentRequest)?.network ?? "unknown")
         const sha256 = yield* sha256Of(digest, token)
         // Looked at before the password is hashed, which costs much more; what counts is the look under lock.
         if (!(yield* repository.isLive(sha256, yield* DateTime.now))) return yield* invalid
-        const administrator = yield* Effect.orDie(roles.getOwn("Administrator"))
+        const administrator = yield* Effect.orDie(roles.getServiceRole("Administrator"))
 
         const used = Effect.gen(function* () {
           const isLive = yield* repository.use(sha256, yield* DateTime.now)
@@ -82,7 +82,7 @@ export class Claims extends Context.Service<
           const account = yield* Effect.flatMap(accountCredentials.admit(accountId, hash), (admitted) =>
             Effect.orDie(Effect.fromOption(admitted))
           )
-          const begun = yield* issuing
+          const begun = yield* issuer
             .begin(account)
             .pipe(Effect.orDie, Effect.provideService(CurrentPrincipal, accountPrincipal(account.id, null)))
           const { id, ...issued } = begun
@@ -105,9 +105,9 @@ export class Claims extends Context.Service<
         )
       })
 
-      return Claims.of({ link, claim })
+      return InitialAdminSetup.of({ link, claim })
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(ClaimRepository.layer))
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(InitialAdminRepository.layer))
 }

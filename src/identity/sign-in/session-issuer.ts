@@ -18,8 +18,8 @@ export interface Issued {
 }
 
 /** Sign-ins and their tokens as they are given out. */
-export class Issuing extends Context.Service<
-  Issuing,
+export class SessionIssuer extends Context.Service<
+  SessionIssuer,
   {
     readonly cookie: SessionCookie
     /** Begins a sign-in of an account, and with it the interface session of its trial user; fails when that may have none. */
@@ -27,9 +27,9 @@ export class Issuing extends Context.Service<
     /** Gives a sign-in a token; a random one unless it is given. */
     issue(session: StoredSession, account: AccountView, token?: Redacted.Redacted): Effect.Effect<Issued, never, Change>
   }
->()("app/sign-in/Issuing") {
+>()("app/sign-in/SessionIssuer") {
   static readonly layerNoDeps = Layer.effect(
-    Issuing,
+    SessionIssuer,
     Effect.gen(function* () {
       const digest = yield* Digest.Digest
       const random = yield* SecureRandom.SecureRandom
@@ -39,7 +39,7 @@ export class Issuing extends Context.Service<
       const cookie = sessionCookie(settings)
       const { sessionIdleSeconds, sessionLifetimeSeconds } = settings.auth
 
-      const issue = Effect.fn("Issuing.issue")(function* (
+      const issue = Effect.fn("SessionIssuer.issue")(function* (
         session: StoredSession,
         account: AccountView,
         given?: Redacted.Redacted
@@ -68,7 +68,7 @@ export class Issuing extends Context.Service<
         return session.id
       })
 
-      const begin = Effect.fn("Issuing.begin")(function* (account: AccountView) {
+      const begin = Effect.fn("SessionIssuer.begin")(function* (account: AccountView) {
         const request = yield* CurrentRequest
         const now = yield* DateTime.now
         const ipAddress = request?.ipAddress ?? null
@@ -87,7 +87,7 @@ export class Issuing extends Context.Service<
         return { ...(yield* issue({ ...session, id }, account)), id }
       })
 
-      return Issuing.of({ cookie, begin, issue })
+      return SessionIssuer.of({ cookie, begin, issue })
     })
   )
 

@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
 import { numbered, slugFrom } from "../../kernel/slug.ts"
-import { spanned } from "../../kernel/with-span.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import {
   Tenant,
   tenantActions,
@@ -37,7 +37,7 @@ export class Tenants extends Context.Service<
     Tenants,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const authority = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const repository = yield* TenantsRepository
 
       const list = Effect.fn("Tenants.list")(function* (
@@ -69,7 +69,7 @@ export class Tenants extends Context.Service<
             return yield* new TenantIsDefault({})
           }
           const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
-          if (after.status !== before.status) yield* authority.announce
+          if (after.status !== before.status) yield* authCaches.announce
           return {
             value: after,
             entries: [
@@ -78,14 +78,14 @@ export class Tenants extends Context.Service<
           }
         },
         audit.change,
-        Effect.tap(authority.clear)
+        Effect.tap(authCaches.clear)
       )
 
       return Tenants.of({
         list,
         create,
         update,
-        get: spanned("Tenants.get", repository.get),
+        get: withSpan("Tenants.get", repository.get),
         defaultId: repository.defaultId
       })
     })

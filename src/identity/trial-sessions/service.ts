@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/auth-cache-invalidation.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { spanned } from "../../kernel/with-span.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
 import {
@@ -37,7 +37,7 @@ export class Sessions extends Context.Service<
     Sessions,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const authority = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const repository = yield* SessionsRepository
       const trialUsers = yield* TrialUsers
 
@@ -50,7 +50,7 @@ export class Sessions extends Context.Service<
       })
 
       const open = Effect.fnUntraced(function* (input: NewSession, isSignIn: boolean) {
-        const user = yield* trialUsers.hold(input.trialUserId)
+        const user = yield* trialUsers.lockShared(input.trialUserId)
         const now = yield* DateTime.now
         if (!user.isOpen(now)) return yield* new TrialUserInactive({})
         const session = yield* repository.insert(
@@ -72,7 +72,7 @@ export class Sessions extends Context.Service<
       const end = Effect.fn("Sessions.end")(function* (id: SessionId) {
         const session = yield* repository.end(id)
         if (Option.isNone(session)) yield* repository.get(id)
-        else if (session.value.isSignIn) yield* authority.announce
+        else if (session.value.isSignIn) yield* authCaches.announce
         return {
           value: undefined,
           entries: Option.toArray(Option.map(session, ended(sessionActions.SessionEnded)))
@@ -82,7 +82,7 @@ export class Sessions extends Context.Service<
       const create = Effect.fn("Sessions.create")((input: NewSession) => open(input, false))
       const openSignIn = Effect.fn("Sessions.openSignIn")((input: NewSession) => open(input, true))
 
-      return Sessions.of({ list, create, openSignIn, touch, end, get: spanned("Sessions.get", repository.get) })
+      return Sessions.of({ list, create, openSignIn, touch, end, get: withSpan("Sessions.get", repository.get) })
     })
   )
 

@@ -1,14 +1,14 @@
 import { Context, type Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 
-/** For answers that last: whether their caller would still be admitted. */
-export class Admissions extends Context.Service<
-  Admissions,
+/** The continued authorization of streaming answers. */
+export class LiveAuthorization extends Context.Service<
+  LiveAuthorization,
   {
     /**
-     * Answers what waits until the answer of the request in hand must end: its credential no longer stands for the same
-     * rights (revoked, expired, its scopes changed, its tenant suspended), or the process is on its way out.
+     * Answers an effect that completes when the current stream must end: its credential no longer has the same
+     * rights (revoked, expired, its scopes changed, its tenant suspended), or the process shuts down.
      */
-    lapse(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Effect.Effect<void>>
+    revoked(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Effect.Effect<void>>
   }
->()("app/platform/Admissions") {}
+>()("app/platform/LiveAuthorization") {}

@@ -6,7 +6,7 @@ import { Applications } from "../../../src/applications/applications/service.ts"
 import { asSystem, Audit } from "../../../src/audit/log/service.ts"
 import { type ConfigurationId } from "../../../src/applications/configuration/model/domain.ts"
 import { Configuration } from "../../../src/applications/configuration/files/service.ts"
-import { ConfigurationTrash } from "../../../src/applications/configuration/soft-delete/service.ts"
+import { ConfigurationSoftDelete } from "../../../src/applications/configuration/soft-delete/service.ts"
 import { ConfigurationWatch } from "../../../src/applications/configuration/files/watch.ts"
 import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
@@ -15,7 +15,7 @@ import { asSuperuser, countOf } from "../../support/statements.ts"
 const ServicesLayer = Configuration.layer.pipe(
   Layer.provide(ConfigurationWatch.layer),
   Layer.provideMerge(Applications.layer),
-  Layer.provideMerge(ConfigurationTrash.layer),
+  Layer.provideMerge(ConfigurationSoftDelete.layer),
   Layer.provideMerge(Audit.layer),
   Layer.provide(Notifications.layer.pipe(Layer.provide(realClock))),
   Layer.provide([SecureRandom.layerWebCrypto, Digest.layerWebCrypto]),
@@ -37,7 +37,7 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
     Effect.gen(function* () {
       const audit = yield* Audit
       const configuration = yield* Configuration
-      const trash = yield* ConfigurationTrash
+      const softDelete = yield* ConfigurationSoftDelete
       const database = yield* OwnDatabase
       yield* HandClock.setTime("2026-01-01T00:00:00Z")
       const { id: applicationId } = yield* (yield* Applications).create({ name: "Shop" })
@@ -50,16 +50,16 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
       yield* configuration.delete(folder, undefined)
 
       yield* HandClock.setTime("2026-01-31T00:00:00Z")
-      assert.strictEqual(yield* trash.purge, 0)
+      assert.strictEqual(yield* softDelete.purge, 0)
       yield* HandClock.setTime("2026-01-31T00:00:00.001Z")
-      assert.strictEqual(yield* trash.purge, 1)
+      assert.strictEqual(yield* softDelete.purge, 1)
       yield* configuration.restore(folder)
       yield* configuration.delete(folder, undefined)
       yield* HandClock.setTime("2026-03-02T00:00:00.001Z")
-      assert.strictEqual(yield* trash.purge, 0)
+      assert.strictEqual(yield* softDelete.purge, 0)
       yield* HandClock.setTime("2026-03-03T00:00:00Z")
-      assert.strictEqual(yield* trash.purge, 2)
-      assert.strictEqual(yield* trash.purge, 0)
+      assert.strictEqual(yield* softDelete.purge, 2)
+      assert.strictEqual(yield* softDelete.purge, 0)
 
       assert.strictEqual(yield* countOf(database, "configuration_nodes"), 1)
       assert.strictEqual(yield* countOf(database, "configuration_versions"), 1)
@@ -74,7 +74,7 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
   it.effect("is removed however much there is, what stood in a folder first, once nobody holds the tree", () =>
     Effect.gen(function* () {
       const configuration = yield* Configuration
-      const trash = yield* ConfigurationTrash
+      const softDelete = yield* ConfigurationSoftDelete
       const database = yield* OwnDatabase
       yield* HandClock.setTime("2026-04-01T00:00:00Z")
       const { id: applicationId } = yield* (yield* Applications).create({ name: "Full" })
@@ -90,11 +90,11 @@ layer(ServicesLayer, { timeout: "60 seconds" })("deleted configuration", (it) =>
         sql.withTransaction(
           Effect.gen(function* () {
             yield* sql`SELECT FROM configuration_trees WHERE application_id = ${applicationId} FOR UPDATE`
-            assert.strictEqual(yield* trash.purge, 0)
+            assert.strictEqual(yield* softDelete.purge, 0)
           })
         )
       )
-      assert.strictEqual(yield* trash.purge, 60)
+      assert.strictEqual(yield* softDelete.purge, 60)
     }).pipe(asSystem)
   )
 })

@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { Audit } from "../../../src/audit/log/service.ts"
 import { DigestLayer } from "../../../src/platform/crypto/digest.ts"
 import { delaySeconds } from "../../../src/identity/sign-in/delay-rules.ts"
-import { SignInDelays } from "../../../src/identity/login-throttle/service.ts"
+import { LoginThrottle } from "../../../src/identity/login-throttle/service.ts"
 import { poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 
 describe("the delay after failures", () => {
@@ -31,7 +31,7 @@ describe("the delay after failures", () => {
   })
 })
 
-const services = SignInDelays.layer.pipe(
+const services = LoginThrottle.layer.pipe(
   Layer.provide(DigestLayer),
   Layer.provideMerge(Audit.layer),
   Layer.provideMerge(Layer.fresh(poolOnOwnDatabase)),
@@ -44,7 +44,7 @@ const newAddress = () => `203.0.113.${(made += 1)}`
 
 /** The seconds that a try has to wait, 0 when it is counted. */
 const attempt = Effect.fnUntraced(function* (email: string, address: string) {
-  const delays = yield* SignInDelays
+  const delays = yield* LoginThrottle
   const exit = yield* Effect.exit(delays.begin(email, address))
   if (Exit.isSuccess(exit)) return 0
   const [reason] = exit.cause.reasons
@@ -93,7 +93,7 @@ layer(services, { timeout: "60 seconds" })("delays of sign-ins", (it) => {
 
   it.effect("an account that is tried from everywhere is slowed by 5 s at most, and lets its owner try", () =>
     Effect.gen(function* () {
-      const delays = yield* SignInDelays
+      const delays = yield* LoginThrottle
       const email = newEmail()
       const pauses: Array<number> = []
       for (let round = 0; round < 12; round++) pauses.push((yield* delays.begin(email, newAddress())).pauseSeconds)
@@ -127,7 +127,7 @@ layer(services, { timeout: "60 seconds" })("delays of sign-ins", (it) => {
   it.effect("a sign-in that succeeds clears its account, and takes back no failure of its address but its own", () =>
     Effect.gen(function* () {
       const audit = yield* Audit
-      const delays = yield* SignInDelays
+      const delays = yield* LoginThrottle
       const [email, address] = [newEmail(), newAddress()]
       yield* fail(3, email, address)
       const { succeeded } = yield* delays.begin(email, address)

@@ -22,6 +22,6 @@ export const diffFor = (request: HttpServerRequest.HttpServerRequest) => (diff: 
     ? diff
     : HttpServerResponse.text(diff.diff, { contentType: "text/x-diff; charset=utf-8" })
 
-/** The form of an export that the caller asks for by Accept. */
+/** The export format that the Accept header requests. */
 export const exportFormatFor = (request: HttpServerRequest.HttpServerRequest) =>
   prefers(request, "application/zip", "application/json") ? "zip" : "json"

@@ -5,7 +5,7 @@ import { Audit } from "../../../audit/log/service.ts"
 import { type IfMatch, type VersionMismatch } from "../../../kernel/precondition.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { given } from "../../../kernel/server-set.ts"
-import { Contents, type Passed, requireChecked } from "../schema-validation/contents.ts"
+import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import {
   configurationActions,
   type ConfigurationFile,
@@ -15,7 +15,7 @@ import {
   type DeletedConfiguration,
   type NewConfiguration
 } from "../model/domain.ts"
-import { ConfigurationHolds, requireLive, requireMatch } from "../model/locks.ts"
+import { ConfigurationLocks, requireLive, requireMatch } from "../model/locks.ts"
 import { maximumDepth, namesIn } from "../model/path-domain.ts"
 import {
   ConfigurationCycle,
@@ -42,9 +42,9 @@ type Unplaceable =
   | ConfigurationSchemaUnfit
   | ConfigurationTooDeep
 
-const mostDeletedShown = 1000
+const maxDeletedShown = 1000
 
-/** The shape of an application's tree: what stands where. */
+/** The tree of an application: its folders and files, and where they are. */
 export class Configuration extends Context.Service<
   Configuration,
   {
@@ -79,7 +79,7 @@ export class Configuration extends Context.Service<
       const applications = yield* Applications
       const audit = yield* Audit
       const contents = yield* Contents
-      const holds = yield* ConfigurationHolds
+      const holds = yield* ConfigurationLocks
       const placements = yield* PlacementRepository
       const repository = yield* ConfigurationRepository
       const watch = yield* ConfigurationWatch
@@ -100,7 +100,7 @@ export class Configuration extends Context.Service<
 
       const deleted = Effect.fn("Configuration.deleted")(function* (applicationId: ApplicationId) {
         yield* applications.get(applicationId)
-        const nodes = yield* repository.listDeleted(applicationId, mostDeletedShown)
+        const nodes = yield* repository.listDeleted(applicationId, maxDeletedShown)
         return nodes.flatMap(({ deletedAt, deletedBy, ...node }) =>
           deletedAt === null || deletedBy === null ? [] : [{ ...shown(node), deletedAt, deletedBy }]
         )
@@ -129,7 +129,7 @@ export class Configuration extends Context.Service<
         yield* requireParent(applicationId, parentId, 1)
         const schema = yield* contents.schemaOf(applicationId, null, schemaId)
         const schemaVersion = schema?.version ?? null
-        yield* requireChecked(
+        yield* requireValid(
           { name, content: content?.content ?? "" },
           { isSchema: false, schemaId, schemaVersion },
           passed
@@ -144,8 +144,8 @@ export class Configuration extends Context.Service<
 
       const create = Effect.fn("Configuration.create")(function* (input: NewConfiguration) {
         yield* requireFolderWithoutContent(input)
-        const content = input.type === "folder" ? null : yield* contents.measured(input.content ?? "")
-        return yield* contents.whenChecked((passed) => insert(input, content, passed))
+        const content = input.type === "folder" ? null : yield* contents.measure(input.content ?? "")
+        return yield* contents.whenValid((passed) => insert(input, content, passed))
       })
 
       const place = Effect.fnUntraced(function* (
@@ -169,7 +169,7 @@ export class Configuration extends Context.Service<
         if (wanted.schemaId !== null) {
           const schema = yield* contents.schemaOf(before.applicationId, id, wanted.schemaId)
           const { content } = yield* repository.getWithContent(id)
-          yield* requireChecked(
+          yield* requireValid(
             { name: wanted.name, content: content ?? "", version: before.version },
             { isSchema: false, schemaId: wanted.schemaId, schemaVersion: schema?.version ?? null },
             passed
@@ -189,7 +189,7 @@ export class Configuration extends Context.Service<
         patch: ConfigurationPatch,
         ifMatch: IfMatch | undefined
       ) {
-        return yield* contents.whenChecked((passed) => place(id, patch, ifMatch, passed))
+        return yield* contents.whenValid((passed) => place(id, patch, ifMatch, passed))
       })
 
       const remove = Effect.fn("Configuration.delete")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
@@ -224,7 +224,7 @@ export class Configuration extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(
-      Layer.mergeAll(ConfigurationRepository.layer, PlacementRepository.layer, ConfigurationHolds.layer, Contents.layer)
+      Layer.mergeAll(ConfigurationRepository.layer, PlacementRepository.layer, ConfigurationLocks.layer, Contents.layer)
     )
   )
 }

@@ -10,20 +10,20 @@ import { type ShownVersion } from "../model/domain.ts"
 import { requireMatch, stamp } from "../model/locks.ts"
 import { PlacementRepository } from "../model/placement-repository.ts"
 import { ConfigurationVersionNotFound } from "../model/problem-domain.ts"
-import { recordOf, shownVersion } from "../model/audit-entries.ts"
+import { auditSnapshot, shownVersion } from "../model/audit-entries.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { VersionRepository } from "./version-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
-/** The current version of a managed file. */
-export interface ManagedContent {
+/** The current version of a system-owned file. */
+export interface SystemOwnedContent {
   readonly version: number
   readonly content: string
 }
 
-/** A file at the root of a built-in application, which its own feature writes and nobody else. */
-export interface ManagedFile {
-  readonly current: Effect.Effect<Option.Option<ManagedContent>>
+/** A file at the root of a built-in application that only its own feature writes. */
+export interface SystemOwnedFile {
+  readonly current: Effect.Effect<Option.Option<SystemOwnedContent>>
   /** Adds a version within the change in hand, whose entry keeps how it was and is; the file is made where there is none. */
   write(
     content: string,
@@ -38,15 +38,15 @@ export interface ManagedFile {
   versions(before: number | undefined, limit: number): Effect.Effect<Slice<ShownVersion, number>>
 }
 
-/** Gives features their files: kept, told of and read by everybody like all configuration. */
-export class ManagedFiles extends Context.Service<
-  ManagedFiles,
+/** Files that a feature of this service owns: versioned, watched and read like all configuration. */
+export class SystemOwnedFiles extends Context.Service<
+  SystemOwnedFiles,
   {
-    file(applicationSlug: string, name: string): Effect.Effect<ManagedFile>
+    file(applicationSlug: string, name: string): Effect.Effect<SystemOwnedFile>
   }
->()("app/configuration/ManagedFiles") {
+>()("app/configuration/SystemOwnedFiles") {
   static readonly layerNoDeps = Layer.effect(
-    ManagedFiles,
+    SystemOwnedFiles,
     Effect.gen(function* () {
       const applications = yield* Applications
       const contents = yield* Contents
@@ -55,29 +55,31 @@ export class ManagedFiles extends Context.Service<
       const versions = yield* VersionRepository
       const watch = yield* ConfigurationWatch
 
-      const fileOf = (applicationId: ApplicationId, name: string): ManagedFile => {
+      const fileOf = (applicationId: ApplicationId, name: string): SystemOwnedFile => {
         const find = Effect.option(repository.findByPath(applicationId, [name]))
 
-        const write: ManagedFile["write"] = Effect.fn("ManagedFile.write")(function* (content, ifMatch, restoredFrom) {
-          const stored = yield* contents.measured(content)
-          yield* Effect.orDie(applications.hold(applicationId))
-          const { at, by } = yield* stamp
-          const placed = { at: yield* repository.lockTree(applicationId, at), by }
-          const found = yield* find
-          if (Option.isNone(found)) {
-            yield* requireMatch({ version: null }, ifMatch)
-            const node = { applicationId, parentId: null, name, type: "file", schemaId: null } as const
-            const id = yield* Effect.orDie(placements.insert(node, stored, placed))
-            const after = yield* Effect.orDie(repository.get(id))
-            return { version: 1, before: undefined, after: recordOf(after) }
+        const write: SystemOwnedFile["write"] = Effect.fn("SystemOwnedFile.write")(
+          function* (content, ifMatch, restoredFrom) {
+            const stored = yield* contents.measure(content)
+            yield* Effect.orDie(applications.lockShared(applicationId))
+            const { at, by } = yield* stamp
+            const placed = { at: yield* repository.lockTree(applicationId, at), by }
+            const found = yield* find
+            if (Option.isNone(found)) {
+              yield* requireMatch({ version: null }, ifMatch)
+              const node = { applicationId, parentId: null, name, type: "file", schemaId: null } as const
+              const id = yield* Effect.orDie(placements.insert(node, stored, placed))
+              const after = yield* Effect.orDie(repository.get(id))
+              return { version: 1, before: undefined, after: auditSnapshot(after) }
+            }
+            const before = yield* Effect.orDie(repository.lock(found.value.id))
+            yield* requireMatch(before, ifMatch)
+            const after = yield* versions.add(before.id, stored, restoredFrom ?? null, placed)
+            yield* watch.announce([after])
+            const record = { ...auditSnapshot(after), ...(restoredFrom === undefined ? {} : { restoredFrom }) }
+            return { version: after.version ?? 1, before: auditSnapshot(before), after: record }
           }
-          const before = yield* Effect.orDie(repository.lock(found.value.id))
-          yield* requireMatch(before, ifMatch)
-          const after = yield* versions.add(before.id, stored, restoredFrom ?? null, placed)
-          yield* watch.announce([after])
-          const record = { ...recordOf(after), ...(restoredFrom === undefined ? {} : { restoredFrom }) }
-          return { version: after.version ?? 1, before: recordOf(before), after: record }
-        })
+        )
 
         const versionNotFound = new ConfigurationVersionNotFound({})
 
@@ -89,12 +91,12 @@ export class ManagedFiles extends Context.Service<
               content === null || version === null ? Option.none() : Option.some({ content, version })
             )
           ),
-          version: Effect.fn("ManagedFile.version")(function* (version) {
+          version: Effect.fn("SystemOwnedFile.version")(function* (version) {
             const found = yield* find
             if (Option.isNone(found)) return yield* versionNotFound
             return shownVersion(yield* versions.version(found.value.id, version))
           }),
-          versions: Effect.fn("ManagedFile.versions")(function* (before, limit) {
+          versions: Effect.fn("SystemOwnedFile.versions")(function* (before, limit) {
             const found = yield* find
             if (Option.isNone(found)) return { items: [], nextCursor: null }
             const newest = found.value.version ?? 0
@@ -106,7 +108,7 @@ export class ManagedFiles extends Context.Service<
         }
       }
 
-      return ManagedFiles.of({
+      return SystemOwnedFiles.of({
         file: (slug, name) => Effect.map(Effect.orDie(applications.getBySlug(slug)), ({ id }) => fileOf(id, name))
       })
     })

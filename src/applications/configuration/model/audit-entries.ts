@@ -10,7 +10,7 @@ import {
   type ShownVersion
 } from "./domain.ts"
 import { contentTypeOf } from "./path-domain.ts"
-import { type HeldNode, type WrittenNode } from "./row-domain.ts"
+import { type LockedNode, type WrittenNode } from "./row-domain.ts"
 import { type ConfigurationTreeChanges, type TreeChangeKind } from "../trees/domain.ts"
 
 /** A node as the API shows it: with the media type that its name promises. */
@@ -23,8 +23,18 @@ export const shown = <Node extends Pick<ConfigurationNode, "name" | "type">>(nod
 export const shownVersion = ({ restoredFrom, ...version }: ConfigurationVersion): ShownVersion =>
   restoredFrom === null ? version : { ...version, restoredFrom }
 
-/** What an audit entry keeps of a node: of its content the version and the digest, never the text. */
-export const recordOf = ({ name, parentId, path, schemaId, sha256, size, type, updatedAt, version }: HeldNode) => ({
+/** What an audit entry stores of a node: the version and digest of its content, never the text. */
+export const auditSnapshot = ({
+  name,
+  parentId,
+  path,
+  schemaId,
+  sha256,
+  size,
+  type,
+  updatedAt,
+  version
+}: LockedNode) => ({
   name,
   type,
   path,
@@ -35,8 +45,8 @@ export const recordOf = ({ name, parentId, path, schemaId, sha256, size, type, u
 
 /** A change that left a node: how it was, how it is, what else is kept of that, and whose change it is if not the caller's. */
 interface NodeChange {
-  readonly before?: HeldNode
-  readonly after: HeldNode
+  readonly before?: LockedNode
+  readonly after: LockedNode
   readonly more?: object
   readonly origin?: AuditOrigin | undefined
 }
@@ -47,8 +57,8 @@ export const entryOf = (action: AuditAction, { after, before, more, origin }: No
   entityId: after.id,
   applicationId: after.applicationId,
   origin,
-  ...(before === undefined ? {} : { before: recordOf(before) }),
-  after: { ...recordOf(after), ...more }
+  ...(before === undefined ? {} : { before: auditSnapshot(before) }),
+  after: { ...auditSnapshot(after), ...more }
 })
 
 /** The entry of a node that was deleted, alone or with its folder. */
@@ -71,10 +81,10 @@ export const restoredEntry =
     after
   })
 
-/** A node as the entries of a tree's change tell of it. */
-type Told = Pick<WrittenNode, "schemaId" | "sha256" | "version">
+/** A node as the audit entries of a tree change describe it. */
+type NodeSummary = Pick<WrittenNode, "schemaId" | "sha256" | "version">
 
-const told = (path: string, node: Told | undefined) => ({
+const summaryOf = (path: string, node: NodeSummary | undefined) => ({
   path,
   ...(node === undefined || node.sha256 === null
     ? {}
@@ -101,8 +111,8 @@ export const treeEntries = (
   action: AuditAction,
   { applicationId, changes }: ConfigurationTreeChanges,
   details: object,
-  before: ReadonlyMap<ConfigurationId, Told>,
-  after: ReadonlyMap<ConfigurationId, Told>
+  before: ReadonlyMap<ConfigurationId, NodeSummary>,
+  after: ReadonlyMap<ConfigurationId, NodeSummary>
 ): ReadonlyArray<AuditDraft> => [
   { action, entityId: applicationId, applicationId, after: { ...details, changedNodes: changes.length } },
   ...changes.flatMap(({ changes: kinds, id, path, previousPath, type }) => {
@@ -112,8 +122,10 @@ export const treeEntries = (
       action: actionOf(kinds),
       entityId: id,
       applicationId,
-      ...(known === undefined ? {} : { before: { type, ...told(previousPath ?? path, known) } }),
-      ...(kinds.includes("deleted") ? {} : { after: { type, ...told(path, after.get(id) ?? known), changes: kinds } })
+      ...(known === undefined ? {} : { before: { type, ...summaryOf(previousPath ?? path, known) } }),
+      ...(kinds.includes("deleted")
+        ? {}
+        : { after: { type, ...summaryOf(path, after.get(id) ?? known), changes: kinds } })
     }
   })
 ]

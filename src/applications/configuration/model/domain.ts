@@ -24,7 +24,7 @@ export type NodeType = typeof NodeType.Type
 export const Content = storable(Schema.String.annotate({ examples: ['{ "retries": 3 }\n'] }))
 
 const ParentId = Schema.NullOr(ConfigurationId).annotate({
-  description: "The folder that it stands in; null at the root",
+  description: "The folder that contains it; null at the root",
   examples: [null]
 })
 const SchemaId = Schema.NullOr(ConfigurationId).annotate({
@@ -69,7 +69,7 @@ export type ConfigurationFile = typeof ConfigurationFile.Type
 export interface ConfigurationTreeNode extends Schema.Struct.Type<typeof ConfigurationNode.json.fields> {
   readonly children: ReadonlyArray<ConfigurationTreeNode>
 }
-/** A node of the tree as it stands in the answer. */
+/** A node of the tree as the response encodes it. */
 export interface ConfigurationTreeNodeEncoded extends Schema.Struct.Encoded<typeof ConfigurationNode.json.fields> {
   readonly children: ReadonlyArray<ConfigurationTreeNodeEncoded>
 }
@@ -88,7 +88,7 @@ export const DeletedConfiguration = Schema.Struct({
 }).annotate({ identifier: "DeletedConfiguration" })
 export type DeletedConfiguration = typeof DeletedConfiguration.Type
 
-/** What a file held from one save to the next. */
+/** What a file locked from one save to the next. */
 export class ConfigurationVersion extends Model.Class<ConfigurationVersion>("ConfigurationVersion")({
   version: VersionNumber,
   content: Content,
@@ -96,7 +96,7 @@ export class ConfigurationVersion extends Model.Class<ConfigurationVersion>("Con
   createdBy: Actor,
   restoredFrom: Model.Field({ select: Schema.NullOr(VersionNumber), json: Schema.optionalKey(VersionNumber) })
 }) {}
-/** A version as it is shown: `restoredFrom` stands in those alone that a rollback made. */
+/** A version as the API returns it: only those that a rollback made have `restoredFrom`. */
 export type ShownVersion = typeof ConfigurationVersion.json.Type
 
 /** How one version came out of another, as a unified diff. */
@@ -110,7 +110,7 @@ export const ConfigurationDiff = Schema.Struct({
 }).annotate({ identifier: "ConfigurationDiff" })
 export type ConfigurationDiff = typeof ConfigurationDiff.Type
 
-/** What a watching client is told. */
+/** The event that a watching client receives. */
 export const ConfigurationEvent = Schema.Struct({
   id: ConfigurationId,
   version: VersionNumber,

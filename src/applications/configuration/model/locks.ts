@@ -7,36 +7,36 @@ import { type IfMatch, meets, VersionMismatch } from "../../../kernel/preconditi
 import { type ConfigurationId } from "./domain.ts"
 import { ConfigurationManaged, ConfigurationNotFound } from "./problem-domain.ts"
 import { ConfigurationRepository } from "./repository.ts"
-import { type HeldNode, type Stamp } from "./row-domain.ts"
+import { type LockedNode, type Stamp } from "./row-domain.ts"
 
 /**
- * What a change holds until it ends, always in this order: the application, its tree, the node. A file is saved holding
- * its own row alone.
+ * The locks of a change, always taken in this order: the application, its tree, the node. Saving a file locks only
+ * its own row.
  */
-export class ConfigurationHolds extends Context.Service<
-  ConfigurationHolds,
+export class ConfigurationLocks extends Context.Service<
+  ConfigurationLocks,
   {
-    /** The applications whose configuration takes no changes here. */
+    /** The applications whose configuration is system-owned. */
     readonly managed: ReadonlyArray<ApplicationId>
-    /** The tree of an application that takes changes here; answers who changes it, and when. */
+    /** Locks the tree of an application that is not system-owned; answers who changes it, and when. */
     tree(applicationId: ApplicationId): Effect.Effect<Stamp, ApplicationNotFound | ConfigurationManaged, Change>
-    /** The tree that a node stands in, and the node, deleted or not. */
+    /** Locks the tree of a node and the node, deleted or not. */
     inTree(
       id: ConfigurationId
     ): Effect.Effect<
-      { readonly node: HeldNode; readonly stamp: Stamp },
+      { readonly node: LockedNode; readonly stamp: Stamp },
       ConfigurationManaged | ConfigurationNotFound,
       Change
     >
-    /** A node that is not deleted. */
+    /** Locks a node that is not deleted. */
     node(
       id: ConfigurationId,
       ifMatch: IfMatch | undefined
-    ): Effect.Effect<HeldNode, ConfigurationManaged | ConfigurationNotFound | VersionMismatch, Change>
+    ): Effect.Effect<LockedNode, ConfigurationManaged | ConfigurationNotFound | VersionMismatch, Change>
   }
->()("app/configuration/ConfigurationHolds") {
+>()("app/configuration/ConfigurationLocks") {
   static readonly layerNoDeps = Layer.effect(
-    ConfigurationHolds,
+    ConfigurationLocks,
     Effect.gen(function* () {
       const applications = yield* Applications
       const repository = yield* ConfigurationRepository
@@ -49,14 +49,14 @@ export class ConfigurationHolds extends Context.Service<
       const refuseManaged = (applicationId: ApplicationId) =>
         managed.has(applicationId) ? Effect.fail(new ConfigurationManaged({})) : Effect.void
 
-      const tree = Effect.fn("ConfigurationHolds.tree")(function* (applicationId: ApplicationId) {
-        yield* applications.hold(applicationId)
+      const tree = Effect.fn("ConfigurationLocks.tree")(function* (applicationId: ApplicationId) {
+        yield* applications.lockShared(applicationId)
         yield* refuseManaged(applicationId)
         const { at, by } = yield* stamp
         return { at: yield* repository.lockTree(applicationId, at), by }
       })
 
-      const inTree = Effect.fn("ConfigurationHolds.inTree")(function* (id: ConfigurationId) {
+      const inTree = Effect.fn("ConfigurationLocks.inTree")(function* (id: ConfigurationId) {
         const { applicationId } = yield* repository.getAny(id)
         const stamp = yield* Effect.catchTag(tree(applicationId), "ApplicationNotFound", () =>
           Effect.fail(new ConfigurationNotFound({}))
@@ -64,22 +64,22 @@ export class ConfigurationHolds extends Context.Service<
         return { node: yield* repository.lock(id), stamp }
       })
 
-      const node = Effect.fn("ConfigurationHolds.node")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
-        const held = yield* repository.lock(id)
-        yield* requireLive(held)
-        yield* refuseManaged(held.applicationId)
-        yield* requireMatch(held, ifMatch)
-        return held
+      const node = Effect.fn("ConfigurationLocks.node")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
+        const locked = yield* repository.lock(id)
+        yield* requireLive(locked)
+        yield* refuseManaged(locked.applicationId)
+        yield* requireMatch(locked, ifMatch)
+        return locked
       })
 
-      return ConfigurationHolds.of({ managed: [...managed], tree, inTree, node })
+      return ConfigurationLocks.of({ managed: [...managed], tree, inTree, node })
     })
   )
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(ConfigurationRepository.layer))
 }
 
-export const requireLive = (node: HeldNode): Effect.Effect<void, ConfigurationNotFound> =>
+export const requireLive = (node: LockedNode): Effect.Effect<void, ConfigurationNotFound> =>
   node.deletedAt === null ? Effect.void : Effect.fail(new ConfigurationNotFound({}))
 
 export const requireMatch = (

@@ -12,7 +12,7 @@ import {
   writtenColumns
 } from "./row-domain.ts"
 
-/** How nodes come to stand where they stand. */
+/** Inserts, moves, deletes and restores nodes of the tree. */
 export class PlacementRepository extends Context.Service<
   PlacementRepository,
   {

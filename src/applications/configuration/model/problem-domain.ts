@@ -21,7 +21,7 @@ export class ConfigurationManaged extends Problem<ConfigurationManaged>()("Confi
 export class ConfigurationNameTaken extends Problem<ConfigurationNameTaken>()("ConfigurationNameTaken", {
   slug: "configuration-name-taken",
   status: 409,
-  meaning: "A file or folder of this name stands there already."
+  meaning: "The folder already contains a file or folder of this name."
 }) {}
 
 export class ConfigurationNoFile extends Problem<ConfigurationNoFile>()("ConfigurationNoFile", {
@@ -81,7 +81,7 @@ export class ConfigurationNotPortable extends Problem<ConfigurationNotPortable>(
   {
     slug: "configuration-not-portable",
     status: 409,
-    meaning: "Paths of the tree cannot stand in a zip archive; export it as JSON."
+    meaning: "A zip archive cannot contain paths of the tree; export it as JSON."
   },
   { paths: Schema.Array(Schema.String) }
 ) {}
@@ -91,7 +91,7 @@ export class TooManyWatchers extends Problem<TooManyWatchers>()(
   {
     slug: "too-many-watchers",
     status: 503,
-    meaning: "So many clients watch configuration that no other one is taken now."
+    meaning: "The limit of clients that watch configuration is reached."
   },
   { retryAfterSeconds: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 3600 }))) }
 ) {}

@@ -6,14 +6,14 @@ export interface SourceFile {
   readonly content: string
 }
 
-/** Asks for a content to be checked against a schema; without a content for the schema itself. */
-export interface CheckRequest {
+/** Validates a content against a schema; without a content, the schema itself. */
+export interface ValidationRequest {
   readonly schema: SourceFile
   readonly content?: SourceFile
 }
 
 /** What was found, each fault with its place in the content (or, where `schemaAtFault`, in the schema). */
-export interface CheckReply {
+export interface ValidationReply {
   readonly schemaAtFault: boolean
   readonly faults: ReadonlyArray<Fault>
 }

@@ -4,14 +4,14 @@ import { Ajv2020 } from "ajv/dist/2020.js"
 import { default as formats } from "ajv-formats"
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
 import { answerWith } from "../../../platform/runtime/thread-body.ts"
-import { type CheckReply, type CheckRequest, type SourceFile } from "./messages.ts"
+import { type ValidationReply, type ValidationRequest, type SourceFile } from "./messages.ts"
 
-type Fault = CheckReply["faults"][number]
+type Fault = ValidationReply["faults"][number]
 type Validate = ReturnType<Ajv["compile"]>
 
-const mostFaults = 100
-const mostCompiled = 20
-const mostAliases = 100
+const maxFaults = 100
+const maxCompiled = 20
+const maxAliases = 100
 
 class Unreadable extends Error {
   readonly faults: ReadonlyArray<Fault>
@@ -57,14 +57,14 @@ const parseYaml = (content: string): unknown => {
   ]
   if (errors.length > 0) {
     throw new Unreadable(
-      errors.slice(0, mostFaults).map(({ message, offset }) => {
+      errors.slice(0, maxFaults).map(({ message, offset }) => {
         const { col, line } = lineCounter.linePos(offset)
         return { path: [], message: `Expected YAML: ${message} (line ${line} column ${col})` }
       })
     )
   }
   try {
-    return document.toJS({ maxAliasCount: mostAliases }) as unknown
+    return document.toJS({ maxAliasCount: maxAliases }) as unknown
   } catch (error) {
     throw new Unreadable([{ path: [], message: `Expected YAML: ${messageOf(error)}` }])
   }
@@ -107,7 +107,7 @@ const validateOf = (file: SourceFile): Validate => {
   if (known !== undefined) return known
   const validate = compile(file)
   const [oldest] = compiled.keys()
-  if (compiled.size >= mostCompiled && oldest !== undefined) compiled.delete(oldest)
+  if (compiled.size >= maxCompiled && oldest !== undefined) compiled.delete(oldest)
   compiled.set(key, validate)
   return validate
 }
@@ -132,17 +132,17 @@ const faultOf = (error: ErrorObject, root: unknown): Fault => {
   if (typeof missingProperty === "string") return { path: [...at, missingProperty], message: "Required" }
   const unknown = additionalProperty ?? unevaluatedProperty
   if (typeof unknown === "string") return { path: [...at, unknown], message: "Unknown member" }
-  return { path: at, message: `Expected what the schema asks for: ${error.message ?? error.keyword}` }
+  return { path: at, message: `Expected what the schema requires: ${error.message ?? error.keyword}` }
 }
 
-const answer = ({ content, schema }: CheckRequest): CheckReply => {
+const answer = ({ content, schema }: ValidationRequest): ValidationReply => {
   try {
     const validate = validateOf(schema)
     if (content === undefined) return { schemaAtFault: false, faults: [] }
     try {
       const value = parse(content)
       const faults = validate(value) === true ? [] : (validate.errors ?? [])
-      return { schemaAtFault: false, faults: faults.slice(0, mostFaults).map((error) => faultOf(error, value)) }
+      return { schemaAtFault: false, faults: faults.slice(0, maxFaults).map((error) => faultOf(error, value)) }
     } catch (error) {
       if (error instanceof Unreadable) return { schemaAtFault: false, faults: error.faults }
       throw error

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
 import { makeThread } from "../../../platform/runtime/thread.ts"
-import { type CheckReply, type CheckRequest } from "./messages.ts"
+import { type ValidationReply, type ValidationRequest } from "./messages.ts"
 
 const seconds = 1
 const megabytes = 128
@@ -11,19 +11,19 @@ const megabytes = 128
  * processor and 128 MiB for each: an expression that never ends, or a document that unfolds without bound, ends with its
  * thread and leaves the service alone. References to other files are not followed.
  */
-export class SchemaChecks extends Context.Service<
-  SchemaChecks,
+export class SchemaValidator extends Context.Service<
+  SchemaValidator,
   {
-    check(request: CheckRequest): Effect.Effect<CheckReply>
+    validate(request: ValidationRequest): Effect.Effect<ValidationReply>
   }
->()("app/configuration/SchemaChecks") {
+>()("app/configuration/SchemaValidator") {
   static readonly layer = Layer.effect(
-    SchemaChecks,
+    SchemaValidator,
     Effect.gen(function* () {
-      const module = new URL("schema-check-worker.ts", import.meta.url)
-      const ask = yield* makeThread<CheckRequest, CheckReply>({ module, seconds, megabytes })
-      return SchemaChecks.of({
-        check: Effect.fn("SchemaChecks.check")(function* (request) {
+      const module = new URL("schema-validation-worker.ts", import.meta.url)
+      const ask = yield* makeThread<ValidationRequest, ValidationReply>({ module, seconds, megabytes })
+      return SchemaValidator.of({
+        validate: Effect.fn("SchemaValidator.validate")(function* (request) {
           const { name } = yield* CurrentPrincipal
           return yield* Effect.catchTag(ask(name, request), "ThreadEnded", ({ reason }) =>
             Effect.succeed({

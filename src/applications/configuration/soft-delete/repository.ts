@@ -17,8 +17,8 @@ export const PurgedNode = Schema.Struct({
 })
 export type PurgedNode = typeof PurgedNode.Type
 
-export class ConfigurationTrashRepository extends Context.Service<
-  ConfigurationTrashRepository,
+export class SoftDeleteRepository extends Context.Service<
+  SoftDeleteRepository,
   {
     /**
      * Removes up to `groups` nodes that were deleted before a moment, each with what was deleted with it, and after what
@@ -28,9 +28,9 @@ export class ConfigurationTrashRepository extends Context.Service<
     /** Removes every deleted node of an application, and the memory of where its nodes stood. */
     emptyOf(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<PurgedNode>, never, Change>
   }
->()("app/configuration/ConfigurationTrashRepository") {
+>()("app/configuration/SoftDeleteRepository") {
   static readonly layer = Layer.effect(
-    ConfigurationTrashRepository,
+    SoftDeleteRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const columns = sql.literal("id, application_id, parent_id, name, type, version, deleted_at")
@@ -54,11 +54,11 @@ export class ConfigurationTrashRepository extends Context.Service<
           DELETE FROM configuration_nodes WHERE application_id = ${applicationId} AND deleted_at IS NOT NULL
           RETURNING ${columns}`
       })
-      return ConfigurationTrashRepository.of({
-        purge: Effect.fn("ConfigurationTrashRepository.purge")((before, groups) =>
+      return SoftDeleteRepository.of({
+        purge: Effect.fn("SoftDeleteRepository.purge")((before, groups) =>
           Change.use(() => Effect.orDie(deleteOld({ before, groups })))
         ),
-        emptyOf: Effect.fn("ConfigurationTrashRepository.emptyOf")(function* (applicationId) {
+        emptyOf: Effect.fn("SoftDeleteRepository.emptyOf")(function* (applicationId) {
           yield* Change
           const purged = yield* Effect.orDie(deleteOf(applicationId))
           yield* Effect.orDie(sql`DELETE FROM configuration_placements WHERE application_id = ${applicationId}`)

@@ -5,26 +5,26 @@ import { type AuditDraft, type Change } from "../../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../../audit/log/service.ts"
 import { repeatJob } from "../../../platform/runtime/background-jobs.ts"
 import { configurationActions } from "../model/domain.ts"
-import { ConfigurationTrashRepository, type PurgedNode } from "./repository.ts"
+import { SoftDeleteRepository, type PurgedNode } from "./repository.ts"
 
 const kept = { days: 30 } as const
 const groupsAtOnce = 50
 
 /** What was deleted: it can be restored for 30 days, and is then removed for good. */
-export class ConfigurationTrash extends Context.Service<
-  ConfigurationTrash,
+export class ConfigurationSoftDelete extends Context.Service<
+  ConfigurationSoftDelete,
   {
-    /** Removes what an application that is about to be deleted has in the trash, and answers the entries that record it. */
+    /** Removes what an application that is about to be deleted has in the softDelete, and answers the entries that record it. */
     emptyOf(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
     /** Removes what was deleted more than 30 days ago; answers how many nodes. */
     readonly purge: Effect.Effect<number>
   }
->()("app/configuration/ConfigurationTrash") {
+>()("app/configuration/ConfigurationSoftDelete") {
   static readonly layerNoDeps = Layer.effect(
-    ConfigurationTrash,
+    ConfigurationSoftDelete,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const repository = yield* ConfigurationTrashRepository
+      const repository = yield* SoftDeleteRepository
 
       const purgeSome = Effect.gen(function* () {
         const before = DateTime.subtract(yield* DateTime.now, kept)
@@ -40,12 +40,12 @@ export class ConfigurationTrash extends Context.Service<
           total += count
         } while (count > 0)
         return total
-      }).pipe(Effect.withSpan("ConfigurationTrash.purge"))
+      }).pipe(Effect.withSpan("ConfigurationSoftDelete.purge"))
 
       yield* repeatJob("remove deleted configuration", "1 hour", purge)
 
-      return ConfigurationTrash.of({
-        emptyOf: Effect.fn("ConfigurationTrash.emptyOf")((applicationId) =>
+      return ConfigurationSoftDelete.of({
+        emptyOf: Effect.fn("ConfigurationSoftDelete.emptyOf")((applicationId) =>
           Effect.map(repository.emptyOf(applicationId), (nodes) => nodes.map(purged))
         ),
         purge
@@ -55,8 +55,8 @@ export class ConfigurationTrash extends Context.Service<
 
   static readonly layer = Layer.effect(
     ApplicationConfiguration,
-    Effect.map(ConfigurationTrash, ({ emptyOf }) => ApplicationConfiguration.of({ emptyOf }))
-  ).pipe(Layer.provideMerge(this.layerNoDeps), Layer.provide(ConfigurationTrashRepository.layer))
+    Effect.map(ConfigurationSoftDelete, ({ emptyOf }) => ApplicationConfiguration.of({ emptyOf }))
+  ).pipe(Layer.provideMerge(this.layerNoDeps), Layer.provide(SoftDeleteRepository.layer))
 }
 
 const purged = ({ applicationId, deletedAt, id, name, parentId, type, version }: PurgedNode): AuditDraft => ({

@@ -67,7 +67,7 @@ export class ConfigurationArchives extends Context.Service<
         const headers = { "content-disposition": `attachment; filename="${slug}-configuration.${format}"` }
         if (format === "zip") {
           const paths = nodes.flatMap(({ path }) => (isPortable(path) ? [] : [path]))
-          if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, mostNamed) })
+          if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, maxNamed) })
           return HttpServerResponse.stream(Stream.orDie(zipped(nodes, archived(nodes))), {
             contentType: "application/zip",
             headers
@@ -91,7 +91,7 @@ export class ConfigurationArchives extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TreeRepository.layer))
 }
 
-const mostNamed = 20
+const maxNamed = 20
 
 /** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
 const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`

@@ -23,7 +23,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")
 export class TreeChangeRepository extends Context.Service<
   TreeChangeRepository,
   {
-    /** Puts nodes where they are to stand, all at once: so names may change places. */
+    /** Places nodes in one statement, so that two nodes may swap names. */
     place(placings: ReadonlyArray<Placing>, stamp: Stamp): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
     /** Marks nodes as deleted, each as part of `deletedWith`. */
     delete(
@@ -125,7 +125,7 @@ export class TreeChangeRepository extends Context.Service<
       const insertAll = SqlSchema.findAll({
         Request: Schema.Struct({ applicationId: Schema.Int, nodes: JsonText, ...Stamped }),
         Result: WrittenNode,
-        // The name within its parent tells the rows apart, so it also finds the content of each.
+        // The name is unique within its parent, so it also finds the content of each row.
         execute: ({ applicationId, at, by, nodes }) =>
           sql`
           WITH r AS (
@@ -150,7 +150,7 @@ export class TreeChangeRepository extends Context.Service<
         place: Effect.fn("TreeChangeRepository.place")(function* (placings, stamp) {
           yield* Change
           if (placings.length === 0) return []
-          // A name is free only when whoever had it has left, so all leave before any settles.
+          // A name is free only after its former node has left, so all leave before any is placed.
           yield* Effect.orDie(
             sql`
               UPDATE configuration_nodes SET deleted_at = ${stamp.at}, deleted_with = id, placed_at = ${stamp.at}

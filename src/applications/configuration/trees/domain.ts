@@ -15,9 +15,12 @@ export type TreeChangeKind = typeof TreeChangeKind.Type
 export const ConfigurationTreeChange = Schema.Struct({
   id: Schema.NullOr(ConfigurationId).annotate({ description: "Null in a dry run of what would be created" }),
   type: NodeType,
-  path: Schema.String.annotate({ description: "Where it stands afterwards, or stood", examples: ["/settings.json"] }),
+  path: Schema.String.annotate({
+    description: "Its path afterwards; before, if it was deleted",
+    examples: ["/settings.json"]
+  }),
   previousPath: Schema.NullOr(Schema.String).annotate({
-    description: "Where it stood before a move",
+    description: "Its path before a move",
     examples: [null]
   }),
   changes: Schema.Array(TreeChangeKind).annotate({ examples: [["updated"]] })

@@ -4,14 +4,14 @@ import { namesIn, parentPath } from "../model/path-domain.ts"
 import { type StandingNode, type StoredContent } from "../model/row-domain.ts"
 import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "./domain.ts"
 
-/** A node of an archive with its content measured; `schema` undefined says nothing of it. */
+/** A node of an archive with its content measure; `schema` undefined says nothing of it. */
 export interface ArchivedNode {
   readonly path: string
   readonly type: NodeType
   readonly stored: StoredContent | null
   readonly sha256: string | null
   readonly schema: string | null | undefined
-  /** Where faults of it are told. */
+  /** Its path in the request, for faults. */
   readonly at: ReadonlyArray<string | number>
 }
 
@@ -20,7 +20,7 @@ export interface WantedNode {
   readonly id: ConfigurationId | null
   readonly path: string
   readonly type: NodeType
-  /** The archive's word on it; undefined of a folder that only stands on the way, and of what stays. */
+  /** Its entry in the archive; undefined for an implied folder, and for what stays. */
   readonly archived: ArchivedNode | undefined
   readonly standing: StandingNode | undefined
   readonly schema: string | null
@@ -53,7 +53,7 @@ export const planImport = (
       named.set(above, undefined)
     }
     if (named.get(parentPath(node.path))?.type === "file") {
-      faults.push({ path: [...node.at, "path"], message: "Stands below a file of the archive" })
+      faults.push({ path: [...node.at, "path"], message: "Is below a file of the archive" })
     }
   }
 

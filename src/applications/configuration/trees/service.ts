@@ -5,20 +5,15 @@ import { type Fault } from "../../../kernel/problem.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { Contents, type Passed, requirePassed } from "../schema-validation/contents.ts"
 import { type ConfigurationId, configurationTreeActions } from "../model/domain.ts"
-import { ConfigurationHolds } from "../model/locks.ts"
-import { checksOf } from "./import-checks.ts"
+import { ConfigurationLocks } from "../model/locks.ts"
+import { validationsOf } from "./import-checks.ts"
 import { type ArchivedNode, planImport, type WantedNode } from "./import-plan.ts"
 import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
 import { ConfigurationHistoryGone, type ConfigurationManaged } from "../model/problem-domain.ts"
 import { treeEntries } from "../model/audit-entries.ts"
 import { type Stamp, type StandingNode, type WrittenNode } from "../model/row-domain.ts"
 import { planRollback } from "./rollback-plan.ts"
-import {
-  type ArchiveNode,
-  type ConfigurationTreeChanges,
-  type ImportMode,
-  type TreeRollback
-} from "./domain.ts"
+import { type ArchiveNode, type ConfigurationTreeChanges, type ImportMode, type TreeRollback } from "./domain.ts"
 import { TreeChangeRepository } from "./change-repository.ts"
 import { TreeRepository } from "./repository.ts"
 import { ConfigurationWatch } from "../files/watch.ts"
@@ -52,7 +47,7 @@ export class ConfigurationTrees extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const contents = yield* Contents
-      const holds = yield* ConfigurationHolds
+      const holds = yield* ConfigurationLocks
       const trees = yield* TreeRepository
       const treeChanges = yield* TreeChangeRepository
       const watch = yield* ConfigurationWatch
@@ -68,7 +63,7 @@ export class ConfigurationTrees extends Context.Service<
         const stamp = yield* holds.tree(applicationId)
         const nodes = yield* trees.thenAndNow(applicationId, DateTime.toDateUtc(at))
         const { changes, contents, gone, placings } = planRollback(nodes)
-        if (gone.length > 0) return yield* new ConfigurationHistoryGone({ names: gone.slice(0, mostNames) })
+        if (gone.length > 0) return yield* new ConfigurationHistoryGone({ names: gone.slice(0, maxNames) })
         const value = { applicationId, dryRun, changes }
         if (dryRun || changes.length === 0) return { value, entries: [] }
 
@@ -93,21 +88,21 @@ export class ConfigurationTrees extends Context.Service<
         nodesBy: ImportOptions["nodesBy"]
       ) {
         const errors: Array<Fault> = []
-        const measured: Array<ArchivedNode> = []
+        const measure: Array<ArchivedNode> = []
         for (const [index, { content, path, schema, type }] of nodes.entries()) {
           const at = nodesBy === "index" ? ["payload", "nodes", index] : ["payload", path]
           if (type === "folder" && content !== undefined) {
             errors.push({ path: [...at, "content"], message: "A folder has no content" })
           }
-          // A member that was forgotten must not empty a file that stands.
+          // A missing member must not empty an existing file.
           if (type === "file" && content === undefined) {
             errors.push({ path: [...at, "content"], message: "A file has content; an empty one has an empty text" })
           }
-          const stored = type === "folder" ? null : yield* contents.measured(content ?? "")
+          const stored = type === "folder" ? null : yield* contents.measure(content ?? "")
           const sha256 = stored === null ? null : Buffer.from(stored.sha256).toString("hex")
-          measured.push({ path, type, stored, sha256, schema, at })
+          measure.push({ path, type, stored, sha256, schema, at })
         }
-        return errors.length === 0 ? measured : yield* invalid(errors)
+        return errors.length === 0 ? measure : yield* invalid(errors)
       })
 
       /** Makes the nodes that are missing, level by level, since a node needs its parent's id. */
@@ -146,7 +141,7 @@ export class ConfigurationTrees extends Context.Service<
         const standing = yield* trees.standing(applicationId)
         const { changes, deleted, faults, wanted } = planImport(archive, standing, mode)
         if (faults.length > 0) return yield* invalid(faults)
-        yield* requirePassed(checksOf(wanted), passed)
+        yield* requirePassed(validationsOf(wanted), passed)
         if (dryRun || changes.length === 0) return { value: { applicationId, dryRun, changes }, entries: [] }
 
         yield* treeChanges.delete(withRoots(deleted), stamp)
@@ -196,7 +191,7 @@ export class ConfigurationTrees extends Context.Service<
         options: ImportOptions
       ) {
         const archive = yield* measure(nodes, options.nodesBy)
-        return yield* contents.whenChecked((passed) => apply(applicationId, archive, options, passed))
+        return yield* contents.whenValid((passed) => apply(applicationId, archive, options, passed))
       })
 
       return ConfigurationTrees.of({ rollback, importAll })
@@ -205,21 +200,21 @@ export class ConfigurationTrees extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(
-      Layer.mergeAll(TreeRepository.layer, TreeChangeRepository.layer, ConfigurationHolds.layer, Contents.layer)
+      Layer.mergeAll(TreeRepository.layer, TreeChangeRepository.layer, ConfigurationLocks.layer, Contents.layer)
     )
   )
 }
 
-const mostNames = 100
-const mostFaults = 100
+const maxNames = 100
+const maxFaults = 100
 
 const byId = (nodes: ReadonlyArray<WrittenNode>) => new Map(nodes.map((node) => [node.id, node]))
 
 const invalid = (errors: ReadonlyArray<Fault>) =>
   Effect.fail(
     new ValidationFailed({
-      errors: errors.slice(0, mostFaults),
-      detail: "The archive cannot stand as a tree; `errors` names every place."
+      errors: errors.slice(0, maxFaults),
+      detail: "The archive is not a valid tree; `errors` lists every place."
     })
   )
 

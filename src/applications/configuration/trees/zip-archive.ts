@@ -11,7 +11,7 @@ import { directoryOf } from "./zip-directory.ts"
 /** The entry that says which file is checked against which schema; it is no file of the tree. */
 export const manifestName = ".application-manager.json"
 
-const mostBytes = 67_108_864
+const maxBytes = 67_108_864
 
 const Manifest = Schema.fromJsonString(
   Schema.Struct({ schemas: Schema.Record(Schema.String, Schema.NullOr(NodePath)) })
@@ -55,7 +55,7 @@ export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
   if (errors.length === 0) return nodes
   return yield* new ValidationFailed({
     errors: errors.slice(0, 100),
-    detail: "The archive holds what cannot stand in a tree; `errors` names every entry."
+    detail: "The archive contains entries that a tree cannot have; `errors` lists them."
   })
 })
 
@@ -68,7 +68,7 @@ const schemasOf = ({ bytes }: RawEntry) =>
   )
 
 const entriesOf = (archive: Uint8Array) => {
-  let left = mostBytes
+  let left = maxBytes
   let count = 0
   return Stream.make(archive).pipe(
     Stream.pipeThroughChannel(Zip.decode()),

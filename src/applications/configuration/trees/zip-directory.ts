@@ -9,7 +9,7 @@ const linkType = 0o120000
 /** What the directory at the end of a zip archive lists. */
 export interface ZipDirectory {
   readonly count: number
-  /** The names of symbolic links, which nothing but the directory tells apart from files. */
+  /** The names of symbolic links, which only the directory distinguishes from files. */
   readonly links: ReadonlyArray<string>
 }
 
