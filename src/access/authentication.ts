@@ -4,10 +4,9 @@ import { type Refusal } from "../audit/log/service.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, SessionTokens } from "./credentials.ts"
-import { bearerToken } from "./bearer-token.ts"
+import { bearerToken, isFromAnotherSite, sessionCookie, tokenInCookies } from "./request-credentials.ts"
 import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
-import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
 
 /** Why a request is not authenticated. */
 export interface Rejection {

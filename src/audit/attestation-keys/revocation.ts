@@ -4,13 +4,13 @@ import { Audit } from "../log/service.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import {
-  type AttestationKey,
   attestationActions,
+  type AttestationKey,
   type AttestationKeyEnding,
   type AttestationKeyId,
-  type AttestationKeyNotFound
+  type AttestationKeyNotFound,
+  snapshot
 } from "../signing-keys/domain.ts"
-import { snapshot } from "../signing-keys/key-entries.ts"
 import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
 import { KeyRing } from "../signing-keys/key-ring.ts"
 import { AttestationKeysRepository } from "../signing-keys/repository.ts"

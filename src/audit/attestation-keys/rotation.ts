@@ -6,17 +6,17 @@ import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   announcedSeconds,
-  type AttestationKey,
   attestationActions,
+  type AttestationKey,
   type AttestationKeyId,
   type AttestationKeyNotFound,
   AttestationKeyReplaced,
   type AttestationKeyRotation,
   type AttestationKeyView,
   overlapSecondsOf,
+  snapshot,
   toResponse
 } from "../signing-keys/domain.ts"
-import { snapshot } from "../signing-keys/key-entries.ts"
 import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
 import { KeyRing } from "../signing-keys/key-ring.ts"
 import { AttestationKeysRepository } from "../signing-keys/repository.ts"

@@ -172,3 +172,8 @@ export const PublicKeys = Schema.Struct({
   )
 }).annotate({ identifier: "AttestationPublicKeys" })
 export type PublicKeys = typeof PublicKeys.Type
+
+const encode = Schema.encodeSync(AttestationKey.json)
+
+/** A key as the audit log keeps it, never with its private half. */
+export const snapshot = (key: typeof AttestationKey.json.Type) => encode(key)

@@ -1,16 +1,16 @@
-import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
 import * as jose from "jose"
+import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
 import { asSystem, Audit } from "../log/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type SealBroken, Sealing } from "../../platform/crypto/sealing.ts"
 import {
-  type AttestationKey,
   attestationActions,
+  type AttestationKey,
   type KeyPurpose,
   overlapSecondsOf,
-  type PublicKeys
+  type PublicKeys,
+  snapshot
 } from "./domain.ts"
-import { snapshot } from "./key-entries.ts"
 import { algorithm, makeKeyMaking, placeOf, sealNothing } from "./key-making.ts"
 import { KeyRing } from "./key-ring.ts"
 import { AttestationKeysRepository } from "./repository.ts"

@@ -1,8 +1,7 @@
 import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { type ShownVersion } from "../../applications/configuration/model/domain.ts"
+import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
 import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
-import { type ConfigurationVersionNotFound } from "../../applications/configuration/model/problem-domain.ts"
 import { type Fault } from "../../kernel/problem.ts"
 import { type Slice } from "../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch } from "../../kernel/precondition.ts"
@@ -10,8 +9,8 @@ import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts
 import { Notifications } from "../../platform/database/notifications.ts"
 import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./checks.ts"
 import {
-  type ConfiguredProvider,
   configurationActions,
+  type ConfiguredProvider,
   GatewayDocument,
   type GatewayReload
 } from "./configuration-domain.ts"

@@ -1,10 +1,9 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Change } from "../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type AccountId, type AccountNotFound, type AccountView } from "./domain.ts"
-import { AccountsRepository, type SignInCandidate } from "./repository.ts"
-import { toResponse } from "./view.ts"
+import { AccountsRepository, type SignInCandidate, toResponse } from "./repository.ts"
 
 /** What sign-in needs of accounts; password hashes stay within identity. */
 export class AccountCredentials extends Context.Service<

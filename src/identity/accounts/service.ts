@@ -8,7 +8,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { type Overloaded, ValidationFailed } from "../../kernel/problems.ts"
 import { given } from "../../kernel/server-set.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type RoleId } from "../../applications/roles/domain.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
@@ -25,8 +25,7 @@ import {
   AccountView
 } from "./domain.ts"
 import { Passwords } from "./passwords.ts"
-import { type Account, AccountsRepository } from "./repository.ts"
-import { toResponse } from "./view.ts"
+import { type Account, AccountsRepository, toResponse } from "./repository.ts"
 
 type Refused = Forbidden | ValidationFailed | Overloaded | AccountEmailTaken | TrialUserNotFound
 

@@ -7,7 +7,7 @@ import { Created } from "../../kernel/location.ts"
 import { cursor, page, PageLimit } from "../../kernel/page.ts"
 import { integerParameter } from "../../kernel/parameter.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { AgentLimitsInvalid } from "../agents/domain.ts"
+import { AgentLimitsInvalid } from "./limits-domain.ts"
 import {
   AgentTemplate,
   AgentTemplateCreation,

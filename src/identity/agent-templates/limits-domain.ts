@@ -1,8 +1,9 @@
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { Model } from "effect/schema"
-import { distinct, Scopes } from "../../kernel/capability.ts"
+import { distinct, missing, Scopes } from "../../kernel/capability.ts"
 import { name, text } from "../../kernel/text.ts"
 import { Usd } from "../../kernel/usd.ts"
+import { Problem } from "../../kernel/problem.ts"
 
 export const maxCredentialTtlSecondsDefault = 3600
 
@@ -72,3 +73,34 @@ export const limitsFrom = (given: GivenLimits, behind: Limits): Limits => ({
   allowedTaskTypes: [...new Set(given.allowedTaskTypes ?? behind.allowedTaskTypes)],
   defaultTaskType: given.defaultTaskType === undefined ? behind.defaultTaskType : given.defaultTaskType
 })
+
+/** What is wrong with limits, by themselves and under those of a template. */
+const faultsOf = (limits: Limits, bound: Limits | undefined): ReadonlyArray<string> => {
+  const { allowedTaskTypes, defaultTaskType, maxCredentialTtlSeconds, perTurnBudget, scopeCeiling } = limits
+  const faults: Array<string> = []
+  if (defaultTaskType !== null && !allowedTaskTypes.includes(defaultTaskType)) {
+    faults.push("defaultTaskType is none of allowedTaskTypes")
+  }
+  if (bound === undefined) return faults
+  const beyond = missing(bound.scopeCeiling, scopeCeiling)
+  if (beyond.length > 0) faults.push(`scopeCeiling goes beyond the template's: ${beyond.join(", ")}`)
+  if (maxCredentialTtlSeconds > bound.maxCredentialTtlSeconds) {
+    faults.push(`maxCredentialTtlSeconds goes beyond the template's ${bound.maxCredentialTtlSeconds}`)
+  }
+  if (bound.perTurnBudget !== null && (perTurnBudget === null || perTurnBudget > bound.perTurnBudget)) {
+    faults.push("perTurnBudget goes beyond the template's")
+  }
+  return faults
+}
+
+/** Refuses limits that contradict each other or go beyond their template's. */
+export const validateLimits = (limits: Limits, bound?: Limits): Effect.Effect<void, AgentLimitsInvalid> => {
+  const faults = faultsOf(limits, bound)
+  return faults.length === 0 ? Effect.void : Effect.fail(new AgentLimitsInvalid({ detail: `${faults.join("; ")}.` }))
+}
+
+export class AgentLimitsInvalid extends Problem<AgentLimitsInvalid>()("AgentLimitsInvalid", {
+  slug: "agent-limits-invalid",
+  status: 400,
+  meaning: "The limits contradict each other, or go beyond what the template allows."
+}) {}

@@ -6,11 +6,9 @@ import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
-import { type AgentLimitsInvalid } from "../agents/domain.ts"
-import { limitsFrom, noLimitsGiven } from "./limits-domain.ts"
-import { validateLimits } from "../agents/limits.ts"
+import { type AgentLimitsInvalid, limitsFrom, noLimitsGiven, validateLimits } from "./limits-domain.ts"
 import {
   AgentTemplate,
   agentTemplateActions,
@@ -22,7 +20,7 @@ import {
   type AgentTemplatePatch
 } from "./domain.ts"
 import { AgentTemplatesRepository } from "./repository.ts"
-import { makeTenantOfNew } from "../agents/tenant-of-new.ts"
+import { Tenants } from "../tenants/service.ts"
 
 export class AgentTemplates extends Context.Service<
   AgentTemplates,
@@ -50,7 +48,7 @@ export class AgentTemplates extends Context.Service<
       const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
       const repository = yield* AgentTemplatesRepository
-      const tenantOfNew = yield* makeTenantOfNew
+      const tenants = yield* Tenants
 
       const list = Effect.fn("AgentTemplates.list")(function* (
         tenantId: TenantId | undefined,
@@ -67,7 +65,7 @@ export class AgentTemplates extends Context.Service<
       })
 
       const create = Effect.fn("AgentTemplates.create")(function* (input: AgentTemplateCreation) {
-        const tenantId = yield* tenantOfNew(input.tenantId)
+        const tenantId = yield* tenants.forCreation(input.tenantId)
         const limits = limitsFrom(input, noLimitsGiven)
         yield* validateLimits(limits)
         yield* requireAuthority(limits.scopeCeiling)

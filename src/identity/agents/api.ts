@@ -7,10 +7,10 @@ import { Created } from "../../kernel/location.ts"
 import { cursor, page, PageLimit } from "../../kernel/page.ts"
 import { integerParameter } from "../../kernel/parameter.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
+import { AgentLimitsInvalid } from "../agent-templates/limits-domain.ts"
 import {
   Agent,
   AgentId,
-  AgentLimitsInvalid,
   AgentNameTaken,
   AgentNotActive,
   AgentNotFound,

@@ -7,26 +7,30 @@ import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
-import { type BoundedAgent } from "./bounded-domain.ts"
 import {
   Agent,
   agentActions,
   type AgentId,
-  type AgentLimitsInvalid,
   type AgentNameTaken,
   AgentNotActive,
   AgentNotFound,
   type AgentPatch,
-  type AgentRegistration
+  type AgentRegistration,
+  type BoundedAgent
 } from "./domain.ts"
-import { limitMembers, limitsFrom, noLimitsGiven } from "../agent-templates/limits-domain.ts"
-import { validateLimits } from "./limits.ts"
+import {
+  type AgentLimitsInvalid,
+  limitMembers,
+  limitsFrom,
+  noLimitsGiven,
+  validateLimits
+} from "../agent-templates/limits-domain.ts"
 import { type AgentFilter, AgentsRepository } from "./repository.ts"
 import { type AgentTemplateId, AgentTemplateNotFound } from "../agent-templates/domain.ts"
 import { AgentTemplatesRepository } from "../agent-templates/repository.ts"
-import { makeTenantOfNew } from "./tenant-of-new.ts"
+import { Tenants } from "../tenants/service.ts"
 
 type Refused = Forbidden | AgentNameTaken | AgentTemplateNotFound | AgentLimitsInvalid
 
@@ -62,7 +66,7 @@ export class Agents extends Context.Service<
       const database = yield* Database
       const repository = yield* AgentsRepository
       const templates = yield* AgentTemplatesRepository
-      const tenantOfNew = yield* makeTenantOfNew
+      const tenants = yield* Tenants
 
       const sightings = new Map<string, number>()
       const flush = Effect.suspend(() => {
@@ -122,7 +126,7 @@ export class Agents extends Context.Service<
             )
 
       const register = Effect.fn("Agents.register")(function* (input: AgentRegistration) {
-        const tenantId = yield* tenantOfNew(input.tenantId)
+        const tenantId = yield* tenants.forCreation(input.tenantId)
         const template = yield* templateOf(input.templateId, tenantId)
         const limits = limitsFrom(input, template ?? noLimitsGiven)
         yield* validateLimits(limits, template)

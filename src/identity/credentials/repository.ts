@@ -1,7 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { BoundedAgent } from "../agents/bounded-domain.ts"
-import { AgentId } from "../agents/domain.ts"
+import { AgentId, BoundedAgent } from "../agents/domain.ts"
 import { KeyAlgorithm } from "../agent-keys/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { DelegationId } from "../delegations/domain.ts"

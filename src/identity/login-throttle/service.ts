@@ -4,8 +4,7 @@ import { type Change } from "../../audit/log/domain.ts"
 import { RateLimited } from "../../kernel/principal.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"
-import { delaySeconds, forgottenAfterSeconds, maxSeconds, maxSecondsOfAccount } from "../sign-in/delay-rules.ts"
-import { LoginThrottleRepository, type Failures } from "./repository.ts"
+import { type Failures, LoginThrottleRepository } from "./repository.ts"
 
 /** A try to sign in, as it is counted. */
 export interface Attempt {
@@ -105,3 +104,16 @@ const failedOnce = (row: Failures, now: DateTime.Utc, most: number): Failures =>
     blockedUntil: DateTime.add(now, { seconds: delaySeconds(failures, most) })
   }
 }
+
+/** Failures that cost nothing, since people mistype. */
+const free = 5
+/** The longest wait of an address, alone or with an account. */
+export const maxSeconds = 900
+/** The longest wait per account alone, so that a stranger cannot lock an account out. */
+export const maxSecondsOfAccount = 5
+/** What has been quiet for so long is forgotten. */
+export const forgottenAfterSeconds = 900
+
+/** Seconds to wait after so many failures: nothing before the fifth, then 1, doubling up to `most`. */
+export const delaySeconds = (failures: number, most: number): number =>
+  failures < free ? 0 : Math.min(most, 2 ** Math.min(failures - free, 30))

@@ -10,7 +10,7 @@ import {
   TokenExchangeRequest,
   TokenRequest
 } from "../credentials/domain.ts"
-import { AuthorizationServer, JsonWebKeys } from "./metadata-domain.ts"
+import { AuthorizationServer, JsonWebKeys } from "./domain.ts"
 
 /** Answers a request that cannot be read with OAuth's `invalid_request`. */
 export class OAuthRequests extends HttpApiMiddleware.Service<OAuthRequests>()("app/tokens/OAuthRequests", {

@@ -1,6 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { ceilingOf } from "../agents/bounded-domain.ts"
-import { type AgentId } from "../agents/domain.ts"
+import { type AgentId, ceilingOf } from "../agents/domain.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { type Capability, intersection, missing } from "../../kernel/capability.ts"
 import { Uuid } from "../../kernel/identifier.ts"
@@ -25,7 +24,7 @@ import {
   TokensRepository
 } from "../credentials/repository.ts"
 import { namedScopes } from "../credentials/scopes.ts"
-import { SubjectTokens } from "../credentials/subject-tokens.ts"
+import { SubjectTokens } from "../subject-tokens/service.ts"
 
 /** All that an exchange has decided before it is minted. */
 export interface PreparedExchange {

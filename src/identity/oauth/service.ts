@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { ceilingOf } from "../agents/bounded-domain.ts"
+import { ceilingOf } from "../agents/domain.ts"
 import { CurrentPrincipal, type RateLimited } from "../../kernel/principal.ts"
 import { AgentClients, type AuthenticatedClient, type FindClient } from "../credentials/clients.ts"
 import {

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentTokens, ApiKeyCredentials } from "../../access/credentials.ts"
-import { bearerToken } from "../../access/bearer-token.ts"
+import { bearerToken } from "../../access/request-credentials.ts"
 import { CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { ServiceAccount } from "../../access/service-account.ts"

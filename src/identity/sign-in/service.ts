@@ -6,7 +6,7 @@ import { type AccountId } from "../accounts/domain.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { bearerToken } from "../../access/bearer-token.ts"
+import { bearerToken, isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
 import {
   CurrentPrincipal,
   Forbidden,
@@ -15,12 +15,11 @@ import {
   Unauthenticated
 } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
-import { isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/session-cookie.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Overloaded } from "../../kernel/problems.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { SessionCredentials } from "./credentials.ts"
-import { pause, LoginThrottle } from "../login-throttle/service.ts"
+import { LoginThrottle, pause } from "../login-throttle/service.ts"
 import { type AccountSessionId, type Login, signInActions } from "./domain.ts"
 import { AccountSessionTermination } from "./termination.ts"
 import { type Issued, SessionIssuer } from "./session-issuer.ts"

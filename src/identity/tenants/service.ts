@@ -17,6 +17,7 @@ import {
   type TenantStatus
 } from "./domain.ts"
 import { TenantsRepository } from "./repository.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 
 export class Tenants extends Context.Service<
   Tenants,
@@ -27,8 +28,10 @@ export class Tenants extends Context.Service<
       limit: number
     ): Effect.Effect<Slice<Tenant, TenantId>>
     get(id: TenantId): Effect.Effect<Tenant, TenantNotFound>
-    /** The tenant of what a system principal makes without naming one. */
+    /** The tenant of what a system principal creates without naming one. */
     readonly defaultId: Effect.Effect<TenantId>
+    /** The tenant of what the caller creates: its own, which it may not name; a system caller names one or gets the default. */
+    forCreation(given: TenantId | undefined): Effect.Effect<TenantId, Forbidden>
     create(input: typeof Tenant.jsonCreate.Type): Effect.Effect<Tenant, TenantSlugTaken>
     update(id: TenantId, patch: TenantPatch): Effect.Effect<Tenant, TenantNotFound | TenantSlugTaken | TenantIsDefault>
   }
@@ -81,8 +84,17 @@ export class Tenants extends Context.Service<
         Effect.tap(authCaches.clear)
       )
 
+      const forCreation = Effect.fnUntraced(function* (given: TenantId | undefined) {
+        const { tenantId } = yield* CurrentPrincipal
+        if (tenantId === undefined) return given ?? (yield* repository.defaultId)
+        return given === undefined
+          ? tenantId
+          : yield* new Forbidden({ missing: [], detail: "Only system callers name a tenant." })
+      })
+
       return Tenants.of({
         list,
+        forCreation,
         create,
         update,
         get: withSpan("Tenants.get", repository.get),

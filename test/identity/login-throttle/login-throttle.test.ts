@@ -4,7 +4,7 @@ import { DateTime } from "effect"
 import { TestClock } from "effect/testing"
 import { Audit } from "../../../src/audit/log/service.ts"
 import { DigestLayer } from "../../../src/platform/crypto/digest.ts"
-import { delaySeconds } from "../../../src/identity/sign-in/delay-rules.ts"
+import { delaySeconds } from "../../../src/identity/login-throttle/service.ts"
 import { LoginThrottle } from "../../../src/identity/login-throttle/service.ts"
 import { poolOnOwnDatabase, realClock } from "../../support/clock.ts"
 

@@ -10,17 +10,15 @@ import {
   type ConfigurationDiff,
   type ConfigurationFile,
   type ConfigurationId,
+  type ConfigurationManaged,
+  ConfigurationNoFile,
+  type ConfigurationNotFound,
   type ConfigurationVersion,
+  type ConfigurationVersionNotFound,
   type ShownVersion
 } from "../model/domain.ts"
 import { Diffs } from "../diffs/diffs.ts"
 import { ConfigurationLocks, stamp } from "../model/locks.ts"
-import {
-  type ConfigurationManaged,
-  ConfigurationNoFile,
-  type ConfigurationNotFound,
-  type ConfigurationVersionNotFound
-} from "../model/problem-domain.ts"
 import { entryOf, shown, shownVersion } from "../model/audit-entries.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { type StoredContent } from "../model/row-domain.ts"

@@ -3,11 +3,10 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { type AuditOrigin, Change } from "../../../audit/log/domain.ts"
 import { InstantFromDate } from "../../../kernel/instant.ts"
-import { ConfigurationId, ConfigurationVersion } from "../model/domain.ts"
-import { ConfigurationVersionNotFound } from "../model/problem-domain.ts"
+import { ConfigurationId, ConfigurationVersion, ConfigurationVersionNotFound } from "../model/domain.ts"
 import {
-  LockedNode,
   heldColumns,
+  LockedNode,
   nodeColumns,
   pathColumn,
   type Stamp,

@@ -3,10 +3,18 @@ import { SqlClient } from "effect/sql"
 import { Change } from "../../../audit/log/domain.ts"
 import { entityTag } from "../../../kernel/precondition.ts"
 import { Notifications } from "../../../platform/database/notifications.ts"
-import { ConfigurationId, type ConfigurationEvent } from "../model/domain.ts"
-import { type ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers } from "../model/problem-domain.ts"
+import {
+  type ConfigurationEvent,
+  ConfigurationId,
+  ConfigurationNoFile,
+  type ConfigurationNotFound,
+  TooManyWatchers
+} from "../model/domain.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { VersionRepository } from "./version-repository.ts"
+import { type HttpServerRequest } from "effect/http"
+import { LiveAuthorization } from "../../../platform/http/live-authorization.ts"
+import { eventStream } from "../../../platform/http/event-stream.ts"
 
 const topic = "configuration_version"
 const maxWatchers = 10_000
@@ -133,3 +141,18 @@ export class ConfigurationWatch extends Context.Service<
     Layer.provide(Layer.merge(ConfigurationRepository.layer, VersionRepository.layer))
   )
 }
+
+/** Answers a watching client with Server-Sent Events, until the file, the client's leave or the process ends. */
+export const versionStream = Effect.gen(function* () {
+  const authorization = yield* LiveAuthorization
+  const watch = yield* ConfigurationWatch
+  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, id: ConfigurationId) {
+    const revoked = yield* authorization.revoked(request)
+    const events = Stream.map(yield* watch.open(id), (event) => ({
+      id: String(event.version),
+      event: "version",
+      data: JSON.stringify(event)
+    }))
+    return eventStream(events, revoked)
+  })
+})

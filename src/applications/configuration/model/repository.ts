@@ -2,10 +2,9 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { Change } from "../../../audit/log/domain.ts"
-import { ConfigurationId } from "./domain.ts"
+import { ConfigurationId, ConfigurationNotFound } from "./domain.ts"
 import { maximumDepth } from "./path-domain.ts"
-import { ConfigurationNotFound } from "./problem-domain.ts"
-import { LockedNode, heldColumns, nodeColumns, NodeDepth, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"
+import { heldColumns, LockedNode, nodeColumns, NodeDepth, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"
 
 /** How nodes are found and locked. */
 export class ConfigurationRepository extends Context.Service<

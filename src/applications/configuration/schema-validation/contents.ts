@@ -2,8 +2,7 @@ import { Context, Data, Effect, Layer, Option } from "effect"
 import { Digest } from "effect/crypto"
 import { type Fault } from "../../../kernel/problem.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { type ConfigurationId, maximumContentBytes } from "../model/domain.ts"
-import { ConfigurationSchemaUnfit } from "../model/problem-domain.ts"
+import { type ConfigurationId, ConfigurationSchemaUnfit, maximumContentBytes } from "../model/domain.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { type LockedNode, type StoredContent } from "../model/row-domain.ts"
 import { type SourceFile } from "./messages.ts"
@@ -26,7 +25,10 @@ export class Unvalidated extends Data.TaggedError("Unvalidated")<{ readonly vali
 export type Passed = ReadonlySet<string>
 
 /** Fails unless all of the validations passed. */
-export const requirePassed = (validations: ReadonlyArray<Validation>, passed: Passed): Effect.Effect<void, Unvalidated> => {
+export const requirePassed = (
+  validations: ReadonlyArray<Validation>,
+  passed: Passed
+): Effect.Effect<void, Unvalidated> => {
   const open = validations.filter(({ key }) => !passed.has(key))
   return open.length === 0 ? Effect.void : Effect.fail(new Unvalidated({ validations: open }))
 }

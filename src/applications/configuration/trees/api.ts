@@ -6,13 +6,13 @@ import { Idempotency } from "../../../platform/idempotency/api.ts"
 import { integerParameter } from "../../../kernel/parameter.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { AnswersIn, MaxBodyBytes } from "../../../kernel/validation.ts"
-import { ConfigurationTreeNode } from "../model/domain.ts"
 import {
   ConfigurationArchiveUnreadable,
   ConfigurationHistoryGone,
   ConfigurationManaged,
-  ConfigurationNotPortable
-} from "../model/problem-domain.ts"
+  ConfigurationNotPortable,
+  ConfigurationTreeNode
+} from "../model/domain.ts"
 import {
   ConfigurationExport,
   ConfigurationImport,

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
-import { exportFormatFor } from "../files/answers.ts"
 import { ConfigurationArchives } from "./archives.ts"
 import { Configuration } from "../files/service.ts"
 import { ConfigurationTrees } from "./service.ts"
 import { ConfigurationTreesApi } from "./api.ts"
+import { prefers } from "../../../platform/http/negotiation.ts"
 
 export const ConfigurationTreesHandlers = groupHandlers(
   ConfigurationTreesApi,
@@ -28,3 +28,7 @@ export const ConfigurationTreesHandlers = groupHandlers(
     })
   })
 )
+
+/** The export format that the Accept header requests. */
+const exportFormatFor = (request: HttpServerRequest.HttpServerRequest) =>
+  prefers(request, "application/zip", "application/json") ? "zip" : "json"

@@ -4,13 +4,16 @@ import { Audit } from "../../../audit/log/service.ts"
 import { type Fault } from "../../../kernel/problem.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { Contents, type Passed, requirePassed } from "../schema-validation/contents.ts"
-import { type ConfigurationId, configurationTreeActions } from "../model/domain.ts"
+import {
+  ConfigurationHistoryGone,
+  type ConfigurationId,
+  type ConfigurationManaged,
+  configurationTreeActions
+} from "../model/domain.ts"
 import { ConfigurationLocks } from "../model/locks.ts"
-import { validationsOf } from "./import-checks.ts"
-import { type ArchivedNode, planImport, type WantedNode } from "./import-plan.ts"
+import { type ArchivedNode, planImport, validationsOf, type WantedNode } from "./import-plan.ts"
 import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
-import { ConfigurationHistoryGone, type ConfigurationManaged } from "../model/problem-domain.ts"
-import { treeEntries } from "../model/audit-entries.ts"
+import { treeEntries } from "./audit-entries.ts"
 import { type Stamp, type StandingNode, type WrittenNode } from "../model/row-domain.ts"
 import { planRollback } from "./rollback-plan.ts"
 import { type ArchiveNode, type ConfigurationTreeChanges, type ImportMode, type TreeRollback } from "./domain.ts"

@@ -1,9 +1,9 @@
 import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { AccessTokens, type LiveToken } from "../credentials/access-tokens.ts"
-import { type Introspection } from "../credentials/domain.ts"
-import { actOf, usd } from "../credentials/mint.ts"
+import { AccessTokens, type LiveToken } from "./access-tokens.ts"
+import { type Introspection } from "./domain.ts"
+import { actOf, usd } from "./mint.ts"
 
 /** Answers what a token may do now (RFC 7662); a token that is not live, or not the caller's to see, is not active. */
 export class TokenIntrospection extends Context.Service<

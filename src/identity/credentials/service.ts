@@ -1,6 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { ceilingOf } from "../agents/bounded-domain.ts"
-import { type AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
+import { type AgentId, AgentNotActive, type AgentNotFound, ceilingOf } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
@@ -8,7 +7,7 @@ import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import {
   type AgentCredentialView,
   type AgentTokenResponse,

@@ -1,7 +1,7 @@
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../agents/domain.ts"
 import { Access, requiresCredential } from "../../kernel/access.ts"
-import { SubjectToken, SubjectTokenRequest } from "./subject-domain.ts"
+import { SubjectToken, SubjectTokenRequest } from "./domain.ts"
 
 export class SubjectTokensApi extends HttpApiGroup.make("subjectTokens")
   .add(

@@ -41,3 +41,7 @@ export const isFromAnotherSite = (cookie: SessionCookie, method: string, headers
 /** The Set-Cookie header that gives a browser the token for so many seconds; 0 takes it away. */
 export const setSessionCookie = (cookie: SessionCookie, token: string, maxAgeSeconds: number): string =>
   `${cookie.name}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${cookie.secure ? "; Secure" : ""}`
+
+/** The token of an Authorization header (RFC 6750 §2.1); undefined when it is another scheme, or no token. */
+export const bearerToken = (authorization: string): string | undefined =>
+  /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization)?.[1]

@@ -7,14 +7,14 @@ import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { TokensRepository } from "./repository.ts"
+import { TokensRepository } from "../credentials/repository.ts"
 import {
   type SubjectToken,
   subjectTokenActions,
   type SubjectTokenRequest,
   subjectTokenSeconds,
   subjectTokenType
-} from "./subject-domain.ts"
+} from "./domain.ts"
 
 const Claims = Schema.Struct({ iss: Schema.String, sub: Schema.String, aud: AgentId, exp: Schema.Int, sid: Uuid })
 
