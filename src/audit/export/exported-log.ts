@@ -84,7 +84,7 @@ export class ExportedLog {
       return { kind: "seal", jws: seal.value.seal }
     }
     this.lines += 1
-    if (this.isSealed) this.fault(undefined, "It follows the seal, which must be the last line")
+    if (this.isSealed) this.fault(undefined, "It is behind the seal, which must be the last line")
     const line = members === undefined ? Option.none() : readLine(members)
     if (members === undefined || Option.isNone(line)) {
       this.fault(undefined, "It is no line of an exported log")
