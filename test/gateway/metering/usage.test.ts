@@ -16,7 +16,7 @@ import {
 } from "../../support/gateway.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"
-import { serviceKey, serviceLayer, startService, TestService } from "../../support/service.ts"
+import { serviceKey, sharedService, startService, TestService } from "../../support/service.ts"
 import { startProcess } from "../../support/service-process.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { openAiVendor, used } from "../../support/vendors.ts"
@@ -44,7 +44,7 @@ const beginStream = (url: string, key: string) =>
     (controller) => Effect.sync(() => controller.abort())
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the row of a call", (it) => {
+layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("the row of a call", (it) => {
   it.effect("says who called what, what it used, what that cost by which rates, and how long it took", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -206,19 +206,19 @@ describe("the hold of a call", () => {
           })
         )
         const next = yield* startProcess(directory)
-        const standing = () =>
+        const utilization = () =>
           Effect.map(
             next.call("GET", "/api/budgets/caps-status"),
             ({ body }) => body.items[0] as Record<string, number>
           )
-        const { reserved = 0, spent = 0 } = yield* standing()
+        const { reserved = 0, spent = 0 } = yield* utilization()
         assert.isAbove(reserved, 0)
         assert.strictEqual(spent, 0)
         yield* asSuperuser(
           next.database,
           (sql) => sql`UPDATE budget_reservations SET expires_at = now() - interval '1 second' WHERE state = 'open'`
         )
-        const after = yield* eventually(standing(), (one) => one.reserved === 0)
+        const after = yield* eventually(utilization(), (one) => one.reserved === 0)
         assert.strictEqual(after.spent, reserved)
         const [row] = yield* asSuperuser(next.database, (sql) => sql`SELECT method FROM gateway_usage`)
         assert.deepStrictEqual(row, { method: "expired" })

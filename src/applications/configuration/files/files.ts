@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { asSystem, Audit, auditOrigin } from "../../../audit/log/service.ts"
-import { makeGathering } from "../../../platform/database/gathering.ts"
+import { makeBatcher } from "../../../platform/database/batcher.ts"
 import { type Slice } from "../../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch, versionsIn } from "../../../kernel/precondition.ts"
 import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
@@ -102,7 +102,7 @@ export class ConfigurationFiles extends Context.Service<
         Effect.timeoutOrElse({ duration: longestTogether, orElse: () => Effect.interrupt }),
         asSystem
       )
-      const quickly = yield* makeGathering({ maximum: maxTogether, run: saveTogether })
+      const quickly = yield* makeBatcher({ maximum: maxTogether, run: saveTogether })
 
       const write = Effect.fnUntraced(function* (
         id: ConfigurationId,
@@ -130,7 +130,7 @@ export class ConfigurationFiles extends Context.Service<
       ) {
         const stored = yield* contents.measure(content)
         if (stored.size <= maxBytesTogether) {
-          const saved = yield* quickly.ask({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
+          const saved = yield* quickly.submit({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
           if (saved !== undefined) return { ...shown(saved), content }
         }
         return yield* contents.whenValid((passed) => write(id, stored, null, ifMatch, passed))
