@@ -2,12 +2,12 @@ import { assert, layer } from "@effect/vitest"
 import { Array, Effect, Fiber } from "effect"
 import { makeKey } from "../../support/authority.ts"
 import { makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedService, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { untilBlocked } from "../../support/waiting.ts"
 import { nextLink } from "../../support/walk.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
+layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
   it.effect("a hundred saves of one file, over two replicas, are versions without a hole", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -71,7 +71,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
       const ids = yield* Effect.forEach(Array.range(1, 20), (index) =>
         makeFile(service, applicationId, `${index}.txt`, "")
       )
-      const [held = 0, ...free] = ids
+      const [locked = 0, ...free] = ids
       const saves = (ids: ReadonlyArray<number>) =>
         Effect.forEach(
           [...ids, ...ids].flatMap((id) => keys.map(({ key }) => ({ id, key }))),
@@ -81,8 +81,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("con
       const waiting = yield* asSuperuser(service.database, (sql) =>
         sql.withTransaction(
           Effect.gen(function* () {
-            yield* sql`SELECT FROM configuration_nodes WHERE id = ${held} FOR UPDATE`
-            const waiting = yield* Effect.forkDetach(saves([held]), { startImmediately: true })
+            yield* sql`SELECT FROM configuration_nodes WHERE id = ${locked} FOR UPDATE`
+            const waiting = yield* Effect.forkDetach(saves([locked]), { startImmediately: true })
             yield* untilBlocked(sql)
             for (const { status, text } of yield* saves(free)) assert.strictEqual(status, 200, text)
             return waiting

@@ -1,0 +1,67 @@
+import { isJson, type Json } from "./schemas.ts"
+
+/** The component that a reference such as `#/components/schemas/TrialUser` names. */
+export const resolved = (reference: string, components: Json): Json | undefined => {
+  const component = components[nameOf(reference)]
+  return isJson(component) ? component : undefined
+}
+
+const nameOf = (reference: string): string => reference.split("/").at(-1) ?? ""
+
+/** An example made of the examples of the parts; undefined where some required part has none. */
+export const exampleOf = (schema: Json | undefined, components: Json, depth = 0): unknown => {
+  if (schema === undefined || depth > 12) return undefined
+  if (typeof schema.$ref === "string") return exampleOf(resolved(schema.$ref, components), components, depth + 1)
+  if (Array.isArray(schema.examples)) return schema.examples[0] as unknown
+  if (schema.const !== undefined) return schema.const
+  if (Array.isArray(schema.enum)) return schema.enum[0] as unknown
+  const alternatives = (schema.anyOf ?? schema.oneOf) as Array<Json> | undefined
+  if (alternatives !== undefined) {
+    const examples = alternatives.map((one) => exampleOf(one, components, depth + 1))
+    return examples.find((example) => example !== undefined && example !== null) ?? examples[0]
+  }
+  switch (schema.type) {
+    case "null":
+      return null
+    case "boolean":
+      return true
+    case "integer":
+    case "number":
+      return schema.minimum ?? 0
+    case "array": {
+      const item = exampleOf(schema.items as Json | undefined, components, depth + 1)
+      return item === undefined ? [] : [item]
+    }
+    case "object":
+      return objectExample(schema, components, depth)
+    default:
+      return schema.type === "string" ? "text" : undefined
+  }
+}
+
+const objectExample = (schema: Json, components: Json, depth: number): Json => {
+  const example: Json = {}
+  for (const [key, property] of Object.entries((schema.properties as Record<string, Json> | undefined) ?? {})) {
+    if (property.readOnly === true) continue
+    const value = exampleOf(property, components, depth + 1)
+    if (value !== undefined) example[key] = value
+  }
+  return example
+}
+
+/** Shows what each body of a request or response looks like: one example of each component by its name, or one without. */
+export const addExamples = (holder: Json, components: Json): void => {
+  for (const media of Object.values((holder.content as Record<string, Json> | undefined) ?? {})) {
+    if (media.example !== undefined || media.examples !== undefined) continue
+    const schema = media.schema as Json
+    const alternatives = ((schema.anyOf as Array<Json> | undefined) ?? [schema]).map(({ $ref }) => $ref)
+    if (alternatives.every((reference) => typeof reference === "string")) {
+      media.examples = Object.fromEntries(
+        alternatives.map((reference) => [nameOf(reference), { value: exampleOf({ $ref: reference }, components) }])
+      )
+    } else {
+      const example = exampleOf(schema, components)
+      if (example !== undefined) media.example = example
+    }
+  }
+}

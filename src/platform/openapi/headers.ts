@@ -1,0 +1,54 @@
+import { type Json } from "./schemas.ts"
+
+/** The request header of every operation that may be repeated. */
+export const idempotencyKey = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description: "Makes the request repeatable: for 24 hours the first answer is given again.",
+  schema: { type: "string", pattern: "^[ -~]{1,255}$", examples: ["8e03978e-40d5-43dd-bc93-6894a57f9324"] }
+}
+
+/** The headers that an answer of this status carries. */
+export const headersOf = (status: string, responses: Record<string, Json>): Json => {
+  const names = [
+    "X-Request-Id",
+    ...(responses["429"] === undefined ? [] : ["RateLimit", "RateLimit-Policy"]),
+    ...(status === "429" || status === "503" ? ["Retry-After"] : []),
+    ...(status === "401" ? ["WWW-Authenticate"] : []),
+    ...(status.startsWith("2") && responses["422"] !== undefined ? ["Idempotency-Replayed"] : [])
+  ]
+  return Object.fromEntries(names.map((name) => [name, responseHeaders[name]]))
+}
+
+const responseHeaders: Readonly<Record<string, Json>> = {
+  "X-Request-Id": {
+    description: "The caller's X-Request-Id when it is 1 to 128 of A-Z a-z 0-9 . _ -, else one made here",
+    required: true,
+    schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,128}$", examples: ["mCy6ymLWY9Tt-0"] }
+  },
+  RateLimit: {
+    description:
+      "What is left of the caller's requests: r requests for the next t seconds (IETF ratelimit-headers draft)",
+    schema: { type: "string", examples: ['"principal";r=5999;t=60'] }
+  },
+  "RateLimit-Policy": {
+    description: "How many requests the caller is granted: q requests in w seconds (IETF ratelimit-headers draft)",
+    schema: { type: "string", examples: ['"principal";q=6000;w=60'] }
+  },
+  "Retry-After": {
+    description: "Seconds after which to try again",
+    required: true,
+    schema: { type: "integer", minimum: 1, maximum: 3600, examples: [2] }
+  },
+  "WWW-Authenticate": {
+    description: "The ways to authenticate (RFC 9110 §11.6.1)",
+    required: true,
+    schema: { type: "string", examples: ['ApiKey realm="application-manager", Bearer realm="application-manager"'] }
+  },
+  "Idempotency-Replayed": {
+    description:
+      "That this answer was given before, to the first request under the Idempotency-Key; one-time secrets are masked",
+    schema: { type: "string", enum: ["true"] }
+  }
+}

@@ -1,0 +1,50 @@
+import { problemMeaning, problemType } from "../../kernel/problem.ts"
+import { resolved } from "./examples.ts"
+import { type Json } from "./schemas.ts"
+
+const prefix = problemType("")
+
+/** The slug of a problem's schema; undefined for every other schema. */
+const slugOf = (schema: Json | undefined): string | undefined => {
+  const properties = schema?.properties as Record<string, Json> | undefined
+  const type = (properties?.type?.enum as ReadonlyArray<unknown> | undefined)?.[0]
+  return typeof type === "string" && type.startsWith(prefix) ? type.slice(prefix.length) : undefined
+}
+
+/** A problem's schema as the edge completes it: every standard member is there, `instance` never is. */
+export const problemSchema = (schema: Json): Json => {
+  const slug = slugOf(schema)
+  if (slug === undefined) return schema
+  const properties = schema.properties as Record<string, Json>
+  const { detail, instance: _, status, title, traceId, type, ...extensions } = properties
+  const required = schema.required as ReadonlyArray<string>
+  return {
+    ...schema,
+    description: problemMeaning(slug, Number((status?.enum as ReadonlyArray<unknown> | undefined)?.[0])),
+    properties: { type, title, status: { ...status, type: "integer" }, detail, ...extensions, traceId },
+    required: [...new Set(["type", "title", "status", "detail", ...required, "traceId"])]
+  }
+}
+
+/** Leaves those problems of each status that the operation can give, and says in the description what they mean. */
+export const keepProblems = (
+  responses: Record<string, Json>,
+  components: Json,
+  keep: (slug: string) => boolean
+): void => {
+  for (const [status, response] of Object.entries(responses)) {
+    const media = (response.content as Record<string, { schema: Json }> | undefined)?.["application/problem+json"]
+    if (media === undefined) continue
+    const alternatives = ((media.schema.anyOf as Array<Json> | undefined) ?? [media.schema]).flatMap((one) => {
+      const component = resolved(String(one.$ref), components)
+      const slug = slugOf(component)
+      return slug !== undefined && keep(slug) ? [{ one, description: String(component?.description) }] : []
+    })
+    const [first] = alternatives
+    if (first === undefined) delete responses[status]
+    else {
+      media.schema = alternatives.length === 1 ? first.one : { anyOf: alternatives.map(({ one }) => one) }
+      response.description = alternatives.map(({ description }) => description).join(" ")
+    }
+  }
+}
