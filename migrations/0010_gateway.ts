@@ -59,6 +59,42 @@ CREATE POLICY gateway_usage_of_tenant ON gateway_usage
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
 REVOKE INSERT, UPDATE, DELETE ON gateway_usage FROM application_manager;
 
+-- What closes a reservation, as budgets_close takes it, and what the row of a gateway's call has from \`operation\` on.
+CREATE TYPE budget_closing AS (
+  id uuid,
+  tenant_id uuid,
+  kind text,
+  origin text,
+  principal text,
+  unrestricted boolean,
+  amount bigint,
+  tokens bigint,
+  charge_id uuid,
+  usage jsonb,
+  metadata jsonb,
+  operation text,
+  dialect text,
+  model_asked text,
+  model_served text,
+  provider text,
+  input_tokens bigint,
+  output_tokens bigint,
+  cached_input_tokens bigint,
+  cache_write_tokens bigint,
+  cache_write_1h_tokens bigint,
+  reasoning_tokens bigint,
+  rates jsonb,
+  catalogue_version text,
+  method text,
+  status integer,
+  latency_ms bigint,
+  upstream_latency_ms bigint,
+  time_to_first_token_ms bigint,
+  attempts jsonb,
+  call_metadata jsonb,
+  trace_id text
+);
+
 -- Which call of the gateway ran under which Idempotency-Key; its answer is kept nowhere.
 CREATE TABLE call_keys (
   principal text NOT NULL,

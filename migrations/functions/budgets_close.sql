@@ -1,16 +1,14 @@
--- As version 5, but takes columns of their own types.
-CREATE OR REPLACE FUNCTION budgets_close(moment timestamptz, keyed boolean, unread boolean, ids uuid[], tenants uuid[],
-  kinds text[], origins text[], principals text[], unrestricteds boolean[], amounts bigint[], token_counts bigint[],
-  charge_ids uuid[], usages jsonb[], metadatas jsonb[], operations text[], dialects text[], models_asked text[],
-  models_served text[], call_providers text[], inputs bigint[], outputs bigint[], cached_inputs bigint[],
-  cache_writes bigint[], cache_writes_1h bigint[], reasonings bigint[], call_rates jsonb[], catalogues text[],
-  methods text[], statuses integer[], latencies bigint[], upstream_latencies bigint[], first_tokens bigint[],
-  call_attempts jsonb[], call_metadatas jsonb[], traces text[], keys json) RETURNS json
+-- Settles or releases a batch of reservations, each a `budget_closing`, in one statement. `keys` is null where no request has
+-- an idempotency key; `unread`: the caller needs no rows. A request gets a verdict:
+--   done, same (it is closed as asked), conflict (it is closed otherwise), missing, foreign (another principal's), managed
+--   (of another origin), managed-by-plan, unopened (never admitted), replay (its key was used)
+CREATE OR REPLACE FUNCTION budgets_close(moment timestamptz, unread boolean, requests budget_closing[], keys json)
+RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET random_page_cost = 0.01 SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET enable_material = off AS $$
 DECLARE
-  verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(ids), 0);
+  verdicts text[]; taken integer[] := '{}'; at integer; verdict text; total integer := coalesce(cardinality(requests), 0);
   after_plans boolean[];
   done_kind text; done_tenants uuid[] := '{}'; done_ids uuid[] := '{}'; holds boolean[] := '{}';
   done_amounts bigint[] := '{}'; done_tokens bigint[] := '{}'; counts integer[] := '{}';
@@ -19,21 +17,18 @@ DECLARE
   charged_amounts numeric[]; charged_tokens numeric[]; charges bigint[]; closed json := '[]';
   r record;
 BEGIN
-  tenants := coalesce(tenants, ARRAY[NULL::uuid]);
   verdicts := array_fill('missing'::text, ARRAY[total]);
-  IF keyed THEN taken := budget_claim_keys(keys, moment); END IF;
+  IF keys IS NOT NULL THEN taken := budget_claim_keys(keys, moment); END IF;
   FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;
 
   -- Each is locked in its order. Where all are open calls of their own that are settled once, nothing is left to decide.
   WITH locked AS MATERIALIZED (
-    SELECT b.id, b.amount, b.tokens, b.counter_ids, budget_at(amounts, q.place) AS charged,
-      coalesce(budget_at(token_counts, q.place), b.tokens) AS charged_tokens,
-      budget_at(kinds, q.place) = 'settle' AND b.state = 'open' AND b.origin = budget_at(origins, q.place)
-        AND (budget_at(unrestricteds, q.place) OR b.created_by = budget_at(principals, q.place))
+    SELECT b.id, b.amount, b.tokens, b.counter_ids, q.amount AS charged, coalesce(q.tokens, b.tokens) AS charged_tokens,
+      q.kind = 'settle' AND b.state = 'open' AND b.origin = q.origin
+        AND (q.unrestricted OR b.created_by = q.principal)
         AND b.plan_id IS NULL AND b.decided_at IS NULL AS is_plain
-    FROM generate_series(1, total) AS q(place)
-    JOIN budget_reservations b ON b.id = ids[q.place]
-      AND (budget_at(tenants, q.place) IS NULL OR b.tenant_id = budget_at(tenants, q.place))
+    FROM unnest(requests) q
+    JOIN budget_reservations b ON b.id = q.id AND (q.tenant_id IS NULL OR b.tenant_id = q.tenant_id)
     WHERE b.origin <> 'plan'
     ORDER BY b.tenant_id, b.id FOR UPDATE OF b
   ), moves AS (
@@ -50,10 +45,9 @@ BEGIN
   IF is_plain AND taken = '{}' THEN
     verdicts := array_fill('done'::text, ARRAY[total]);
     IF counters IS NOT NULL THEN
-      owners := tenants || '00000000-0000-0000-0000-000000000000'::uuid;
-      IF array_position(tenants, NULL) IS NOT NULL THEN
-        owners := owners || ARRAY(SELECT DISTINCT b.tenant_id FROM budget_reservations b WHERE b.id = ANY (ids));
-      END IF;
+      owners := '00000000-0000-0000-0000-000000000000'::uuid || ARRAY(
+        SELECT DISTINCT coalesce(q.tenant_id, (SELECT b.tenant_id FROM budget_reservations b WHERE b.id = q.id))
+        FROM unnest(requests) q);
       -- What rolls has to be known for what is charged; what does not is locked last, for as long as a commit takes.
       is_rolling := EXISTS (
         SELECT FROM budget_counters b WHERE b.tenant_id = ANY (owners) AND b.id = ANY (counters) AND b.ring IS NOT NULL);
@@ -61,23 +55,15 @@ BEGIN
     END IF;
   ELSE
     after_plans := array_fill(false, ARRAY[total]);
-    tenants := budget_column(tenants, total);
-    kinds := budget_column(kinds, total);
-    origins := budget_column(origins, total);
-    principals := budget_column(principals, total);
-    unrestricteds := budget_column(unrestricteds, total);
-    amounts := budget_column(amounts, total);
-    token_counts := budget_column(token_counts, total);
     FOR r IN
-      SELECT q.*, b.tenant_id, b.state, b.origin AS is_of, b.created_by, b.tokens AS reserved_tokens, b.actual,
+      SELECT q.ordinality AS place, q.id, q.kind, q.origin, q.principal, q.unrestricted, q.amount, q.tokens, b.tenant_id, b.state, b.origin AS is_of, b.created_by, b.tokens AS reserved_tokens, b.actual,
         b.actual_tokens, CASE WHEN b.plan_id IS NOT NULL THEN (
           SELECT budget_plan_status(l.status, l.heartbeat_by, l.dead_at, moment) NOT IN ('active', 'suspended')
           FROM budget_plans l WHERE l.tenant_id = b.tenant_id AND l.id = b.plan_id) ELSE false END AS is_after_plan
-      FROM unnest(ids, tenants, kinds, origins, principals, unrestricteds, amounts, token_counts) WITH ORDINALITY
-        AS q(id, tenant, kind, origin, principal, unrestricted, amount, tokens, place)
-      JOIN budget_reservations b ON b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant)
+      FROM unnest(requests) WITH ORDINALITY q
+      JOIN budget_reservations b ON b.id = q.id AND (q.tenant_id IS NULL OR b.tenant_id = q.tenant_id)
       WHERE b.origin <> 'plan'
-      ORDER BY b.tenant_id, b.id, q.place FOR UPDATE OF b
+      ORDER BY b.tenant_id, b.id, q.ordinality FOR UPDATE OF b
     LOOP
       CONTINUE WHEN verdicts[r.place] = 'replay';
       verdict := CASE
@@ -109,9 +95,9 @@ BEGIN
     -- A plan's own is locked by the plan's functions alone, after the plan.
     IF 'missing' = ANY (verdicts) THEN
       FOR r IN
-        SELECT q.place, b.created_by <> q.principal AND NOT q.unrestricted AS is_foreign
-        FROM unnest(ids, tenants, principals, unrestricteds) WITH ORDINALITY AS q(id, tenant, principal, unrestricted, place)
-        JOIN budget_reservations b ON b.id = q.id AND (q.tenant IS NULL OR b.tenant_id = q.tenant)
+        SELECT q.ordinality AS place, b.created_by <> q.principal AND NOT q.unrestricted AS is_foreign
+        FROM unnest(requests) WITH ORDINALITY q
+        JOIN budget_reservations b ON b.id = q.id AND (q.tenant_id IS NULL OR b.tenant_id = q.tenant_id)
         WHERE b.origin = 'plan'
       LOOP
         CONTINUE WHEN verdicts[r.place] = 'replay';
@@ -127,27 +113,26 @@ BEGIN
   IF 'done' = ANY (verdicts) THEN
     WITH closed AS (
       UPDATE budget_reservations b SET
-        state = CASE budget_at(kinds, q.place) WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment,
-        charge_id = budget_at(charge_ids, q.place),
-        late = budget_at(kinds, q.place) = 'settle'
-          AND (b.state <> 'open' OR b.expires_at <= moment OR coalesce(after_plans[q.place], false)),
-        actual = CASE budget_at(kinds, q.place) WHEN 'settle' THEN budget_at(amounts, q.place) END,
-        actual_tokens = CASE budget_at(kinds, q.place) WHEN 'settle' THEN
-          coalesce(budget_at(token_counts, q.place), b.tokens) END
-      FROM generate_series(1, total) AS q(place)
-      WHERE b.id = ids[q.place] AND (budget_at(tenants, q.place) IS NULL OR b.tenant_id = budget_at(tenants, q.place))
-        AND verdicts[q.place] = 'done'
+        state = CASE q.kind WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment, charge_id = q.charge_id,
+        late = q.kind = 'settle'
+          AND (b.state <> 'open' OR b.expires_at <= moment OR coalesce(after_plans[q.ordinality], false)),
+        actual = CASE q.kind WHEN 'settle' THEN q.amount END,
+        actual_tokens = CASE q.kind WHEN 'settle' THEN coalesce(q.tokens, b.tokens) END
+      FROM unnest(requests) WITH ORDINALITY q
+      WHERE b.id = q.id AND (q.tenant_id IS NULL OR b.tenant_id = q.tenant_id) AND verdicts[q.ordinality] = 'done'
       RETURNING b.tenant_id, b.id AS reservation_id, b.charge_id, b.created_by, b.agent_id, b.plan_id, b.application_id,
-        b.api_key_id, b.user_id, b.task_type, b.model, b.provider, b.amount AS reserved, b.actual, b.actual_tokens,
-        b.late, b.counter_ids, q.place
+        b.api_key_id, b.user_id, b.task_type, b.model, b.provider AS asked_provider, b.amount AS reserved, b.actual,
+        b.actual_tokens, b.late, b.counter_ids, q.kind, q.principal, q.usage, q.metadata, q.operation, q.dialect,
+        q.model_asked, q.model_served, q.provider, q.input_tokens, q.output_tokens, q.cached_input_tokens,
+        q.cache_write_tokens, q.cache_write_1h_tokens, q.reasoning_tokens, q.rates, q.catalogue_version, q.method,
+        q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id
     ), charged AS (
       INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
         late, usage, metadata, occurred_at, created_by, counter_ids, buckets)
       SELECT c.tenant_id, c.charge_id, c.reservation_id, 'charge', c.charge_id, c.actual, c.actual_tokens, 1,
-        greatest(c.actual - c.reserved, 0), c.late, budget_at(usages, c.place), budget_at(metadatas, c.place), moment,
-        budget_at(principals, c.place), c.counter_ids,
+        greatest(c.actual - c.reserved, 0), c.late, c.usage, c.metadata, moment, c.principal, c.counter_ids,
         CASE WHEN is_rolling THEN budget_buckets(c.tenant_id, c.counter_ids) ELSE '{}' END
-      FROM closed c WHERE budget_at(kinds, c.place) = 'settle'
+      FROM closed c WHERE c.kind = 'settle'
     )
     INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
       application_id, api_key_id, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
@@ -155,16 +140,12 @@ BEGIN
       cost, rates, catalogue_version, method, status, latency_ms, upstream_latency_ms, time_to_first_token_ms, attempts,
       metadata, trace_id)
     SELECT c.tenant_id, c.reservation_id, moment, c.charge_id, c.created_by, c.agent_id, c.plan_id, c.application_id,
-      c.api_key_id, c.user_id, c.task_type, budget_at(operations, c.place), budget_at(dialects, c.place),
-      budget_at(models_asked, c.place), c.model, budget_at(models_served, c.place),
-      coalesce(budget_at(call_providers, c.place), c.provider), budget_at(inputs, c.place),
-      budget_at(outputs, c.place), budget_at(cached_inputs, c.place), budget_at(cache_writes, c.place),
-      budget_at(cache_writes_1h, c.place), budget_at(reasonings, c.place), coalesce(c.actual, 0),
-      budget_at(call_rates, c.place), budget_at(catalogues, c.place), budget_at(methods, c.place),
-      budget_at(statuses, c.place), budget_at(latencies, c.place), budget_at(upstream_latencies, c.place),
-      budget_at(first_tokens, c.place), budget_at(call_attempts, c.place), budget_at(call_metadatas, c.place),
-      budget_at(traces, c.place)
-    FROM closed c WHERE budget_at(methods, c.place) IS NOT NULL
+      c.api_key_id, c.user_id, c.task_type, c.operation, c.dialect, c.model_asked, c.model, c.model_served,
+      coalesce(c.provider, c.asked_provider), c.input_tokens, c.output_tokens, c.cached_input_tokens,
+      c.cache_write_tokens, c.cache_write_1h_tokens, c.reasoning_tokens, coalesce(c.actual, 0), c.rates,
+      c.catalogue_version, c.method, c.status, c.latency_ms, c.upstream_latency_ms, c.time_to_first_token_ms,
+      c.attempts, c.call_metadata, c.trace_id
+    FROM closed c WHERE c.method IS NOT NULL
       AND (is_plain OR NOT EXISTS (
         SELECT FROM gateway_usage u WHERE u.tenant_id = c.tenant_id AND u.reservation_id = c.reservation_id));
   END IF;
@@ -189,19 +170,18 @@ BEGIN
     IF has_thresholds THEN PERFORM budget_note_alerts(moment, counters); END IF;
   END IF;
 
-  IF keyed THEN
+  IF keys IS NOT NULL THEN
     PERFORM budget_free_keys(keys, ARRAY(
       SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
       WHERE v.verdict NOT IN ('done', 'same', 'replay')));
   END IF;
   IF NOT unread THEN
-    SELECT coalesce(json_agg(json_build_object('place', q.place, 'reservation', to_json(b),
+    SELECT coalesce(json_agg(json_build_object('place', q.ordinality, 'reservation', to_json(b),
       'charge', CASE WHEN e.id IS NOT NULL THEN to_json(e) END)), '[]')
     INTO closed
-    FROM unnest(ids, budget_column(kinds, total), verdicts) WITH ORDINALITY AS q(id, kind, verdict, place)
-    JOIN budget_reservations b ON b.id = q.id
+    FROM unnest(requests) WITH ORDINALITY q JOIN budget_reservations b ON b.id = q.id
     LEFT JOIN budget_entries e ON e.tenant_id = b.tenant_id AND e.id = b.charge_id
-    WHERE q.kind = 'settle' AND q.verdict IN ('done', 'same', 'replay');
+    WHERE q.kind = 'settle' AND verdicts[q.ordinality] IN ('done', 'same', 'replay');
   END IF;
   RETURN json_build_object('verdicts', verdicts, 'closed', closed,
     'replays', CASE WHEN cardinality(taken) = 0 THEN '[]'::json ELSE budget_replays(keys, taken) END);

@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
+import { compositesOf } from "../../platform/database/composites.ts"
 
 type Row = { readonly [name: string]: unknown }
 
@@ -65,50 +66,59 @@ export const reserveParameters = [
   "keys",
   "entries"
 ]
-export const closeColumns = {
-  ids: "id",
-  tenants: "tenant",
-  kinds: "kind",
-  origins: "origin",
-  principals: "principal",
-  unrestricteds: "unrestricted",
-  amounts: "amount",
-  token_counts: "tokens",
-  charge_ids: "charge_id",
-  usages: "usage",
-  metadatas: "metadata"
-}
-export const callColumns = {
-  operations: "operation",
-  dialects: "dialect",
-  models_asked: "modelAsked",
-  models_served: "modelServed",
-  call_providers: "provider",
-  inputs: "inputTokens",
-  outputs: "outputTokens",
-  cached_inputs: "cachedInputTokens",
-  cache_writes: "cacheWriteTokens",
-  cache_writes_1h: "cacheWrite1hTokens",
-  reasonings: "reasoningTokens",
-  call_rates: "rates",
-  catalogues: "catalogueVersion",
-  methods: "method",
-  statuses: "status",
-  latencies: "latencyMs",
-  upstream_latencies: "upstreamLatencyMs",
-  first_tokens: "timeToFirstTokenMs",
-  call_attempts: "attempts",
-  call_metadatas: "metadata",
-  traces: "traceId"
-}
-export const closeParameters = [
-  "moment",
-  "keyed",
-  "unread",
-  ...Object.keys(closeColumns),
-  ...Object.keys(callColumns),
-  "keys"
+/** The fields of `budget_closing` that every request has, in their order. */
+const closingFields = [
+  "id",
+  "tenant_id",
+  "kind",
+  "origin",
+  "principal",
+  "unrestricted",
+  "amount",
+  "tokens",
+  "charge_id",
+  "usage",
+  "metadata"
 ]
+/** Those that describe a call of the gateway, in their order, and the members that they come from. */
+const callMembers = {
+  operation: "operation",
+  dialect: "dialect",
+  model_asked: "modelAsked",
+  model_served: "modelServed",
+  provider: "provider",
+  input_tokens: "inputTokens",
+  output_tokens: "outputTokens",
+  cached_input_tokens: "cachedInputTokens",
+  cache_write_tokens: "cacheWriteTokens",
+  cache_write_1h_tokens: "cacheWrite1hTokens",
+  reasoning_tokens: "reasoningTokens",
+  rates: "rates",
+  catalogue_version: "catalogueVersion",
+  method: "method",
+  status: "status",
+  latency_ms: "latencyMs",
+  upstream_latency_ms: "upstreamLatencyMs",
+  time_to_first_token_ms: "timeToFirstTokenMs",
+  attempts: "attempts",
+  call_metadata: "metadata",
+  trace_id: "traceId"
+}
+const callFields = Object.entries(callMembers)
+
+/** The requests and calls as rows of `budget_closing`. */
+export const closingsOf = ({ calls, requests }: Pick<CloseRequests, "calls" | "requests">): string | undefined =>
+  compositesOf(
+    [...closingFields, ...Object.keys(callMembers)],
+    requests.map((request, index) => {
+      const call = calls[index]
+      const row: { [field: string]: unknown } = { ...request }
+      if (call !== undefined) for (const [field, member] of callFields) row[field] = call[member]
+      return row
+    })
+  )
+
+export const closeParameters = ["moment", "unread", "requests", "keys"]
 
 const keyColumns = ["principal", "route", "key", "request_sha256"] as const
 

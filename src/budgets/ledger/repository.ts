@@ -3,14 +3,13 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { ApiKeyId } from "../../identity/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
-import { columnsOf, compositesOf } from "../../platform/database/columns.ts"
+import { compositesOf } from "../../platform/database/composites.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import {
   bookFields,
-  callColumns,
   callingBatch,
-  closeColumns,
+  closingsOf,
   closeParameters,
   type CloseRequests,
   keysOf,
@@ -286,8 +285,7 @@ export class LedgerStore extends Context.Service<
         close: ({ calls, head, requests }) =>
           close({
             ...head,
-            ...columnsOf(closeColumns, requests, "ids"),
-            ...columnsOf(callColumns, calls, undefined),
+            requests: closingsOf({ calls, requests }),
             keys: keysOf(requests)
           }),
         sweep: sweeping("budgets_sweep"),

@@ -128,16 +128,15 @@ export class Ledger extends Context.Service<
         const outcome = yield* repository.close({
           head: {
             moment: DateTime.formatIso(yield* DateTime.now),
-            keyed: items.some(({ repeatable }) => repeatable !== undefined),
             unread: !isRead
           },
           requests: items.map((item) => ({
             id: item.id,
-            tenant: item.tenantId,
+            tenant_id: item.tenantId,
             kind: item.kind,
             origin: item.origin,
             unrestricted: item.unrestricted,
-            amount: Number(item.amount),
+            amount: item.amount,
             tokens: item.tokens,
             charge_id: item.kind === "settle" ? item.chargeId : null,
             usage: item.usage,

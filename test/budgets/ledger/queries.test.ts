@@ -82,7 +82,7 @@ const minutes = CapId.make(id("cccc", 0))
 /** Reserves under one cap, and under two, and closes the second; how many of them had room. */
 const reserveAndClose = Effect.gen(function* () {
   const ledger = yield* LedgerStore
-  const [moment, keyed] = [now, false]
+  const moment = now
   const requester = { origin: "api", principal: "service-account" }
   const capIds = [id("cccc", 30), minutes]
   const keys = [`{"agentId" : "${agentId}"}`, ""]
@@ -126,7 +126,7 @@ const reserveAndClose = Effect.gen(function* () {
     amount: 1,
     charge_id: id("8888", 3)
   }
-  yield* ledger.close({ head: { moment, keyed, unread: false }, requests: [close], calls: [] })
+  yield* ledger.close({ head: { moment, unread: false }, requests: [close], calls: [] })
   return rooms
 })
 

@@ -1,0 +1,52 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { compositesOf } from "../../../src/platform/database/composites.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { asSuperuser } from "../../support/statements.ts"
+
+describe("rows as composites", () => {
+  it("have their fields in the order given, and nothing for what a row lacks", () => {
+    const rows = [{ id: "a", amount: 1n }, { amount: 2, id: "b", isLate: true, note: null }, {}]
+    assert.strictEqual(compositesOf(["id", "amount", "isLate", "note"], rows), `{"(a,1,,)","(b,2,true,)","(,,,)"}`)
+    assert.isUndefined(compositesOf(["id"], []))
+  })
+
+  it.live("are what PostgreSQL reads again, whatever stands in them", () =>
+    Effect.gen(function* () {
+      const texts = [
+        "",
+        "NULL",
+        "null",
+        " a ",
+        "a,b",
+        "{a}",
+        `"`,
+        "\\",
+        `\\"`,
+        "{}",
+        "\t",
+        "\u{b}",
+        "\n\r\f",
+        "\u{a0}",
+        "'",
+        "\u{1f600}",
+        "[1:2]={1,2}",
+        "(a)",
+        "(a)",
+        null,
+        "NULL",
+        "NULL"
+      ]
+      const objects = [{ a: `"\\{},` }, ["x", null], [], {}, null]
+      const rows = texts.map((text, at) => ({ text, object: objects[at % objects.length] }))
+      const [row] = yield* asSuperuser(yield* makeDatabase, (sql) =>
+        Effect.andThen(
+          sql`CREATE TYPE some_row AS (text text, object jsonb)`,
+          sql<{ readonly rows: ReadonlyArray<unknown> }>`
+            SELECT to_json(${compositesOf(["text", "object"], rows)}::text::some_row[]) AS rows`
+        )
+      )
+      assert.deepStrictEqual(row?.rows, rows)
+    }).pipe(Effect.scoped)
+  )
+})
