@@ -1,4 +1,5 @@
--- As before; grants without end add up to the most that a counter can hold, and no further.
+-- What a counter may come to: the limit of its cap and the grants that run. Grants without end add up to the most that a
+-- counter can hold, and no further.
 CREATE OR REPLACE FUNCTION budget_limit(tenant uuid, cap uuid, key text, moment timestamptz) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   SELECT least(9223372036854775807, c.limit_amount + coalesce((

@@ -1,4 +1,5 @@
--- As before; who locks its counters says whether any of them rolls.
+-- Moves the counters of reservations that are closed or expire: releases what each holds, charges what it cost, and lets the
+-- plans that they draw on hold what is left. Answers whether any of the counters rolls.
 CREATE OR REPLACE FUNCTION budget_move(
   moment timestamptz, tenants uuid[], ids uuid[], holds boolean[], amounts bigint[], tokens bigint[], counts integer[])
 RETURNS boolean

@@ -1,4 +1,5 @@
--- As before, and what is noted is an entry of the audit log in the same transaction: the log is where events come from.
+-- Records the thresholds that locked counters have passed, each once; one of a rolling window is armed again below it. Each
+-- is an entry of the audit log in the same transaction, since events are published from the log.
 CREATE OR REPLACE FUNCTION budget_note_alerts(moment timestamptz, counters uuid[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
 DECLARE

@@ -1,4 +1,5 @@
--- As before, but hours are those of their day, since some clocks are moved by half of one.
+-- The period that contains a moment: from its start, up to and without its end. What has no end ends at infinity. Hours are
+-- those of their day, since some clocks are moved by half of one.
 CREATE OR REPLACE FUNCTION budget_period(
   period text, zone text, anchor integer, moment timestamptz, OUT starts timestamptz, OUT ends timestamptz)
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog AS $$

@@ -1,4 +1,4 @@
--- As before, and what is refunded is the plan's again while it lasts.
+-- Gives back a part of a charge, on the counters that it was charged to; what is refunded is the plan's again while it lasts.
 CREATE OR REPLACE FUNCTION budgets_refund(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

@@ -1,4 +1,4 @@
--- As version 1, and writes itself the rows of the calls that it charges: version 2 looked for them by an index of their own.
+-- Ends reservations that have expired, and writes the rows of the gateway's calls that it charges.
 CREATE OR REPLACE FUNCTION budgets_sweep(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off

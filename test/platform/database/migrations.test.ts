@@ -14,6 +14,7 @@ const files = fs
   .toSorted()
 const functions = fs
   .readdirSync(new URL("functions", migrations))
+  .filter((file) => file.endsWith(".sql"))
   .map((file) => file.replace(/\.sql$/, ""))
   .toSorted()
 
