@@ -1,5 +1,5 @@
 import { type Json, withForeign } from "../../kernel/foreign-format.ts"
-import { accessTokenUrn, jwtUrn, mostTokenRequestBytes } from "../credentials/domain.ts"
+import { accessTokenUrn, jwtUrn, maxTokenRequestBytes } from "../credentials/domain.ts"
 
 const tag = {
   name: "OAuth",
@@ -73,7 +73,7 @@ const reasons = {
   400: "The form is unreadable, incomplete or contradictory, or requests what is not granted",
   401: "The client or its token is not accepted; `WWW-Authenticate` has the details",
   403: "The caller lacks the capability",
-  413: `The body is larger than ${mostTokenRequestBytes} bytes`,
+  413: `The body is larger than ${maxTokenRequestBytes} bytes`,
   429: "Too many requests; Retry-After says when to retry"
 }
 
