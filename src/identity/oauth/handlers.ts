@@ -1,7 +1,8 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { keysFreshSeconds } from "../../audit/signing-keys/domain.ts"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { AgentCredentials } from "../credentials/credentials.ts"
 import { type AgentTokenResponse } from "../credentials/domain.ts"
@@ -30,7 +31,7 @@ export const AgentCredentialsHandlers = groupHandlers(
   })
 )
 
-export const AgentTokensHandlers = groupHandlers(
+export const AgentTokensHandlers = fastGroupHandlers(
   AgentTokensApi,
   Effect.fn(function* (handlers) {
     const grants = yield* AgentGrants
@@ -43,7 +44,7 @@ export const AgentTokensHandlers = groupHandlers(
 
 const cacheable = { "cache-control": `public, max-age=${keysFreshSeconds}` }
 
-export const TokenMetadataHandlers = groupHandlers(
+export const TokenMetadataHandlers = fastGroupHandlers(
   TokenMetadataApi,
   Effect.fn(function* (handlers) {
     const metadata = yield* TokenMetadata

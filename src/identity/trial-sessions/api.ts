@@ -5,7 +5,7 @@ import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created, LinkedArray } from "../../kernel/location.ts"
 import { arrayQuery } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { integerParameter } from "../../kernel/identifier.ts"
 import { TrialUserId, TrialUserNotFound } from "../trial-users/domain.ts"
 import { NewSession, Session, SessionId, SessionInactive, SessionNotFound, TrialUserInactive } from "./domain.ts"
 

@@ -4,7 +4,7 @@ import { Access, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { arrayQuery } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { integerParameter } from "../../kernel/identifier.ts"
 import { Created, LinkedArray } from "../../kernel/location.ts"
 import { text } from "../../kernel/text.ts"
 import {

@@ -4,7 +4,7 @@ import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts
 import { Access, requires } from "../../../kernel/access.ts"
 import { endpoint } from "../../../kernel/endpoint.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
-import { integerParameter } from "../../../kernel/parameter.ts"
+import { integerParameter } from "../../../kernel/identifier.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { ConfigurationTreeNode } from "../model/domain.ts"
 import {

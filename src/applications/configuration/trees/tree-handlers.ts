@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../../platform/http/served-api.ts"
 import { exportFormatFor } from "../files/answers.ts"
 import { ConfigurationArchives } from "./archives.ts"
 import { Configuration } from "../files/service.ts"
