@@ -3,7 +3,7 @@ import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../kernel/access.ts"
 import { endpoint } from "../kernel/endpoint.ts"
 import { cursor, page, pageQuery } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/identifier.ts"
+import { integerParameter } from "../kernel/parameter.ts"
 import { Overloaded } from "../kernel/problems.ts"
 import {
   AuditActionView,

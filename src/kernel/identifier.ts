@@ -1,4 +1,4 @@
-import { Schema, SchemaTransformation } from "effect"
+import { Schema } from "effect"
 import { Model } from "effect/schema"
 
 /** A positive integer that PostgreSQL's `integer` holds; each feature brands its own. */
@@ -24,10 +24,3 @@ export type TenantId = typeof TenantId.Type
 /** An id that the database assigns: never accepted from a caller. */
 export const generatedId = <S extends Schema.Top>(schema: S) =>
   Model.Field({ select: schema, update: schema, json: schema })
-
-/** An integer in a path or query: plain decimal digits, so `1e3`, `+1`, `01` and `1.0` are invalid. */
-export const integerParameter = <S extends Schema.Codec<number, number>>(schema: S) =>
-  Schema.String.pipe(
-    Schema.check(Schema.isPattern(/^(?:0|-?[1-9]\d{0,15})$/u, { expected: "an integer in decimal digits" })),
-    Schema.decodeTo(schema, SchemaTransformation.transform({ decode: Number, encode: String }))
-  )

@@ -1,6 +1,6 @@
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Base64Url } from "effect/encoding"
-import { integerParameter } from "./identifier.ts"
+import { integerParameter } from "./parameter.ts"
 
 /**
  * An opaque keyset cursor: the sort key of the last row of a page, as base64url JSON. It has no secret and grants nothing,

@@ -5,7 +5,7 @@ import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/identifier.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
 import {
   Application,
   ApplicationBuiltIn,

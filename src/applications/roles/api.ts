@@ -6,7 +6,7 @@ import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created, LinkedArray } from "../../kernel/location.ts"
 import { arrayQuery } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/identifier.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
 import { Role, RoleBuiltIn, RoleId, RoleInUse, RoleNameTaken, RoleNotFound, RolePatch } from "./domain.ts"
 
 const read = requires("roles:read", { systemOnly: true })

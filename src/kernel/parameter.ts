@@ -1,0 +1,22 @@
+import { Predicate, Schema, SchemaTransformation } from "effect"
+
+/** Text in a path, query or header, which the OpenAPI document describes by what it means. */
+const spelled = (meant: Schema.Top, pattern: RegExp, expected: string) =>
+  Schema.declare(Predicate.isString, { expected: "string", toCodecStringTree: () => undefined }).pipe(
+    Schema.check(
+      Schema.isPattern(pattern, {
+        expected,
+        toJsonSchema: () => Schema.toJsonSchemaDocument(Schema.toType(meant)).schema
+      })
+    )
+  )
+
+/** An integer: plain decimal digits, so `1e3`, `+1`, `01` and `1.0` are no ids. */
+export const integerParameter = <S extends Schema.Codec<number, number>>(schema: S) =>
+  spelled(schema, /^(?:0|-?[1-9]\d{0,15})$/u, "an integer in decimal digits").pipe(
+    Schema.decodeTo(schema, SchemaTransformation.transform({ decode: Number, encode: String }))
+  )
+
+export const booleanParameter = spelled(Schema.Boolean, /^(?:true|false)$/u, '"true" | "false"').pipe(
+  Schema.decodeTo(Schema.Boolean, SchemaTransformation.transform({ decode: (text) => text === "true", encode: String }))
+)
