@@ -7,7 +7,7 @@ import { Access, LimitedByCaps, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Forbidden } from "../../kernel/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
+import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
@@ -78,7 +78,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("reconcile", "/reconcile", {
         summary: "Settle a reservation",
@@ -99,7 +99,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint.get("list", "/reservations", {
       summary: "List reservations",
       description: "The newest first; an agent sees its own.",

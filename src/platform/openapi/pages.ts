@@ -19,7 +19,7 @@ const problem = {
     title: { type: "string", description: "The phrase of the status", examples: ["Bad Request"] },
     meaning: {
       type: "string",
-      examples: ["The request was read, but some of its values are not acceptable; `errors` names every one."]
+      examples: ["Some values of the request are invalid; `errors` lists each of them."]
     }
   }
 }
