@@ -86,6 +86,22 @@ describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (fi
   })
 })
 
+it("the symptoms under Troubleshooting are messages of the service", () => {
+  const platform = manuals.find(({ file }) => file === "src/platform/README.md")?.text ?? ""
+  const [, table = ""] = /^## Troubleshooting\n([\s\S]*?)^## /m.exec(platform) ?? []
+  const source = fs
+    .globSync("src/**/*.ts", { cwd: root })
+    .map((file) => fs.readFileSync(path.join(root, file), "utf8"))
+    .join()
+  const quoted = Array.from(table.matchAll(/^\| `([^`]* [^`]*)`/gm), ([, symptom = ""]) => symptom.split("…"))
+  const said = quoted.flat().filter((part) => part.includes(" ") && !part.includes("EADDRINUSE"))
+  assert.isAtLeast(said.length, 5)
+  assert.deepStrictEqual(
+    said.filter((part) => !source.includes(part.trim())),
+    []
+  )
+})
+
 it("each area has a manual", () => {
   const areas = fs.readdirSync(path.join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory())
   const without = areas.filter(({ name }) => !manuals.some(({ file }) => file === `src/${name}/README.md`))
