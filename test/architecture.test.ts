@@ -66,7 +66,7 @@ const packagesOf = (file: string): ReadonlyArray<string> =>
 const own = (from: string, to: string): boolean => folderOf(from) === folderOf(to)
 
 /** Declarations of middleware, which the endpoints of other features use. */
-const middlewares = new Set(["platform/idempotency/api.ts", "budgets/ledger/charges-api.ts"])
+const middlewares = new Set(["platform/idempotency/api.ts", "budgets/ledger/api.ts"])
 
 /** Whether a file may import another one, by what both are. */
 const mayImport = (from: string, to: string): boolean => {

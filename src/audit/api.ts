@@ -1,10 +1,10 @@
 import { Schema, Struct } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../kernel/access.ts"
-import { cursor, page, PageLimit } from "../kernel/page.ts"
+import { endpoint } from "../kernel/endpoint.ts"
+import { cursor, page, pageQuery } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
 import { Overloaded } from "../kernel/problems.ts"
-import { AnswersIn } from "../kernel/validation.ts"
 import {
   AuditActionView,
   AuditCheckpoint,
@@ -29,97 +29,72 @@ const position = cursor(AuditCursor)
 
 export class AuditApi extends HttpApiGroup.make("auditLogs")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List audit entries",
+      description:
+        "Newest first. The filters combine; `startDate` (after) and `endDate` (before) exclude the moment itself. A tenant's caller sees the entries of its tenant.",
+      access: read,
       query: {
         ...AuditFilter.fields,
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(AuditEntry.json, position)
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List audit entries",
-          description:
-            "Newest first. The filters combine; `startDate` (after) and `endDate` (before) exclude the moment itself. A tenant's caller sees the entries of its tenant."
-        })
-      ),
-    HttpApiEndpoint.get("types", "/types", { success: Schema.Array(AuditActionView) })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "List action types", description: "Every `actionType` that an entry may have." })
-      ),
-    HttpApiEndpoint.get("checkpoints", "/checkpoints", {
+    }),
+    endpoint.get("types", "/types", {
+      summary: "List action types",
+      description: "Every `actionType` that an entry may have.",
+      access: read,
+      success: Schema.Array(AuditActionView)
+    }),
+    endpoint.get("checkpoints", "/checkpoints", {
+      summary: "List signed checkpoints",
+      description:
+        "Newest first: places of the chain, signed every 1,000 entries or hour. Keep some elsewhere: then nothing before them can be changed unseen.",
+      access: prove,
       query: {
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(checkpointPosition)
+        ...pageQuery(checkpointPosition)
       },
       success: page(AuditCheckpoint, checkpointPosition)
-    })
-      .annotateMerge(prove)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List signed checkpoints",
-          description:
-            "Newest first: places of the chain, signed every 1,000 entries or hour. Keep some elsewhere: then nothing before them can be changed unseen."
-        })
-      ),
-    HttpApiEndpoint.get("verify", "/verify", {
+    }),
+    endpoint.get("verify", "/verify", {
+      summary: "Verify the log",
+      description:
+        "Checks every link from one sequence to another (all that are left when not given) against the entries as they are stored, the signed checkpoints and the head, and looks for entries without a link. Takes about a second for 100,000 entries; one replica does two at a time, others wait.",
+      access: prove,
       query: {
         from: Schema.optionalKey(integerParameter(Sequence)),
         to: Schema.optionalKey(integerParameter(Sequence))
       },
       success: Verification
-    })
-      .annotateMerge(prove)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Verify the log",
-          description:
-            "Checks every link from one sequence to another (all that are left when not given) against the entries as they are stored, the signed checkpoints and the head, and looks for entries without a link. Takes about a second for 100,000 entries; one replica does two at a time, others wait."
-        })
-      ),
-    HttpApiEndpoint.get("export", "/export", {
+    }),
+    endpoint.get("export", "/export", {
+      summary: "Export the log",
+      description:
+        'Streams every entry that the caller may see and the filters let through, with the hashes that prove it: JSON Lines (the default), which `npm run audit:verify` verifies without a database, or CSV. Without a filter the lines come in the order of the chain. The last line of JSON Lines is a seal, `{"seal": JWS}`: a signature over the number and the hashes of the lines before it. The export is itself an entry.',
+      access: requires("audit-logs:export"),
+      answersIn: ["application/jsonl", "text/csv"],
       query: { ...AuditFilter.fields, format: Schema.optionalKey(Schema.Literals(["jsonl", "csv"])) },
       success: HttpApiSchema.StreamUint8Array({ contentType: ["application/jsonl", "text/csv"] })
-    })
-      .annotateMerge(requires("audit-logs:export"))
-      .annotate(AnswersIn, ["application/jsonl", "text/csv"])
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Export the log",
-          description:
-            'Streams every entry that the caller may see and the filters let through, with the hashes that prove it: JSON Lines (the default), which `npm run audit:verify` verifies without a database, or CSV. Without a filter the lines come in the order of the chain. The last line of JSON Lines is a seal, `{"seal": JWS}`: a signature over the number and the hashes of the lines before it. The export is itself an entry.'
-        })
-      ),
-    HttpApiEndpoint.get("stream", "/stream", {
+    }),
+    endpoint.get("stream", "/stream", {
+      summary: "Follow the log",
+      description:
+        "Server-Sent Events `audit-entry`: `id` is the entry's sequence, `data` the entry as lists show it. Begins behind `Last-Event-ID`, else with what comes next, and gives the entries that the caller may see and the filters let through, in the order of the chain.",
+      access: read,
+      answersIn: ["text/event-stream"],
       query: Struct.omit(AuditFilter.fields, ["startDate", "endDate"]),
       headers: { "last-event-id": Schema.optionalKey(integerParameter(LastEventId)) },
       success: HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" }),
       error: Overloaded
-    })
-      .annotateMerge(read)
-      .annotate(AnswersIn, ["text/event-stream"])
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Follow the log",
-          description:
-            "Server-Sent Events `audit-entry`: `id` is the entry's sequence, `data` the entry as lists show it. Begins behind `Last-Event-ID`, else with what comes next, and gives the entries that the caller may see and the filters let through, in the order of the chain."
-        })
-      ),
-    HttpApiEndpoint.get("get", "/:id", {
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an audit entry",
+      description: "One entry with the thing's members before and after; secrets are never among them.",
+      access: read,
       params: { id: AuditEntryId },
       success: AuditEntryDetail,
       error: AuditEntryNotFound
     })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Get an audit entry",
-          description: "One entry with the thing's members before and after; secrets are never among them."
-        })
-      )
   )
   .middleware(Access)
   .prefix("/api/audit-logs")

@@ -1,6 +1,6 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Layer } from "effect"
-import { LedgerRepository } from "../budgets/ledger/repository.ts"
+import { LedgerStore } from "../budgets/ledger/repository.ts"
 import { LookingDatabaseLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
@@ -13,7 +13,7 @@ const say = (text: string) => Effect.sync(() => void process.stdout.write(`${tex
 
 /** `npm run ledger:verify`: whether every counter is the fold of the entries and of the open reservations. */
 const verify = Effect.gen(function* () {
-  const { drift } = yield* LedgerRepository
+  const { drift } = yield* LedgerStore
   const found = yield* drift
   if (found.length === 0) {
     yield* say("Every counter is the sum of its entries and of its open reservations.")
@@ -34,7 +34,7 @@ const Log = Layer.unwrap(
 const main = verify.pipe(
   Effect.catchDefect(Effect.fail),
   Effect.provide(
-    LedgerRepository.layer.pipe(
+    LedgerStore.layer.pipe(
       Layer.provide(LookingDatabaseLayer),
       Layer.provide(Log),
       Layer.provide(Settings.layerWith(process.argv.slice(2)))

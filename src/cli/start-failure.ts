@@ -1,7 +1,7 @@
 import { Console, Data, Effect, Runtime } from "effect"
 import { HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
-import { EmbeddedPostgresError } from "../platform/embedded-postgres/error.ts"
+import { EmbeddedPostgresError } from "../platform/embedded-postgres/system.ts"
 import { EncryptionKeyUnusable } from "../platform/crypto/encryption-key.ts"
 import { RoleNotGranted, UnsupportedDatabase } from "../platform/database/migrations.ts"
 import { SettingsError } from "../platform/settings/settings-reader.ts"

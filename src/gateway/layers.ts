@@ -1,6 +1,6 @@
 import { Layer } from "effect"
-import { Adoptions } from "../budgets/reservations/adoptions.ts"
-import { Headrooms } from "../budgets/caps/headrooms.ts"
+import { ReservationTransfers } from "../budgets/reservations/transfers.ts"
+import { AvailableBudgets } from "../budgets/caps/available-budget.ts"
 import { Attempts } from "./routing/attempts.ts"
 import { Breakers } from "./routing/breakers.ts"
 import { Bulkheads } from "./routing/bulkheads.ts"
@@ -28,11 +28,11 @@ export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
 /** The gateway's calls: above the ledger that they are metered by. */
 const Metered = Holding.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(Metering.layer, TokenCounts.layer)),
-  Layer.provide(Layer.merge(LiveHolds.layer, Adoptions.layer))
+  Layer.provide(Layer.merge(LiveHolds.layer, ReservationTransfers.layer))
 )
 export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer, GatewayCredentialsLayer).pipe(
   Layer.provideMerge(
-    Layer.mergeAll(Calls.layer.pipe(Layer.provide(Headrooms.layer)), Callers.layer, MessageCounts.layer)
+    Layer.mergeAll(Calls.layer.pipe(Layer.provide(AvailableBudgets.layer)), Callers.layer, MessageCounts.layer)
   ),
   Layer.provideMerge(Layer.mergeAll(Attempts.layer, Metered, Repeats.layer, ResponseCache.layer)),
   Layer.provideMerge(Bulkheads.layer)

@@ -1,5 +1,6 @@
 import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Base64Url } from "effect/encoding"
+import { integerParameter } from "./parameter.ts"
 
 /**
  * An opaque keyset cursor: the sort key of the last row seen, as base64url JSON. It holds no secret and grants nothing,
@@ -36,6 +37,18 @@ export const arrayLimitDefault = 1000
 /** `limit` of a page with an envelope: 1 to 200, default 50. */
 export const PageLimit = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 200 })))
 export const pageLimitDefault = 50
+
+/** The parameters of a list that is a bare array, whose rows are in the order of a key. */
+export const arrayQuery = <A, I>(key: Schema.Codec<A, I>) => ({
+  limit: Schema.optionalKey(integerParameter(ArrayLimit)),
+  cursor: Schema.optionalKey(cursor(key))
+})
+
+/** The parameters of a list with an envelope. */
+export const pageQuery = <Cursor extends Schema.Top>(position: Cursor) => ({
+  limit: Schema.optionalKey(integerParameter(PageLimit)),
+  cursor: Schema.optionalKey(position)
+})
 
 /** The envelope of every list that the interface does not call an array. */
 export const page = <Item extends Schema.Top, Cursor extends Schema.Top>(item: Item, next: Cursor) =>

@@ -52,7 +52,7 @@ interface Key {
   readonly revokedAt: Date | null
 }
 
-interface Governing {
+interface ApplicableCap {
   readonly id: CapId
   readonly name: string
   readonly limitAmount: bigint
@@ -121,7 +121,7 @@ const Handlers = HttpApiBuilder.group(
             ON CONFLICT DO NOTHING RETURNING key`
           if (claimed.length === 0) return yield* new IdempotencyKeyReused({})
         }
-        const rows = yield* sql<Governing>`
+        const rows = yield* sql<ApplicableCap>`
           SELECT c.id, c.name, c.thresholds, p.id AS period_id, p.spent, p.reserved, p.period_end,
             c.limit_amount + coalesce((
               SELECT sum(g.amount) FROM naive_grants g WHERE g.tenant_id = c.tenant_id AND g.cap_id = c.id

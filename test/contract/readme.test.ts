@@ -42,6 +42,15 @@ const pathsIn = ({ text }: Manual) =>
     (found) => !/[<>*]|things|NNNN/.test(found)
   )
 
+/** Files that a manual names from its own folder, such as `http/edge.ts`. */
+const filesIn = ({ file, text }: Manual) =>
+  Array.from(
+    text.matchAll(/`((?:\.\.\/)*[a-z][\w-]*(?:\/[\w-]+)+\.(?:ts|sql)|\.\.\/[\w-]+\.ts)`/g),
+    ([, found = ""]) => found
+  )
+    .filter((found) => !/^(?:src|test|migrations)\//.test(found))
+    .map((found) => path.posix.join(path.posix.dirname(file), found))
+
 describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (file, manual) => {
   it("links to files and headings that exist", () => {
     const broken = linksIn(manual).filter((link) => {
@@ -56,7 +65,7 @@ describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (fi
   })
 
   it("names paths that exist", () => {
-    const missing = pathsIn(manual).filter((found) => !fs.existsSync(path.join(root, found)))
+    const missing = [...pathsIn(manual), ...filesIn(manual)].filter((found) => !fs.existsSync(path.join(root, found)))
     assert.deepStrictEqual([...new Set(missing)], [])
   })
 
@@ -66,6 +75,15 @@ describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (fi
       file === "README.md" || (index !== undefined && linksIn(index).some((link) => link.split("#")[0] === file))
     )
   })
+})
+
+it("each area has a manual", () => {
+  const areas = fs.readdirSync(path.join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  const without = areas.filter(({ name }) => !manuals.some(({ file }) => file === `src/${name}/README.md`))
+  assert.deepStrictEqual(
+    without.map(({ name }) => name),
+    []
+  )
 })
 
 it("the README at the top has at most 200 lines", () => {

@@ -2,7 +2,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { gatewayReference } from "./gateway-reference.ts"
 import { manuals, root } from "./manuals.ts"
-import { settingsMarkdown } from "../../src/platform/settings/settings.ts"
+import { settingsMarkdown } from "./settings-reference.ts"
 
 /** The tables of the documentation that are made from the source, by the name of their markers. */
 export const tables: Readonly<Record<string, string>> = {

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { findProcess } from "../../src/platform/embedded-postgres/process.ts"
+import { type EmbeddedPostgresError, findProcess } from "../../src/platform/embedded-postgres/system.ts"
 import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 
 export const isRoot = process.geteuid?.() === 0
@@ -160,11 +160,7 @@ export const leavePid = (directory: string, pid: number | undefined) =>
     await fs.writeFile(path.join(directory, "owner.json"), JSON.stringify({ pid }))
   })
 
-export const assertRefused = (
-  error: EmbeddedPostgres.EmbeddedPostgresError,
-  directory: string,
-  pid: number | undefined
-) => {
+export const assertRefused = (error: EmbeddedPostgresError, directory: string, pid: number | undefined) => {
   assert.strictEqual(error.reason, "directory-in-use")
   assert.include(error.message, directory)
   assert.match(error.message, new RegExp(`\\b${pid}\\b`))

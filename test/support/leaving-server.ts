@@ -1,6 +1,6 @@
 import { Effect, Exit, Scope } from "effect"
 import * as fs from "node:fs/promises"
-import { sendSignal } from "../../src/platform/embedded-postgres/program.ts"
+import { sendSignal } from "../../src/platform/embedded-postgres/system.ts"
 import * as EmbeddedPostgres from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { migrate } from "../../src/platform/database/migrations.ts"
 import { type TestDatabase } from "./database.ts"

@@ -7,7 +7,7 @@ import { Ledger } from "../../src/budgets/ledger/service.ts"
 import { Database } from "../../src/platform/database/database.ts"
 import { diceOf } from "../contract/dice.ts"
 import { OwnDatabase } from "./clock.ts"
-import { closeItem, makeCap, makeTenant, reserveItem, standingOf } from "./ledger.ts"
+import { closeItem, makeCap, makeTenant, reserveItem, utilizationOf } from "./ledger.ts"
 import { asSuperuser } from "./statements.ts"
 
 const nano = 1_000_000_000n
@@ -59,8 +59,8 @@ export const guards = {
       results.flat().map(({ verdict }) => verdict),
       ["done", "same", "same", "same"]
     )
-    const [standing] = yield* standingOf(cap.id)
-    assert.deepInclude(standing, { spent: 1, reserved: 0 })
+    const [utilization] = yield* utilizationOf(cap.id)
+    assert.deepInclude(utilization, { spent: 1, reserved: 0 })
     yield* assertNoDrift
   }),
 
@@ -71,8 +71,8 @@ export const guards = {
     const item = () => reserveItem(tenantId, nano, { repeatable })
     assert.deepStrictEqual(yield* verdictsOf([item()]), ["open"])
     assert.deepStrictEqual(yield* verdictsOf([item()]), ["replay"])
-    const [standing] = yield* standingOf(cap.id)
-    assert.strictEqual(standing?.reserved, 1)
+    const [utilization] = yield* utilizationOf(cap.id)
+    assert.strictEqual(utilization?.reserved, 1)
     yield* assertNoDrift
   }),
 
@@ -92,8 +92,8 @@ export const guards = {
     yield* makeCap(tenantId, { limit: 1, scope: { model: "large" } })
     const item = (amount: bigint) => reserveItem(tenantId, amount, { dimensions: { model: "large" } })
     assert.deepStrictEqual(yield* verdictsOf([item(2n * nano), item(nano)]), ["denied", "open"])
-    const [standing] = yield* standingOf(wide.id)
-    assert.strictEqual(standing?.reserved, 1)
+    const [utilization] = yield* utilizationOf(wide.id)
+    assert.strictEqual(utilization?.reserved, 1)
     yield* assertNoDrift
   }),
 
@@ -150,8 +150,8 @@ export const guards = {
       { concurrency: 16, discard: true }
     )
     for (const { id, limit } of [...caps, all]) {
-      const [standing] = yield* standingOf(id)
-      assert.isAtMost((standing?.spent ?? 0) + (standing?.reserved ?? 0), limit + 1e-9)
+      const [utilization] = yield* utilizationOf(id)
+      assert.isAtMost((utilization?.spent ?? 0) + (utilization?.reserved ?? 0), limit + 1e-9)
     }
     yield* assertNoDrift
     const [row] = yield* asSuperuser(

@@ -4,14 +4,14 @@ import { Audit, asSystem } from "../../src/audit/log/service.ts"
 import { type AuditOrigin } from "../../src/audit/log/domain.ts"
 import { type TenantId } from "../../src/kernel/identifier.ts"
 import { BudgetAlerts } from "../../src/budgets/alerts/service.ts"
-import { type Dimensions } from "../../src/budgets/ledger/cap-book.ts"
-import { type CapCreation, CapId, type CapStanding } from "../../src/budgets/ledger/cap-domain.ts"
+import { type Dimensions } from "../../src/budgets/ledger/cap-index.ts"
+import { type CapCreation, CapId, type CapUtilization } from "../../src/budgets/ledger/cap-domain.ts"
 import { BudgetCaps } from "../../src/budgets/caps/service.ts"
 import { ChargeId, ReservationId } from "../../src/budgets/ledger/domain.ts"
 import { Grants } from "../../src/budgets/caps/grants.ts"
 import { type CloseItem, type ReserveItem } from "../../src/budgets/ledger/request.ts"
 import { Ledger } from "../../src/budgets/ledger/service.ts"
-import { CapStandings } from "../../src/budgets/caps/standings.ts"
+import { CapUtilizations } from "../../src/budgets/caps/utilization.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { Tenants } from "../../src/identity/tenants/service.ts"
 import { poolOnOwnDatabase, realClock } from "./clock.ts"
@@ -19,7 +19,7 @@ import { quietAuthority } from "./quiet-authority.ts"
 
 /** The ledger on a database of its own: its pool on the real clock, its decisions on the clock of the test. */
 export const ledgerLayer = (environment: Record<string, string> = {}) =>
-  Layer.mergeAll(Grants.layer, Ledger.layer, CapStandings.layer, BudgetAlerts.layer).pipe(
+  Layer.mergeAll(Grants.layer, Ledger.layer, CapUtilizations.layer, BudgetAlerts.layer).pipe(
     Layer.provideMerge(BudgetCaps.layer),
     Layer.provideMerge(Tenants.layer),
     Layer.provide(Audit.layer.pipe(Layer.provide(realClock))),
@@ -87,8 +87,8 @@ export const closeItem = (
 })
 
 const number = BigDecimal.toNumberUnsafe
-const withNumbers = ({ grants, headroom, held, reserved, spent, ...standing }: CapStanding) => ({
-  ...standing,
+const withNumbers = ({ grants, headroom, held, reserved, spent, ...utilization }: CapUtilization) => ({
+  ...utilization,
   grants: number(grants),
   headroom: number(headroom),
   held: number(held),
@@ -97,8 +97,8 @@ const withNumbers = ({ grants, headroom, held, reserved, spent, ...standing }: C
 })
 
 /** What the counters of a cap say now, with its sums as numbers. */
-export const standingOf = Effect.fnUntraced(function* (capId: string) {
-  const standings = yield* CapStandings
-  const { items } = yield* asSystem(standings.list({ capId: CapId.make(capId) }, undefined, 1000))
+export const utilizationOf = Effect.fnUntraced(function* (capId: string) {
+  const utilizations = yield* CapUtilizations
+  const { items } = yield* asSystem(utilizations.list({ capId: CapId.make(capId) }, undefined, 1000))
   return items.map(withNumbers)
 })

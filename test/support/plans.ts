@@ -37,7 +37,7 @@ export const makeSetting = Effect.fnUntraced(function* (
     call("POST", "/api/spend/reserve", { planId, amountUsd, ...members })
   const settle = (reservationId: string, actualUsd: number) =>
     call("POST", "/api/spend/reconcile", { reservationId, actualUsd })
-  const standing = Effect.fnUntraced(function* (capId = capIds[0]) {
+  const utilization = Effect.fnUntraced(function* (capId = capIds[0]) {
     const { body } = yield* call("GET", `/api/budgets/caps-status?capId=${capId}`)
     const { headroom, reserved, spent } = body.items[0] ?? { headroom: undefined, reserved: 0, spent: 0 }
     return { headroom, reserved, spent } as { headroom: number; reserved: number; spent: number }
@@ -47,7 +47,7 @@ export const makeSetting = Effect.fnUntraced(function* (
     const { budgetUsd, remainingUsd, reservedUsd, spentUsd, status } = body
     return { status, budgetUsd, spentUsd, reservedUsd, remainingUsd }
   })
-  return { tenantId, key, agentId, capIds, collection, call, start, planCall, draw, settle, standing, figures }
+  return { tenantId, key, agentId, capIds, collection, call, start, planCall, draw, settle, utilization, figures }
 })
 
 /** Makes a plan older than it is, as if it had been silent for so long. */

@@ -1,10 +1,10 @@
-import { AfterCharges } from "../ledger/charges-api.ts"
+import { AfterCharges } from "../ledger/api.ts"
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { AlertId, BudgetAlert } from "./domain.ts"
 import { CapId } from "../ledger/cap-domain.ts"
 
@@ -12,23 +12,18 @@ const position = cursor(AlertId)
 
 export class BudgetAlertsApi extends HttpApiGroup.make("budgetAlerts")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List budget alerts",
+      description:
+        "Thresholds of caps that were passed, the newest first: each once in a period, and of a rolling window once until it is below again. Each is `BudgetCapThresholdPassed` in the audit log too, whose stream tells of it at once.",
+      access: requires("budgets:read"),
       query: {
         capId: Schema.optionalKey(CapId),
         tenantId: Schema.optionalKey(TenantId),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(BudgetAlert, position)
     })
-      .annotateMerge(requires("budgets:read"))
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List budget alerts",
-          description:
-            "Thresholds of caps that were passed, the newest first: each once in a period, and of a rolling window once until it is below again. Each is `BudgetCapThresholdPassed` in the audit log too, whose stream tells of it at once."
-        })
-      )
   )
   .middleware(AfterCharges)
   .middleware(Access)

@@ -37,7 +37,7 @@ export class AlertsRepository extends Context.Service<
     /** The newest first. */
     list(filter: AlertFilter, after: AlertId | undefined, limit: number): Effect.Effect<ReadonlyArray<StoredAlert>>
   }
->()("app/ledger/AlertsRepository") {
+>()("app/budgets/AlertsRepository") {
   static readonly layer = Layer.effect(
     AlertsRepository,
     Effect.gen(function* () {

@@ -4,9 +4,9 @@ import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { type AlertId, type BudgetAlert } from "./domain.ts"
 import { type AlertFilter, AlertsRepository, type StoredAlert } from "./repository.ts"
-import { seesCounted, withinTenant } from "../attribution/askers.ts"
+import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { allTenants } from "../ledger/cap-domain.ts"
-import { countedScope } from "../ledger/cap-book.ts"
+import { countedScope } from "../ledger/cap-index.ts"
 import { totalOf } from "../ledger/quantity-domain.ts"
 
 /** Thresholds of caps that were passed, each once in a period. */
@@ -15,7 +15,7 @@ export class BudgetAlerts extends Context.Service<
   {
     list(filter: AlertFilter, after: AlertId | undefined, limit: number): Effect.Effect<Slice<BudgetAlert, AlertId>>
   }
->()("app/ledger/BudgetAlerts") {
+>()("app/budgets/BudgetAlerts") {
   static readonly layer = Layer.effect(
     BudgetAlerts,
     Effect.gen(function* () {

@@ -5,17 +5,17 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/princi
 import { covers } from "../../kernel/capability.ts"
 import { type Slice } from "../../kernel/page.ts"
 import { Database } from "../../platform/database/database.ts"
-import { recordedAsker } from "../attribution/askers.ts"
+import { auditedRequester } from "../attribution/service.ts"
 import { CallsRepository } from "../ledger/call-repository.ts"
-import { CapBooks } from "../ledger/cap-books.ts"
-import { type Dimensions } from "../ledger/cap-book.ts"
+import { CapIndexes } from "../ledger/cap-books.ts"
+import { type Dimensions } from "../ledger/cap-index.ts"
 import { type Approval, type PendingApproval, type Reservation, type ReservationId } from "../ledger/domain.ts"
 import { PlanNotActive, ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "../ledger/problem-domain.ts"
-import { MakersRepository } from "./maker-repository.ts"
+import { CreatorChainRepository } from "./creator-chain-repository.ts"
 import { type StoredReservation } from "../ledger/repository.ts"
-import { type ReservationFilter } from "../reservations/reservation-repository.ts"
-import { Reservations } from "../reservations/reservations.ts"
-import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
+import { type ReservationFilter } from "../reservations/repository.ts"
+import { ReservationQueries } from "../reservations/queries.ts"
+import { booksOf, applicableCaps } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
 import { namedCapView, reservationView } from "../reservations/views.ts"
 
@@ -40,17 +40,17 @@ export class Approvals extends Context.Service<
       reason: string
     ): Effect.Effect<Reservation, ReservationNotFound | ReservationNotHeld | Forbidden>
   }
->()("app/ledger/Approvals") {
+>()("app/budgets/Approvals") {
   static readonly layerNoDeps = Layer.effect(
     Approvals,
     Effect.gen(function* () {
       const agents = yield* Agents
-      const books = yield* CapBooks
+      const books = yield* CapIndexes
       const calls = yield* CallsRepository
       const database = yield* Database
       const ledger = yield* Ledger
-      const makers = yield* MakersRepository
-      const reservations = yield* Reservations
+      const makers = yield* CreatorChainRepository
+      const reservations = yield* ReservationQueries
 
       /**
        * Nobody decides about what it asked for itself, or what is asked by whom it made, or was made by; and no agent about
@@ -85,7 +85,7 @@ export class Approvals extends Context.Service<
           nextCursor,
           items: items.map((reservation) => ({
             reservation,
-            caps: governingIn(known, { tenantId: reservation.tenantId, dimensions: dimensionsOf(reservation) }).map(
+            caps: applicableCaps(known, { tenantId: reservation.tenantId, dimensions: dimensionsOf(reservation) }).map(
               ({ cap }) => namedCapView(principal, cap, ends.get(`${reservation.id} ${cap.id}`) ?? null)
             )
           }))
@@ -108,7 +108,7 @@ export class Approvals extends Context.Service<
         const ceiling = approval.ceilingUsd ?? held.amount
         const result = yield* ledger.reserve({
           principal: principal.name,
-          audit: (yield* recordedAsker).audit,
+          audit: (yield* auditedRequester).audit,
           kind: override ? "override" : "approve",
           confined: principal.tenantId !== undefined,
           id,
@@ -127,7 +127,7 @@ export class Approvals extends Context.Service<
           case "no-room":
           case "denied":
             return yield* new StillNoHeadroom({
-              capId: result.shortage.standing.isPlan ? null : result.shortage.standing.cap.id
+              capId: result.insufficient.budget.isPlan ? null : result.insufficient.budget.cap.id
             })
           case "plan-inactive":
             return yield* new PlanNotActive({ planStatus: result.planStatus })
@@ -143,7 +143,7 @@ export class Approvals extends Context.Service<
         const principal = yield* CurrentPrincipal
         const held = yield* reservations.find(id)
         yield* mayDecide(principal, held)
-        const { audit } = yield* recordedAsker
+        const { audit } = yield* auditedRequester
         const item = { principal: principal.name, audit, id, tenantId: held.tenantId, reason }
         const { reservation, verdict } = yield* ledger.deny(item)
         if (reservation === undefined) return yield* new ReservationNotFound({})
@@ -155,7 +155,7 @@ export class Approvals extends Context.Service<
   )
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(Layer.merge(MakersRepository.layer, CallsRepository.layer))
+    Layer.provide(Layer.merge(CreatorChainRepository.layer, CallsRepository.layer))
   )
 }
 

@@ -6,7 +6,7 @@ import { PlanNotFound } from "../ledger/problem-domain.ts"
 
 /** The plans that calls name, of any tenant; what is kept of them never changes. */
 export class CallPlans extends Context.Service<CallPlans, { get(id: PlanId): Effect.Effect<CallPlan, PlanNotFound> }>()(
-  "app/ledger/CallPlans"
+  "app/budgets/CallPlans"
 ) {
   static readonly layerNoDeps = Layer.effect(
     CallPlans,

@@ -1,17 +1,17 @@
-import { AfterCharges } from "../ledger/charges-api.ts"
+import { AfterCharges } from "../ledger/api.ts"
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../../identity/agents/domain.ts"
 import { ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
 import { ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Forbidden } from "../../kernel/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
@@ -21,13 +21,13 @@ import {
   CapId,
   CapImmutable,
   CapNotFound,
-  CapStanding,
+  CapUtilization,
   CapUpdate,
   Grant,
   GrantCreation,
   GrantId,
   GrantNotFound,
-  StandingKey,
+  UtilizationKey,
   TooManyCaps
 } from "../ledger/cap-domain.ts"
 
@@ -36,8 +36,8 @@ const write = requires("budgets:write")
 const id = { id: CapId }
 const position = cursor(CapId)
 const grantPosition = cursor(GrantId)
-const standingPosition = cursor(StandingKey)
-const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapStanding, standingPosition).fields }).annotate({
+const utilizationPosition = cursor(UtilizationKey)
+const CapsStatus = Schema.Struct({ asOf: Instant, ...page(CapUtilization, utilizationPosition).fields }).annotate({
   identifier: "CapsStatus"
 })
 const etag = Schema.String.annotate({ description: "The cap's version", examples: ['"1"'] })
@@ -52,27 +52,29 @@ const CreatedCap = HttpApiSchema.WithHeaders(Cap.pipe(HttpApiSchema.status(201))
 
 export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
   .add(
-    HttpApiEndpoint.get("list", "/caps", {
+    endpoint.get("list", "/caps", {
+      summary: "List budget caps",
+      description: "A tenant's caller sees its tenant's caps, a system caller all of them.",
+      access: read,
       query: {
         tenantId: Schema.optionalKey(TenantId),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(Cap, position)
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List budget caps",
-          description: "A tenant's caller sees its tenant's caps, a system caller all of them."
-        })
-      ),
-    HttpApiEndpoint.get("get", "/caps/:id", { params: id, success: Tagged, error: CapNotFound })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "Get a budget cap", description: "One cap; its ETag is its version." })
-      ),
-    HttpApiEndpoint.post("create", "/caps", {
+    }),
+    endpoint.get("get", "/caps/:id", {
+      summary: "Get a budget cap",
+      description: "One cap; its ETag is its version.",
+      access: read,
+      params: id,
+      success: Tagged,
+      error: CapNotFound
+    }),
+    endpoint.post("create", "/caps", {
+      summary: "Make a budget cap",
+      description:
+        "Counts from now on. Without a scope it governs the whole tenant. `tenantId` is for system callers only; null is over all tenants.",
+      access: write,
       payload: CapCreation,
       success: CreatedCap,
       error: [
@@ -84,97 +86,72 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
         ValidationFailed,
         Forbidden
       ]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Make a budget cap",
-          description:
-            "Counts from now on. Without a scope it governs the whole tenant. `tenantId` is for system callers only; null is over all tenants."
-        })
-      ),
-    HttpApiEndpoint.put("update", "/caps/:id", {
+    }),
+    endpoint.put("update", "/caps/:id", {
+      summary: "Change a budget cap",
+      description:
+        "Name, limit, mode, thresholds and status; what is absent of the last three stays. A limit below what is used refuses new reservations and cancels none.",
+      access: write,
       params: id,
       headers: { "if-match": Schema.optionalKey(IfMatch) },
       payload: CapUpdate,
       success: Tagged,
       error: [CapNotFound, CapImmutable, ValidationFailed, VersionMismatch]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Change a budget cap",
-          description:
-            "Name, limit, mode, thresholds and status; what is absent of the last three stays. A limit below what is used refuses new reservations and cancels none."
-        })
-      ),
-    HttpApiEndpoint.delete("delete", "/caps/:id", {
+    }),
+    endpoint.delete("delete", "/caps/:id", {
+      summary: "Delete a budget cap",
+      description: "It governs nothing any more; what it counted stays.",
+      access: write,
       params: id,
-      success: HttpApiSchema.NoContent,
       error: CapNotFound
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Delete a budget cap",
-          description: "It governs nothing any more; what it counted stays."
-        })
-      ),
-    HttpApiEndpoint.get("status", "/caps-status", {
+    }),
+    endpoint.get("status", "/caps-status", {
+      summary: "How the caps stand",
+      description:
+        "Read from the counters themselves: whatever was answered is in it. A cap that counts each value has an item for each, of which a value too long to be indexed is shown as its beginning and its SHA-256.",
+      access: read,
       query: {
         tenantId: Schema.optionalKey(TenantId),
         capId: Schema.optionalKey(CapId),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(standingPosition)
+        ...pageQuery(utilizationPosition)
       },
       success: CapsStatus
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "How the caps stand",
-          description:
-            "Read from the counters themselves: whatever was answered is in it. A cap that counts each value has an item for each, of which a value too long to be indexed is shown as its beginning and its SHA-256."
-        })
-      ),
-    HttpApiEndpoint.get("listGrants", "/caps/:id/grants", {
+    }),
+    endpoint.get("listGrants", "/caps/:id/grants", {
+      summary: "List the grants of a cap",
+      description: "Ended ones too.",
+      access: read,
       params: id,
       query: {
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(grantPosition)
+        ...pageQuery(grantPosition)
       },
       success: page(Grant, grantPosition),
       error: CapNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "List the grants of a cap", description: "Ended ones too." })),
-    HttpApiEndpoint.post("createGrant", "/caps/:id/grants", {
+    }),
+    endpoint.post("createGrant", "/caps/:id/grants", {
+      summary: "Raise a cap",
+      description: "A bounded raise until `expiresAt`, with its reason.",
+      access: write,
       params: id,
       payload: GrantCreation,
       success: Created(Grant),
       error: [CapNotFound, ValidationFailed]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Raise a cap",
-          description: "A bounded raise until `expiresAt`, with its reason."
-        })
-      ),
-    HttpApiEndpoint.get("getGrant", "/caps/:id/grants/:grantId", {
+    }),
+    endpoint.get("getGrant", "/caps/:id/grants/:grantId", {
+      summary: "Get a grant",
+      description: "One grant of a cap by id.",
+      access: read,
       params: { id: CapId, grantId: GrantId },
       success: Grant,
       error: [CapNotFound, GrantNotFound]
-    })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "Get a grant", description: "One grant of a cap by id." })),
-    HttpApiEndpoint.delete("endGrant", "/caps/:id/grants/:grantId", {
+    }),
+    endpoint.delete("endGrant", "/caps/:id/grants/:grantId", {
+      summary: "End a grant",
+      description: "Again is 204.",
+      access: write,
       params: { id: CapId, grantId: GrantId },
-      success: HttpApiSchema.NoContent,
       error: [CapNotFound, GrantNotFound]
     })
-      .annotateMerge(write)
-      .annotateMerge(OpenApi.annotations({ summary: "End a grant", description: "Again is 204." }))
   )
   .middleware(Idempotency)
   .middleware(AfterCharges)

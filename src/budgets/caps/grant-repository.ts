@@ -30,7 +30,7 @@ export class GrantsRepository extends Context.Service<
     /** Ends a grant of a cap; the row before, none when the cap has no such grant. */
     end(cap: StoredCap, id: GrantId, at: DateTime.Utc): Effect.Effect<Option.Option<StoredGrant>, never, Change>
   }
->()("app/ledger/GrantsRepository") {
+>()("app/budgets/GrantsRepository") {
   static readonly layer = Layer.effect(
     GrantsRepository,
     Effect.gen(function* () {

@@ -29,7 +29,7 @@ export class Grants extends Context.Service<
     /** Ends a grant; again does nothing. */
     end(capId: CapId, id: GrantId): Effect.Effect<void, CapNotFound | Forbidden | GrantNotFound>
   }
->()("app/ledger/Grants") {
+>()("app/budgets/Grants") {
   static readonly layerNoDeps = Layer.effect(
     Grants,
     Effect.gen(function* () {

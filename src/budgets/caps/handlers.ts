@@ -6,7 +6,7 @@ import { pageLimitDefault } from "../../kernel/page.ts"
 import { type Cap } from "../ledger/cap-domain.ts"
 import { BudgetCaps, tagOf } from "./service.ts"
 import { Grants } from "./grants.ts"
-import { CapStandings } from "./standings.ts"
+import { CapUtilizations } from "./utilization.ts"
 import { BudgetCapsApi } from "./api.ts"
 
 const tagged = (body: Cap) => HttpApiSchema.withHeaders({ body, headers: { etag: tagOf(body) } })
@@ -18,7 +18,7 @@ export const BudgetCapsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const caps = yield* BudgetCaps
     const grants = yield* Grants
-    const standings = yield* CapStandings
+    const utilizations = yield* CapUtilizations
     return handlers.handleAll({
       list: ({ query: { cursor, limit, ...filter } }) => caps.list(filter, cursor, limit ?? pageLimitDefault),
       get: ({ params }) => Effect.map(caps.get(params.id), tagged),
@@ -26,7 +26,7 @@ export const BudgetCapsHandlers = groupHandlers(
       update: ({ headers, params, payload }) =>
         Effect.map(caps.update(params.id, payload, headers["if-match"]), tagged),
       delete: ({ params }) => caps.delete(params.id),
-      status: ({ query: { cursor, limit, ...filter } }) => standings.list(filter, cursor, limit ?? pageLimitDefault),
+      status: ({ query: { cursor, limit, ...filter } }) => utilizations.list(filter, cursor, limit ?? pageLimitDefault),
       listGrants: ({ params, query: { cursor, limit } }) => grants.list(params.id, cursor, limit ?? pageLimitDefault),
       createGrant: ({ params, payload }) =>
         Effect.map(grants.create(params.id, payload), created(`/api/budgets/caps/${params.id}/grants`)),

@@ -13,7 +13,7 @@ import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
-import { withinTenant } from "../attribution/askers.ts"
+import { withinTenant } from "../attribution/service.ts"
 import {
   allTenants,
   type Cap,
@@ -51,7 +51,7 @@ export class BudgetCaps extends Context.Service<
     /** The cap as it is stored, if the caller may see it. */
     find(id: CapId): Effect.Effect<StoredCap, CapNotFound>
   }
->()("app/ledger/BudgetCaps") {
+>()("app/budgets/BudgetCaps") {
   static readonly layerNoDeps = Layer.effect(
     BudgetCaps,
     Effect.gen(function* () {

@@ -136,7 +136,7 @@ export const callingBatch =
           parameters.map((parameter) => given[parameter] ?? null)
         )
     })
-    return Effect.fn(`LedgerRepository.${name}`)((given: Parameters) =>
+    return Effect.fn(`LedgerStore.${name}`)((given: Parameters) =>
       Effect.orDie(Effect.map(find(given), (found) => (found as { readonly outcome: S["Type"] }).outcome))
     )
   }

@@ -4,7 +4,7 @@ import { Uuid } from "../../kernel/identifier.ts"
 import { Origin, ReservationState } from "./domain.ts"
 import { Amount, calling, Sum } from "./repository.ts"
 
-const AdoptOutcome = Schema.Struct({
+const TransferOutcome = Schema.Struct({
   verdict: Schema.Literals([
     "open",
     "stale",
@@ -34,26 +34,26 @@ const AdoptOutcome = Schema.Struct({
   spent: Schema.optionalKey(Sum),
   reserved: Schema.optionalKey(Sum)
 })
-export type AdoptOutcome = typeof AdoptOutcome.Type
+export type TransferOutcome = typeof TransferOutcome.Type
 
 /** The statements of the ledger that are of the gateway's calls alone. */
 export class CallsRepository extends Context.Service<
   CallsRepository,
   {
     /** Makes a prepared reservation that of a call. */
-    adopt(request: object): Effect.Effect<AdoptOutcome>
+    adopt(request: object): Effect.Effect<TransferOutcome>
     /** Lets calls that still run live on; answers how many did. */
     renew(request: object): Effect.Effect<{ readonly renewed: number }>
     /** Makes a held call its caller's. */
     handOver(request: object): Effect.Effect<{ readonly handed: number }>
   }
->()("app/ledger/CallsRepository") {
+>()("app/budgets/CallsRepository") {
   static readonly layer = Layer.effect(
     CallsRepository,
     Effect.gen(function* () {
       const call = calling(yield* SqlClient.SqlClient)
       return CallsRepository.of({
-        adopt: call("budgets_adopt", AdoptOutcome),
+        adopt: call("budgets_adopt", TransferOutcome),
         renew: call("budgets_renew", Schema.Struct({ renewed: Schema.Int })),
         handOver: call("budgets_hand_over", Schema.Struct({ handed: Schema.Int }))
       })

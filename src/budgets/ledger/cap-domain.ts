@@ -226,7 +226,7 @@ export const CountedScope = Schema.Record(Schema.String, Schema.Union([Schema.St
 })
 
 /** How a cap stands: one item for each counter that its scope gives it. */
-export const CapStanding = Schema.Struct({
+export const CapUtilization = Schema.Struct({
   capId: CapId,
   name: CapName,
   scope: CountedScope,
@@ -247,11 +247,11 @@ export const CapStanding = Schema.Struct({
   projected: Schema.NullOr(Total),
   exhaustsAt: Schema.NullOr(Instant)
 }).annotate({ identifier: "CapStanding" })
-export type CapStanding = typeof CapStanding.Type
+export type CapUtilization = typeof CapUtilization.Type
 
 /** Where an item stands in the order of them all: its cap and its counter. */
-export const StandingKey = Schema.Tuple([CapId, Uuid])
-export type StandingKey = typeof StandingKey.Type
+export const UtilizationKey = Schema.Tuple([CapId, Uuid])
+export type UtilizationKey = typeof UtilizationKey.Type
 
 export const capActions = auditActions("BudgetCap", [
   "BudgetCapCreated",

@@ -65,7 +65,7 @@ export class CapsRepository extends Context.Service<
     /** Whether the database knows a time zone. */
     knowsZone(zone: string): Effect.Effect<boolean>
   }
->()("app/ledger/CapsRepository") {
+>()("app/budgets/CapsRepository") {
   static readonly layer = Layer.effect(
     CapsRepository,
     Effect.gen(function* () {

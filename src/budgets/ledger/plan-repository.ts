@@ -17,7 +17,7 @@ export type CallPlan = typeof CallPlan.Type
 export class CallPlansRepository extends Context.Service<
   CallPlansRepository,
   { find(id: PlanId): Effect.Effect<Option.Option<CallPlan>> }
->()("app/ledger/CallPlansRepository") {
+>()("app/budgets/CallPlansRepository") {
   static readonly layer = Layer.effect(
     CallPlansRepository,
     Effect.gen(function* () {

@@ -221,7 +221,7 @@ export const calling =
       Result: Schema.Struct({ outcome: Outcome }),
       execute: (request) => sql`SELECT ${sql.literal(name)}(${request}::text::json) AS outcome`
     })
-    return Effect.fn(`LedgerRepository.${name}`)((request: object) =>
+    return Effect.fn(`LedgerStore.${name}`)((request: object) =>
       Effect.orDie(
         Effect.map(find(JSON.stringify(request)), (found) => (found as { readonly outcome: S["Type"] }).outcome)
       )
@@ -236,8 +236,8 @@ interface SweepRequest {
 }
 
 /** The statements of the ledger. Each is one function call and so a transaction of its own, unless it is part of another. */
-export class LedgerRepository extends Context.Service<
-  LedgerRepository,
+export class LedgerStore extends Context.Service<
+  LedgerStore,
   {
     reserve(batch: ReserveRequests): Effect.Effect<ReserveOutcome>
     close(batch: CloseRequests): Effect.Effect<CloseOutcome>
@@ -250,9 +250,9 @@ export class LedgerRepository extends Context.Service<
     refund(request: object): Effect.Effect<RefundOutcome>
     readonly drift: Effect.Effect<ReadonlyArray<Drift>>
   }
->()("app/ledger/LedgerRepository") {
+>()("app/budgets/LedgerStore") {
   static readonly layer = Layer.effect(
-    LedgerRepository,
+    LedgerStore,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const call = calling(sql)
@@ -270,7 +270,7 @@ export class LedgerRepository extends Context.Service<
         execute: () => sql`SELECT * FROM budgets_drift()`
       })
 
-      return LedgerRepository.of({
+      return LedgerStore.of({
         reserve: ({ entries, head, requests }) =>
           reserve({
             ...head,

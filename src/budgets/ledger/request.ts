@@ -3,13 +3,13 @@ import { type AuditOrigin } from "../../audit/log/domain.ts"
 import { type RepeatableRequest } from "../../platform/idempotency/domain.ts"
 import { type AuditAction } from "../../kernel/audit-action.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Dimensions, type Governing } from "./cap-book.ts"
+import { type Dimensions, type ApplicableCap } from "./cap-index.ts"
 import { type CallPlan } from "./plan-repository.ts"
 import { type ChargeId, type Origin, type PlanStatus, type ReservationId } from "./domain.ts"
 import { type StoredEntry, type StoredReservation } from "./repository.ts"
 
 /** Who asks, as the row says it. */
-export interface Asker {
+export interface Requester {
   readonly principal: string
   /** The key under which the request may come again. */
   readonly repeatable?: RepeatableRequest | undefined
@@ -27,7 +27,7 @@ export type ReserveItem = Reserving &
       }
   )
 
-interface Reserving extends Asker {
+interface Reserving extends Requester {
   readonly id: ReservationId
   readonly tenantId: TenantId
   readonly origin: Origin
@@ -42,14 +42,14 @@ interface Reserving extends Asker {
 }
 
 /** A governing cap with what it has left. */
-export interface Standing extends Governing {
+export interface AvailableBudget extends ApplicableCap {
   readonly headroom: bigint
   readonly resetsAt: number | null
 }
 
 /** Why a cap lets nothing more in: the first that has no room. */
-export interface Shortage {
-  readonly standing: Standing
+export interface InsufficientBudget {
+  readonly budget: AvailableBudget
   readonly limit: bigint
   readonly spent: bigint
   readonly reserved: bigint
@@ -57,9 +57,13 @@ export interface Shortage {
 
 /** What became of a reservation that was asked for. */
 export type ReserveResult =
-  | { readonly verdict: "open" | "held"; readonly at: DateTime.Utc; readonly standings: ReadonlyArray<Standing> }
+  | { readonly verdict: "open" | "held"; readonly at: DateTime.Utc; readonly available: ReadonlyArray<AvailableBudget> }
   | { readonly verdict: "approved"; readonly reservation: StoredReservation }
-  | { readonly verdict: "denied" | "no-room"; readonly shortage: Shortage; readonly standings: ReadonlyArray<Standing> }
+  | {
+      readonly verdict: "denied" | "no-room"
+      readonly insufficient: InsufficientBudget
+      readonly available: ReadonlyArray<AvailableBudget>
+    }
   | { readonly verdict: "uncovered" }
   | { readonly verdict: "gone" }
   | { readonly verdict: "plan-missing" }
@@ -67,7 +71,7 @@ export type ReserveResult =
   | { readonly verdict: "replay"; readonly sha256: string; readonly reservation: StoredReservation }
 
 /** One reservation to be settled or released. */
-export interface CloseItem extends Asker {
+export interface CloseItem extends Requester {
   readonly kind: "settle" | "release"
   readonly id: ReservationId
   /** Whose reservation it may be; null: any tenant's. */
@@ -103,7 +107,7 @@ export interface ExtendItem extends Pick<CloseItem, "principal" | "id" | "tenant
 }
 
 /** A held reservation that is refused. */
-export interface DenyItem extends Asker {
+export interface DenyItem extends Requester {
   readonly audit: AuditOrigin
   readonly id: ReservationId
   readonly tenantId: TenantId | null
@@ -111,7 +115,7 @@ export interface DenyItem extends Asker {
 }
 
 /** What comes back of a charge. */
-export interface RefundItem extends Asker {
+export interface RefundItem extends Requester {
   readonly audit: AuditOrigin
   readonly id: ChargeId
   readonly chargeId: ChargeId
@@ -137,11 +141,11 @@ export const entryOf = (place: number, action: AuditAction, id: string, audit: A
 })
 
 /** The members of a row by which a repetition is found. */
-export const slotOf = ({ principal, repeatable }: Asker) =>
+export const slotOf = ({ principal, repeatable }: Requester) =>
   repeatable === undefined
     ? { principal }
     : { principal, route: repeatable.route, key: repeatable.key, request_sha256: repeatable.requestSha256 }
 
 /** What items of one batch may not have in common. */
-export const slotKeys = ({ principal, repeatable }: Asker): ReadonlyArray<string> =>
+export const slotKeys = ({ principal, repeatable }: Requester): ReadonlyArray<string> =>
   repeatable === undefined ? [] : [`${principal}\n${repeatable.route}\n${repeatable.key}`]

@@ -2,12 +2,12 @@ import { DateTime, type Effect } from "effect"
 import { columnOf } from "../../platform/database/columns.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type ReserveRequests } from "./batch-repository.ts"
-import { type CapBook, type Governing } from "./cap-book.ts"
+import { type CapIndex, type ApplicableCap } from "./cap-index.ts"
 import { allTenants, CapId } from "./cap-domain.ts"
 import { spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
 import { type ReserveOutcome } from "./repository.ts"
-import { entryOf, type ReserveItem, type ReserveResult, slotOf, type Standing } from "./request.ts"
+import { entryOf, type ReserveItem, type ReserveResult, slotOf, type AvailableBudget } from "./request.ts"
 
 type Outcome = Exclude<ReserveOutcome, { readonly stale: true }>
 type OpenOutcome = Extract<Outcome, { readonly rooms: unknown }>
@@ -26,7 +26,7 @@ interface Counter {
 /** One request of a batch with the caps that govern it, and which of the batch's counters those are. */
 interface Placed {
   readonly item: ReserveItem
-  readonly governing: ReadonlyArray<Governing>
+  readonly governing: ReadonlyArray<ApplicableCap>
   readonly counters: ReadonlyArray<number>
   /** The place of its first pair. */
   readonly first: number
@@ -40,7 +40,7 @@ export class ReserveBatch {
 
   constructor(
     items: ReadonlyArray<ReserveItem>,
-    books: ReadonlyMap<TenantId, CapBook>,
+    books: ReadonlyMap<TenantId, CapIndex>,
     now: DateTime.Utc,
     holdSeconds: number
   ) {
@@ -49,7 +49,7 @@ export class ReserveBatch {
     const pairRequests: Array<number> = []
     const pairCounters: Array<number> = []
     this.placed = items.map((item, index) => {
-      const governing = [...planOf(item), ...governingIn(books, item)]
+      const governing = [...planOf(item), ...applicableCaps(books, item)]
       const first = pairRequests.length
       const own = governing.map(({ cap, counterKey }) => {
         const name = `${cap.id}${counterKey}`
@@ -120,7 +120,7 @@ export class ReserveBatch {
     return this.placed.map(({ counters, governing, item }) => ({
       verdict: "open",
       at: this.now,
-      standings: governing.map((one, at): Standing => {
+      available: governing.map((one, at): AvailableBudget => {
         const counter = (counters[at] ?? 0) - 1
         const room = (left[counter] ?? 0n) - needOf(one.cap, item)
         left[counter] = room
@@ -134,7 +134,7 @@ export class ReserveBatch {
     const approved = new Map(outcome.approved.map(({ place, reservation }) => [place, reservation]))
     return this.placed.map(({ counters, first, governing, item }, index): ReserveResult | undefined => {
       const verdict = outcome.verdicts[index]
-      const standings = governing.map((one, at): Standing => ({
+      const available = governing.map((one, at): AvailableBudget => ({
         ...one,
         headroom: outcome.headrooms[first + at] ?? 0n,
         resetsAt: outcome.pairEnds?.[first + at] ?? outcome.ends?.[(counters[at] ?? 0) - 1] ?? null
@@ -143,22 +143,22 @@ export class ReserveBatch {
         case "open": {
           const reservation = approved.get(index + 1)
           return item.kind === "reserve" || reservation === undefined
-            ? { verdict, at: this.now, standings }
+            ? { verdict, at: this.now, available }
             : { verdict: "approved", reservation }
         }
         case "held":
-          return { verdict, at: this.now, standings }
+          return { verdict, at: this.now, available }
         case "denied":
         case "no-room": {
-          const standing = standings[(outcome.failing[index] ?? 0) - 1 - first]
-          if (standing === undefined) return { verdict: "gone" }
-          const shortage = {
-            standing,
+          const budget = available[(outcome.failing[index] ?? 0) - 1 - first]
+          if (budget === undefined) return { verdict: "gone" }
+          const insufficient = {
+            budget,
             limit: outcome.failingLimits[index] ?? 0n,
             spent: outcome.failingSpents[index] ?? 0n,
             reserved: outcome.failingReserveds[index] ?? 0n
           }
-          return { verdict, shortage, standings }
+          return { verdict, insufficient, available }
         }
         case "replay": {
           const replay = replays.get(index + 1)
@@ -183,26 +183,26 @@ export class ReserveBatch {
 }
 
 /** The plan as the first cap of its call: its counter bears its id. */
-const planOf = ({ plan, tenantId }: ReserveItem): ReadonlyArray<Governing> =>
+const planOf = ({ plan, tenantId }: ReserveItem): ReadonlyArray<ApplicableCap> =>
   plan === undefined
     ? []
     : [{ isPlan: true, cap: { ...likeCap, tenantId, id: CapId.make(plan.id), name: plan.name ?? "" }, counterKey: "" }]
 const likeCap = { unit: "usd", mode: "hard", period: "total", windowSeconds: null } as const
 
 /** The caps of its tenant and those over all tenants that govern a reservation. */
-export const governingIn = (
-  books: ReadonlyMap<TenantId, CapBook>,
+export const applicableCaps = (
+  books: ReadonlyMap<TenantId, CapIndex>,
   { dimensions, tenantId }: Pick<ReserveItem, "dimensions" | "tenantId">
-): ReturnType<CapBook["governing"]> => [
+): ReturnType<CapIndex["governing"]> => [
   ...(books.get(tenantId)?.governing(dimensions) ?? []),
   ...(books.get(allTenants)?.governing(dimensions) ?? [])
 ]
 
 /** What a request takes of a cap. */
-const needOf = ({ unit }: Governing["cap"], { amount, tokens }: ReserveItem): bigint =>
+const needOf = ({ unit }: ApplicableCap["cap"], { amount, tokens }: ReserveItem): bigint =>
   unit === "usd" ? amount : unit === "tokens" ? BigInt(tokens) : 1n
 
-const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>) => ({
+const rowOf = (item: ReserveItem, governing: ReadonlyArray<ApplicableCap>) => ({
   id: item.id,
   tenant: item.tenantId,
   kind: item.kind,
@@ -229,6 +229,6 @@ const rowOf = (item: ReserveItem, governing: ReadonlyArray<Governing>) => ({
 
 /** The books of all tenants in a batch. */
 export const booksOf = (
-  get: (tenantIds: ReadonlyArray<TenantId>) => Effect.Effect<ReadonlyMap<TenantId, CapBook>>,
+  get: (tenantIds: ReadonlyArray<TenantId>) => Effect.Effect<ReadonlyMap<TenantId, CapIndex>>,
   items: ReadonlyArray<Pick<ReserveItem, "tenantId">>
-): Effect.Effect<ReadonlyMap<TenantId, CapBook>> => get(items.map(({ tenantId }) => tenantId))
+): Effect.Effect<ReadonlyMap<TenantId, CapIndex>> => get(items.map(({ tenantId }) => tenantId))

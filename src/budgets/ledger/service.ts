@@ -1,12 +1,12 @@
 import { Context, DateTime, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { makeGathering } from "../../platform/database/gathering.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { CallsRepository } from "./call-repository.ts"
-import { type CapBook } from "./cap-book.ts"
-import { CapBooks } from "./cap-books.ts"
+import { type CapIndex } from "./cap-index.ts"
+import { CapIndexes } from "./cap-books.ts"
 import { allTenants } from "./cap-domain.ts"
-import { closingLanes, isShort, makeClosings } from "./closings.ts"
+import { settlementLanes, isShort, makeSettlementQueue } from "./settlement-queue.ts"
 import { type ReservationId, spendActions } from "./domain.ts"
 import { quantityOf } from "./quantity-domain.ts"
 import {
@@ -14,7 +14,7 @@ import {
   type DenyOutcome,
   type Drift,
   type ExtendOutcome,
-  LedgerRepository,
+  LedgerStore,
   type RefundOutcome
 } from "./repository.ts"
 import {
@@ -29,8 +29,8 @@ import {
   slotKeys,
   slotOf
 } from "./request.ts"
-import { booksOf, governingIn, ReserveBatch } from "./reserve-batch.ts"
-import { halving, isOverflow } from "./statement-failures.ts"
+import { booksOf, applicableCaps, ReserveBatch } from "./reserve-batch.ts"
+import { bisectOnFailure, isOverflow } from "./bisect-on-failure.ts"
 
 const mostTogether = 200
 const mostSwept = 2000
@@ -61,9 +61,9 @@ export class Ledger extends Context.Service<
      * The same for what is to be charged in any case: its caller waits for nothing, and it is tried again while the database
      * is away. Reservations that come later find it done before they are refused.
      */
-    closeLater(item: CloseItem): void
+    enqueueSettlement(item: CloseItem): void
     /** Waits until what was handed over before this was called is written: of one tenant, or of all. */
-    settled(tenantId: TenantId | null): Effect.Effect<void>
+    flushSettlements(tenantId: TenantId | null): Effect.Effect<void>
     /** Lets an open reservation live longer, from now on. */
     extend(item: ExtendItem): Effect.Effect<ExtendOutcome>
     /** Refuses what is held. */
@@ -82,13 +82,13 @@ export class Ledger extends Context.Service<
     /** Counters that are not the fold of what was written. */
     readonly drift: Effect.Effect<ReadonlyArray<Drift>>
   }
->()("app/ledger/Ledger") {
+>()("app/budgets/Ledger") {
   static readonly layerNoDeps = Layer.effect(
     Ledger,
     Effect.gen(function* () {
-      const books = yield* CapBooks
+      const books = yield* CapIndexes
       const calls = yield* CallsRepository
-      const repository = yield* LedgerRepository
+      const repository = yield* LedgerStore
       const { budgets } = yield* Settings
 
       const sweepWaiting = (tenant: TenantId | null): Effect.Effect<void> =>
@@ -99,10 +99,10 @@ export class Ledger extends Context.Service<
         })
 
       /** The caps in force for items that must have one, and whether an item has any. */
-      const covering = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
+      const resolveCaps = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
         const known = yield* booksOf(books.get, items)
         const lacks = (book: typeof known) => (item: ReserveItem) =>
-          item.kind === "reserve" && item.plan === undefined && governingIn(book, item).length === 0
+          item.kind === "reserve" && item.plan === undefined && applicableCaps(book, item).length === 0
         if (!budgets.requireCap || !items.some(lacks(known))) return { known, isUncovered: () => false }
         // What is refused never reaches the statement, which alone knows whether the copy is old.
         yield* books.refresh([...known.keys()])
@@ -111,8 +111,8 @@ export class Ledger extends Context.Service<
       })
 
       /** One statement; undefined for what is due, and must be swept first. */
-      const decide = (known: ReadonlyMap<TenantId, CapBook>) =>
-        halving(
+      const decide = (known: ReadonlyMap<TenantId, CapIndex>) =>
+        bisectOnFailure(
           Effect.fnUntraced(function* (
             items: ReadonlyArray<ReserveItem>
           ): Effect.fn.Return<ReadonlyArray<ReserveResult | "stale" | undefined>> {
@@ -160,29 +160,29 @@ export class Ledger extends Context.Service<
           return verdict === "done" || verdict === "same" ? { verdict, closed: closed.get(index + 1) } : { verdict }
         })
       })
-      const closeApart = (items: ReadonlyArray<CloseItem>) =>
-        Effect.map(halving(closeTogether)(items), (exits) =>
+      const closeEach = (items: ReadonlyArray<CloseItem>) =>
+        Effect.map(bisectOnFailure(closeTogether)(items), (exits) =>
           exits.map((exit) =>
             Exit.isFailure(exit) && isOverflow(exit.cause) ? Exit.succeed<CloseResult>({ verdict: "full" }) : exit
           )
         )
       const closeBatch = (items: ReadonlyArray<CloseItem>) =>
-        Effect.flatMap(closeApart(items), (exits) => Effect.all(exits))
+        Effect.flatMap(closeEach(items), (exits) => Effect.all(exits))
 
-      const closing = yield* makeClosings(closeApart, mostTogether)
+      const closing = yield* makeSettlementQueue(closeEach, mostTogether)
 
-      const reserveApart = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
+      const reserveEach = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
         const decided = new Map<ReserveItem, Exit.Exit<ReserveResult>>()
         const mayWait = new Set(items)
         for (let all = items; all.length > 0; all = all.filter((item) => !decided.has(item))) {
-          const { isUncovered, known } = yield* covering(all)
+          const { isUncovered, known } = yield* resolveCaps(all)
           for (const item of all) if (isUncovered(item)) decided.set(item, Exit.succeed({ verdict: "uncovered" }))
           const open = all.filter((item) => !decided.has(item))
           if (open.length === 0) break
-          const lanes = closingLanes(known, open).filter((lane) => closing.isBusy(lane))
+          const lanes = settlementLanes(known, open).filter((lane) => closing.isBusy(lane))
           // Who is held for an approval is written down, so that nobody may be whom an earlier charge would let through.
           const mayBeHeld = [...known.values()].some(({ asksForApproval }) => asksForApproval)
-          if (mayBeHeld) yield* Effect.forEach(lanes, closing.passed, { discard: true })
+          if (mayBeHeld) yield* Effect.forEach(lanes, closing.drain, { discard: true })
           const due: Array<ReserveItem> = []
           const early: Array<ReserveItem> = []
           let isStale = false
@@ -197,33 +197,33 @@ export class Ledger extends Context.Service<
           }
           if (isStale) yield* books.refresh([...known.keys()])
           // What has expired takes no room: it is swept, and those who were in its way are decided once more.
-          const ofAll = due.some((item) => governingIn(known, item).some(({ cap }) => cap.tenantId === allTenants))
+          const ofAll = due.some((item) => applicableCaps(known, item).some(({ cap }) => cap.tenantId === allTenants))
           const tenants = ofAll ? [null] : [...new Set(due.map(({ tenantId }) => tenantId))]
           yield* Effect.forEach(tenants, sweepWaiting, { discard: true })
           // What an earlier charge gives back is there when it is written: nobody is refused for what is on its way.
-          yield* Effect.forEach(closingLanes(known, early), closing.passed, { discard: true })
+          yield* Effect.forEach(settlementLanes(known, early), closing.drain, { discard: true })
         }
         return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
       })
       const reserveBatch = (items: ReadonlyArray<ReserveItem>) =>
-        Effect.flatMap(reserveApart(items), (exits) => Effect.all(exits))
+        Effect.flatMap(reserveEach(items), (exits) => Effect.all(exits))
 
-      const reserving = yield* makeGathering({
+      const reserving = yield* makeBatcher({
         maximum: mostTogether,
         lane: ({ tenantId }: ReserveItem) => tenantId,
         // Two who approve the same reservation follow each other.
         keys: (item) => (item.kind === "reserve" ? slotKeys(item) : [item.id, ...slotKeys(item)]),
-        run: reserveApart
+        run: reserveEach
       })
       return Ledger.of({
         reserveBatch,
         closeBatch,
-        reserve: (item) => Effect.flatten(reserving.ask(item)),
-        close: (item) => Effect.flatten(closing.ask(item)),
-        closeLater: closing.later,
-        settled: (tenantId) => {
+        reserve: (item) => Effect.flatten(reserving.submit(item)),
+        close: (item) => Effect.flatten(closing.submit(item)),
+        enqueueSettlement: closing.later,
+        flushSettlements: (tenantId) => {
           const lane = tenantId ?? undefined
-          return closing.isBusy(lane) ? closing.passed(lane) : Effect.void
+          return closing.isBusy(lane) ? closing.drain(lane) : Effect.void
         },
         extend: Effect.fn("Ledger.extend")(function* ({ tenantId, ttlSeconds, ...item }) {
           const now = DateTime.formatIso(yield* DateTime.now)
@@ -275,7 +275,7 @@ export class Ledger extends Context.Service<
   )
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provideMerge(CapBooks.layer),
-    Layer.provide(Layer.merge(LedgerRepository.layer, CallsRepository.layer))
+    Layer.provideMerge(CapIndexes.layer),
+    Layer.provide(Layer.merge(LedgerStore.layer, CallsRepository.layer))
   )
 }

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { AfterCharges } from "./charges-api.ts"
+import { AfterCharges } from "./api.ts"
 import { Ledger } from "./service.ts"
 
 export const AfterChargesLayer = Layer.effect(
@@ -11,7 +11,7 @@ export const AfterChargesLayer = Layer.effect(
     return AfterCharges.of((httpEffect) =>
       Effect.withFiber((fiber) => {
         const { tenantId = null } = Context.get(fiber.context, CurrentPrincipal)
-        return Effect.flatMapEager(ledger.settled(tenantId), () => httpEffect)
+        return Effect.flatMapEager(ledger.flushSettlements(tenantId), () => httpEffect)
       })
     )
   })

@@ -1,13 +1,13 @@
-import { AfterCharges } from "../ledger/charges-api.ts"
+import { AfterCharges } from "../ledger/api.ts"
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { PlanId, PlanStatus } from "../ledger/domain.ts"
 import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
@@ -21,114 +21,98 @@ const position = cursor(PlanId)
 
 export class PlansApi extends HttpApiGroup.make("plans")
   .add(
-    HttpApiEndpoint.post("start", "/", {
-      params: agent,
-      payload: PlanStart,
-      success: Created(Plan),
-      error: [
-        AgentNotFound,
-        AgentNotActive,
-        PlanNotFound,
-        PlanNotActive,
-        BudgetDenied,
-        ValidationFailed,
-        IdempotencyKeyReused
-      ]
-    })
-      .annotateMerge(write)
-      .annotate(KeepsItsKey, true)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Start a plan",
-          description:
-            "Holds the budget on every cap in US dollars that governs the plan, names no more than agents, applications and task types and has a period of a week or longer; or on none, and answers 402. Calls that name the plan draw on it."
-        })
-      ),
-    HttpApiEndpoint.get("list", "/", {
+    endpoint
+      .post("start", "/", {
+        summary: "Start a plan",
+        description:
+          "Holds the budget on every cap in US dollars that governs the plan, names no more than agents, applications and task types and has a period of a week or longer; or on none, and answers 402. Calls that name the plan draw on it.",
+        access: write,
+        params: agent,
+        payload: PlanStart,
+        success: Created(Plan),
+        error: [
+          AgentNotFound,
+          AgentNotActive,
+          PlanNotFound,
+          PlanNotActive,
+          BudgetDenied,
+          ValidationFailed,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint.get("list", "/", {
+      summary: "List the plans of an agent",
+      description: "The newest first.",
+      access: read,
       params: agent,
       query: {
         status: Schema.optionalKey(PlanStatus),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(Plan, position),
       error: AgentNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "List the plans of an agent", description: "The newest first." })),
-    HttpApiEndpoint.get("get", "/:planId", {
+    }),
+    endpoint.get("get", "/:planId", {
+      summary: "Get a plan",
+      description: "With what it has spent, holds and has left.",
+      access: read,
       params: one,
       success: Plan,
       error: [AgentNotFound, PlanNotFound]
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "Get a plan", description: "With what it has spent, holds and has left." })
-      ),
-    HttpApiEndpoint.post("extend", "/:planId/extend", {
-      params: one,
-      payload: PlanExtension,
-      success: Plan,
-      error: [
-        AgentNotFound,
-        AgentNotActive,
-        PlanNotFound,
-        PlanNotActive,
-        PlanExtensionDenied,
-        ValidationFailed,
-        IdempotencyKeyReused
-      ]
-    })
-      .annotateMerge(write)
+    }),
+    endpoint
+      .post("extend", "/:planId/extend", {
+        summary: "Extend the budget of a plan",
+        description:
+          "On all caps that govern it now, in their periods of now, or on none: 400 says what each has left. What the plan held on periods that are over moves to those of now; what its open calls give back later stays with theirs, and the plan's budget is the less.",
+        access: write,
+        params: one,
+        payload: PlanExtension,
+        success: Plan,
+        error: [
+          AgentNotFound,
+          AgentNotActive,
+          PlanNotFound,
+          PlanNotActive,
+          PlanExtensionDenied,
+          ValidationFailed,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint
+      .post("complete", "/:planId/complete", {
+        summary: "Complete a plan",
+        description: "Gives back what is not spent. Refused while calls are open; again answers the same.",
+        access: write,
+        params: one,
+        success: Plan,
+        error: [AgentNotFound, PlanNotFound, PlanNotActive, PlanHasOpenReservations, IdempotencyKeyReused]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint
+      .post("abort", "/:planId/abort", {
+        summary: "Abort a plan",
+        description:
+          "Gives back what is not spent, and releases its open reservations. Calls in flight settle late and are charged. Again answers the same.",
+        access: write,
+        params: one,
+        success: Plan,
+        error: [AgentNotFound, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint
+      .post("heartbeat", "/:planId/heartbeat", {
+        summary: "Keep a plan alive",
+        description:
+          "Says until when it lives on; revives one that is suspended. A plan of an agent that is suspended or retired is not kept alive.",
+        access: write,
+        params: one,
+        success: Heartbeat,
+        error: [AgentNotFound, AgentNotActive, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
+      })
       .annotate(KeepsItsKey, true)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Extend the budget of a plan",
-          description:
-            "On all caps that govern it now, in their periods of now, or on none: 400 says what each has left. What the plan held on periods that are over moves to those of now; what its open calls give back later stays with theirs, and the plan's budget is the less."
-        })
-      ),
-    HttpApiEndpoint.post("complete", "/:planId/complete", {
-      params: one,
-      success: Plan,
-      error: [AgentNotFound, PlanNotFound, PlanNotActive, PlanHasOpenReservations, IdempotencyKeyReused]
-    })
-      .annotateMerge(write)
-      .annotate(KeepsItsKey, true)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Complete a plan",
-          description: "Gives back what is not spent. Refused while calls are open; again answers the same."
-        })
-      ),
-    HttpApiEndpoint.post("abort", "/:planId/abort", {
-      params: one,
-      success: Plan,
-      error: [AgentNotFound, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
-    })
-      .annotateMerge(write)
-      .annotate(KeepsItsKey, true)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Abort a plan",
-          description:
-            "Gives back what is not spent, and releases its open reservations. Calls in flight settle late and are charged. Again answers the same."
-        })
-      ),
-    HttpApiEndpoint.post("heartbeat", "/:planId/heartbeat", {
-      params: one,
-      success: Heartbeat,
-      error: [AgentNotFound, AgentNotActive, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
-    })
-      .annotateMerge(write)
-      .annotate(KeepsItsKey, true)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Keep a plan alive",
-          description:
-            "Says until when it lives on; revives one that is suspended. A plan of an agent that is suspended or retired is not kept alive."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(AfterCharges)

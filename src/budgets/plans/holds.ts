@@ -1,16 +1,16 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Dimensions, type Governing } from "../ledger/cap-book.ts"
-import { CapBooks } from "../ledger/cap-books.ts"
+import { type Dimensions, type ApplicableCap } from "../ledger/cap-index.ts"
+import { CapIndexes } from "../ledger/cap-books.ts"
 import { allTenants, type Cap } from "../ledger/cap-domain.ts"
-import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
+import { booksOf, applicableCaps } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
 import { type PlanOutcome, PlansRepository } from "./repository.ts"
 
 /** What a change of a plan came to, with the caps that it holds on, in their places. */
 export interface HeldChange {
   readonly outcome: PlanOutcome | { readonly verdict: "uncovered" }
-  readonly held: ReadonlyArray<Governing>
+  readonly held: ReadonlyArray<ApplicableCap>
 }
 
 /** The caps on which plans hold their budgets ahead, so that their calls need not ask there. */
@@ -20,11 +20,11 @@ export class PlanHolds extends Context.Service<
     /** Changes a plan by what its caps are at that moment; nothing is refused for what is due to end. */
     change(tenantId: TenantId, dimensions: Dimensions, requiresCap: boolean, request: object): Effect.Effect<HeldChange>
   }
->()("app/plans/PlanHolds") {
+>()("app/budgets/PlanHolds") {
   static readonly layer = Layer.effect(
     PlanHolds,
     Effect.gen(function* () {
-      const books = yield* CapBooks
+      const books = yield* CapIndexes
       const ledger = yield* Ledger
       const repository = yield* PlansRepository
 
@@ -38,7 +38,7 @@ export class PlanHolds extends Context.Service<
         for (;;) {
           const now = DateTime.formatIso(yield* DateTime.now)
           const known = yield* booksOf(books.get, [{ tenantId }])
-          const governing = governingIn(known, { tenantId, dimensions })
+          const governing = applicableCaps(known, { tenantId, dimensions })
           if (requiresCap && governing.length === 0) {
             if (isFresh) return { outcome: { verdict: "uncovered" as const }, held: [] }
             // What is refused never reaches the statement, which alone knows whether the copy is old.

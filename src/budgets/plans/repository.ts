@@ -83,7 +83,7 @@ export class PlansRepository extends Context.Service<
     ): Effect.Effect<ReadonlyArray<StoredPlan>>
     change(request: object): Effect.Effect<PlanOutcome>
   }
->()("app/plans/PlansRepository") {
+>()("app/budgets/PlansRepository") {
   static readonly layer = Layer.effect(
     PlansRepository,
     Effect.gen(function* () {

@@ -10,7 +10,7 @@ import { type AuditAction } from "../../kernel/audit-action.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
-import { recordedAsker } from "../attribution/askers.ts"
+import { auditedRequester } from "../attribution/service.ts"
 import { PlanId, type PlanStatus } from "../ledger/domain.ts"
 import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
 import { entryOf, slotOf } from "../ledger/request.ts"
@@ -61,7 +61,7 @@ export class Plans extends Context.Service<
     abort(agentId: AgentId, id: PlanId): Effect.Effect<Plan, Refused>
     heartbeat(agentId: AgentId, id: PlanId): Effect.Effect<Heartbeat, Refused | AgentNotActive>
   }
->()("app/plans/Plans") {
+>()("app/budgets/Plans") {
   static readonly layerNoDeps = Layer.effect(
     Plans,
     Effect.gen(function* () {
@@ -106,7 +106,7 @@ export class Plans extends Context.Service<
         action: AuditAction,
         after: object
       ) {
-        const by = yield* recordedAsker
+        const by = yield* auditedRequester
         const entries = [entryOf(1, action, id, by.audit, { agentId, ...after })]
         return { ...slotOf(by), kind, id, agent: agentId, waiting: false, entries }
       })
@@ -115,16 +115,16 @@ export class Plans extends Context.Service<
       const denialFor = Effect.fnUntraced(function* ({ held, outcome }: HeldChange, amount: bigint) {
         if (outcome.verdict === "uncovered") return uncovered
         if (outcome.verdict !== "denied") return undefined
-        const standings = held.map((one, index) => ({
+        const available = held.map((one, index) => ({
           ...one,
           headroom: outcome.headrooms[index] ?? 0n,
           resetsAt: outcome.ends[index] ?? null
         }))
-        const standing = standings[outcome.failing - 1]
-        if (standing === undefined) return undefined
+        const budget = available[outcome.failing - 1]
+        if (budget === undefined) return undefined
         const { limit, reserved, spent } = outcome
         const asked = { usd: amount, tokens: 0n, requests: 0n }
-        return denialOf(yield* CurrentPrincipal, { standing, limit, spent, reserved }, standings, asked)
+        return denialOf(yield* CurrentPrincipal, { budget, limit, spent, reserved }, available, asked)
       })
 
       const start = Effect.fn("Plans.start")(function* (agentId: AgentId, input: PlanStart) {

@@ -1,16 +1,16 @@
-import { AfterCharges } from "../ledger/charges-api.ts"
+import { AfterCharges } from "../ledger/api.ts"
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
 import { ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, LimitedByCaps, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Forbidden } from "../../kernel/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { CapId } from "../ledger/cap-domain.ts"
 import {
@@ -54,119 +54,99 @@ const Location = Schema.String.annotate({
 
 export class SpendApi extends HttpApiGroup.make("spend")
   .add(
-    HttpApiEndpoint.post("reserve", "/reserve", {
-      payload: ReserveRequest,
-      success: [
-        Created(OpenedReservation),
-        HttpApiSchema.WithHeaders(HeldReservation.pipe(HttpApiSchema.status(202)), { location: Location })
-      ],
-      error: [
-        BudgetDenied,
-        AgentNotFound,
-        AgentNotActive,
-        ApplicationNotFound,
-        PlanNotFound,
-        PlanNotActive,
-        PriceUnknown,
-        Forbidden,
-        ValidationFailed,
-        IdempotencyKeyReused
-      ]
-    })
-      .annotateMerge(write)
-      .annotate(KeepsItsKey, true)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Reserve headroom",
-          description:
-            "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. Under a plan it draws on what the plan holds. What is not settled returns when it expires. For an agent that is suspended or retired nothing is reserved."
-        })
-      ),
-    HttpApiEndpoint.post("reconcile", "/reconcile", {
-      payload: ReconcileRequest,
-      success: Reconciled,
-      error: [
-        ReservationNotFound,
-        ReservationManaged,
-        ReservationSettled,
-        ReservationNotOpen,
-        CounterFull,
-        PriceUnknown,
-        Forbidden,
-        ValidationFailed,
-        IdempotencyKeyReused
-      ]
-    })
-      .annotateMerge(write)
-      .annotate(KeepsItsKey, true)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Settle a reservation",
-          description:
-            "Charges what it did cost, also more than was reserved, also late, and gives the rest back at once. The same again answers the same."
-        })
-      ),
-    HttpApiEndpoint.get("list", "/reservations", {
+    endpoint
+      .post("reserve", "/reserve", {
+        summary: "Reserve headroom",
+        description:
+          "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. Under a plan it draws on what the plan holds. What is not settled returns when it expires. For an agent that is suspended or retired nothing is reserved.",
+        access: write,
+        payload: ReserveRequest,
+        success: [
+          Created(OpenedReservation),
+          HttpApiSchema.WithHeaders(HeldReservation.pipe(HttpApiSchema.status(202)), { location: Location })
+        ],
+        error: [
+          BudgetDenied,
+          AgentNotFound,
+          AgentNotActive,
+          ApplicationNotFound,
+          PlanNotFound,
+          PlanNotActive,
+          PriceUnknown,
+          Forbidden,
+          ValidationFailed,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint
+      .post("reconcile", "/reconcile", {
+        summary: "Settle a reservation",
+        description:
+          "Charges what it did cost, also more than was reserved, also late, and gives the rest back at once. The same again answers the same.",
+        access: write,
+        payload: ReconcileRequest,
+        success: Reconciled,
+        error: [
+          ReservationNotFound,
+          ReservationManaged,
+          ReservationSettled,
+          ReservationNotOpen,
+          CounterFull,
+          PriceUnknown,
+          Forbidden,
+          ValidationFailed,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(KeepsItsKey, true),
+    endpoint.get("list", "/reservations", {
+      summary: "List reservations",
+      description: "The newest first; an agent sees its own.",
+      access: read,
       query: {
         state: Schema.optionalKey(ReservationState),
         agentId: Schema.optionalKey(AgentId),
         planId: Schema.optionalKey(PlanId),
         capId: Schema.optionalKey(CapId),
         tenantId: Schema.optionalKey(TenantId),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(Reservation, position)
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "List reservations", description: "The newest first; an agent sees its own." })
-      ),
-    HttpApiEndpoint.get("get", "/reservations/:id", {
+    }),
+    endpoint.get("get", "/reservations/:id", {
+      summary: "Get a reservation",
+      description: "One reservation by id.",
+      access: read,
       params: id,
       success: Reservation,
       error: ReservationNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "Get a reservation", description: "One reservation by id." })),
-    HttpApiEndpoint.delete("release", "/reservations/:id", {
+    }),
+    endpoint.delete("release", "/reservations/:id", {
+      summary: "Release a reservation",
+      description: "Gives back what it keeps free. Again is 204; a settled one is 409.",
+      access: write,
       params: id,
-      success: HttpApiSchema.NoContent,
       error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Release a reservation",
-          description: "Gives back what it keeps free. Again is 204; a settled one is 409."
-        })
-      ),
-    HttpApiEndpoint.post("extend", "/reservations/:id/extend", {
+    }),
+    endpoint.post("extend", "/reservations/:id/extend", {
+      summary: "Extend a reservation",
+      description: "Lets an open reservation live `ttlSeconds` from now.",
+      access: write,
       params: id,
       payload: ExtendRequest,
       success: Reservation,
       error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Extend a reservation",
-          description: "Lets an open reservation live `ttlSeconds` from now."
-        })
-      ),
-    HttpApiEndpoint.post("refund", "/refunds", {
+    }),
+    endpoint.post("refund", "/refunds", {
+      summary: "Refund a charge",
+      description:
+        "Gives back a part of a charge, on the periods that it was charged on. Never by the principal that made the charge, but for system principals, and never by an agent.",
+      access: refund,
       payload: RefundRequest,
       success: Refund.pipe(HttpApiSchema.status(201)),
       error: [ChargeNotFound, RefundExceedsCharge, Forbidden]
     })
-      .annotateMerge(refund)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Refund a charge",
-          description:
-            "Gives back a part of a charge, on the periods that it was charged on. Never by the principal that made the charge, but for system principals, and never by an agent."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(AfterCharges)

@@ -3,8 +3,8 @@ import { HttpApiSchema } from "effect/http-api"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Refunds } from "./refunds.ts"
-import { Reservations } from "./reservations.ts"
-import { type Reserved, Spend } from "./spend.ts"
+import { ReservationQueries } from "./queries.ts"
+import { type Reserved, ReservationService } from "./service.ts"
 import { SpendApi } from "./api.ts"
 
 const answered = (reserved: Reserved) => {
@@ -18,8 +18,8 @@ export const SpendHandlers = groupHandlers(
   SpendApi,
   Effect.fn(function* (handlers) {
     const refunds = yield* Refunds
-    const reservations = yield* Reservations
-    const spend = yield* Spend
+    const reservations = yield* ReservationQueries
+    const spend = yield* ReservationService
     return handlers.handleAll({
       reserve: ({ payload }) => Effect.map(spend.reserve(payload), answered),
       reconcile: ({ payload }) => spend.reconcile(payload),

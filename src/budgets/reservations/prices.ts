@@ -11,7 +11,7 @@ export class Prices extends Context.Service<
     /** What a call did cost. */
     charge(usage: Usage): Effect.Effect<bigint, PriceUnknown>
   }
->()("app/ledger/Prices") {
+>()("app/budgets/Prices") {
   /** Where no catalogue is: no model has a price. */
   static readonly layerNone = Layer.succeed(
     Prices,

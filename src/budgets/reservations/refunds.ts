@@ -1,10 +1,10 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
-import { recordedAsker } from "../attribution/askers.ts"
+import { auditedRequester } from "../attribution/service.ts"
 import { ChargeId, type Refund, type RefundRequest } from "../ledger/domain.ts"
 import { ChargeNotFound, RefundExceedsCharge } from "../ledger/problem-domain.ts"
-import { Reservations } from "./reservations.ts"
+import { ReservationQueries } from "./queries.ts"
 import { Ledger } from "../ledger/service.ts"
 import { refundView } from "./views.ts"
 
@@ -15,13 +15,13 @@ export class Refunds extends Context.Service<
     /** Gives back a part of a charge, on the periods that it was charged on. */
     create(request: RefundRequest): Effect.Effect<Refund, ChargeNotFound | RefundExceedsCharge | Forbidden>
   }
->()("app/ledger/Refunds") {
+>()("app/budgets/Refunds") {
   static readonly layer = Layer.effect(
     Refunds,
     Effect.gen(function* () {
       const ledger = yield* Ledger
       const random = yield* SecureRandom.SecureRandom
-      const reservations = yield* Reservations
+      const reservations = yield* ReservationQueries
 
       const create = Effect.fn("Refunds.create")(function* ({ amountUsd, chargeId, reason }: RefundRequest) {
         const principal = yield* CurrentPrincipal
@@ -31,7 +31,7 @@ export class Refunds extends Context.Service<
           if (Option.isNone(own)) return yield* new ChargeNotFound({})
           return yield* new Forbidden({ missing: [], detail: "An agent refunds nothing of what it spent." })
         }
-        const { audit } = yield* recordedAsker
+        const { audit } = yield* auditedRequester
         const id = ChargeId.make(yield* random.uuidV7())
         const outcome = yield* ledger.refund({
           principal: principal.name,

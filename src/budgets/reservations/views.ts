@@ -7,7 +7,7 @@ import { type Charge, type GoverningCap, PlanId, type Refund, type Reservation }
 import { type Denial } from "../ledger/problem-domain.ts"
 import { totalOf, type Unit } from "../ledger/quantity-domain.ts"
 import { type StoredEntry, type StoredReservation } from "../ledger/repository.ts"
-import { type Shortage, type Standing } from "../ledger/request.ts"
+import { type InsufficientBudget, type AvailableBudget } from "../ledger/request.ts"
 
 /** A governing cap, as far as it is known of either kind. */
 interface Shown {
@@ -41,8 +41,11 @@ export const namedCapView = (
   resetsAt
 })
 
-export const capViews = (principal: Principal, standings: ReadonlyArray<Standing>): ReadonlyArray<GoverningCap> =>
-  standings
+export const capViews = (
+  principal: Principal,
+  available: ReadonlyArray<AvailableBudget>
+): ReadonlyArray<GoverningCap> =>
+  available
     .filter(({ isPlan }) => isPlan !== true)
     .map(({ cap, headroom, resetsAt }) => capView(principal, cap, headroom, resetsAt))
 
@@ -52,14 +55,14 @@ const positive = (amount: bigint): bigint => (amount > zero ? amount : zero)
 /** A refusal, with as much of the first cap without room as the caller may see. */
 export const denialOf = (
   principal: Principal,
-  { limit, reserved, spent, standing }: Shortage,
-  standings: ReadonlyArray<Standing>,
+  { limit, reserved, spent, budget }: InsufficientBudget,
+  available: ReadonlyArray<AvailableBudget>,
   asked: Readonly<Record<Unit, bigint>>
 ): Denial => {
-  const { cap } = standing
+  const { cap } = budget
   const need = asked[cap.unit]
   const reason = need > limit ? "exceeds-limit" : spent + need <= limit ? "in-flight" : "exhausted"
-  const isSeen = standing.isPlan === true || sees(principal, cap)
+  const isSeen = budget.isPlan === true || sees(principal, cap)
   const figures = isSeen
     ? {
         limit: totalOf(cap.unit, limit),
@@ -69,16 +72,16 @@ export const denialOf = (
       }
     : {}
   return {
-    detail: standing.isPlan
+    detail: budget.isPlan
       ? `The plan has no room: ${reason}.`
       : isSeen
         ? `The cap "${cap.name}" has no room: ${reason}.`
         : `A budget cap has no room: ${reason}.`,
     reason,
-    ...(standing.isPlan ? { capId: null, planId: PlanId.make(cap.id) } : { capId: cap.id }),
+    ...(budget.isPlan ? { capId: null, planId: PlanId.make(cap.id) } : { capId: cap.id }),
     ...figures,
-    resetsAt: momentOf(standing.resetsAt),
-    caps: capViews(principal, standings)
+    resetsAt: momentOf(budget.resetsAt),
+    caps: capViews(principal, available)
   }
 }
 

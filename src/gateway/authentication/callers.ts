@@ -12,7 +12,7 @@ import { ServiceAccount } from "../../access/service-account.ts"
 import { type Capability, covers, intersection } from "../../kernel/capability.ts"
 import { CallPlans } from "../../budgets/attribution/call-plans.ts"
 import { PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
-import { Reservations } from "../../budgets/reservations/reservations.ts"
+import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { CurrentRequest, headersOf } from "../../platform/http/request.ts"
 import { SettingsError } from "../../platform/settings/settings-reader.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -67,7 +67,7 @@ export class Callers extends Context.Service<
       const changes = yield* AuthorityChanges
       const keys = yield* ApiKeyCredentials
       const limits = yield* RateLimits
-      const reservations = yield* Reservations
+      const reservations = yield* ReservationQueries
       const tokens = yield* AgentTokens
       const { environment, llm, sources } = yield* Settings
       const policy = llm.gateway.auth

@@ -6,7 +6,7 @@ import {
   IdempotencyKeyReused
 } from "../../platform/idempotency/domain.ts"
 import { Overloaded, ValidationFailed } from "../../kernel/problems.ts"
-import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { BudgetDenied, PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
 import {
   ApprovalRequired,
@@ -23,7 +23,7 @@ import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call in the gateway's own words gets no answer. */
 export type CallProblem =
-  | AdoptionRefused
+  | TransferError
   | AgentNotActive
   | AgentNotFound
   | AlreadyCompleted

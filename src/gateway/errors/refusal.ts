@@ -2,7 +2,7 @@ import { Data } from "effect"
 import { type DialectError } from "../translation/errors.ts"
 import { type Quota } from "../translation/quota-headers.ts"
 import { type AgentNotActive } from "../../identity/agents/domain.ts"
-import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { problemType } from "../../kernel/problem.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 
@@ -13,7 +13,7 @@ export class CallRefused extends Data.TaggedError("CallRefused")<{
   /** What is left of the limit that was hit, where it is one of requests or tokens. */
   readonly quota?: Quota | undefined
   /** What the gateway's own words tell, where that is more than a message: the denial of a cap, a plan or a reservation. */
-  readonly problem?: AdoptionRefused | AgentNotActive | AlreadyCompleted
+  readonly problem?: TransferError | AgentNotActive | AlreadyCompleted
 }> {
   /** What spans and logs see: a provider's own words may repeat what was said. */
   override get message() {
@@ -34,7 +34,7 @@ export const refused = (
 
 /** What the ledger refuses, with its slug as the code. */
 export const refusedFor = (
-  problem: AdoptionRefused | AgentNotActive,
+  problem: TransferError | AgentNotActive,
   headers: Readonly<Record<string, string>> = {}
 ): CallRefused => {
   const code = problem.type.slice(problemType("").length).replaceAll("-", "_")

@@ -1,10 +1,10 @@
 import { type Principal } from "../../kernel/principal.ts"
 import { type Quota } from "../translation/quota-headers.ts"
-import { type AdoptionRefused } from "../../budgets/reservations/adoptions.ts"
+import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { allTenants } from "../../budgets/ledger/cap-domain.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
 import { BudgetDenied, PlanNotActive } from "../../budgets/ledger/problem-domain.ts"
-import { type ReserveResult, type Shortage, type Standing } from "../../budgets/ledger/request.ts"
+import { type ReserveResult, type InsufficientBudget, type AvailableBudget } from "../../budgets/ledger/request.ts"
 import { denialOf } from "../../budgets/reservations/views.ts"
 import { CallRefused, refused, refusedFor, retryAfter } from "../errors/refusal.ts"
 
@@ -21,7 +21,7 @@ export interface NoRoom {
 }
 
 /** Why a reservation is none for this call, in the words of a refusal. */
-export const unusable = (problem: AdoptionRefused, id: ReservationId): CallRefused => {
+export const unusable = (problem: TransferError, id: ReservationId): CallRefused => {
   if (problem._tag === "ReservationNotOpen" && problem.state === "held") return awaited(id)
   if (problem._tag !== "BudgetDenied") return refusedFor(problem, hopeless)
   const { detail: message, reason } = problem
@@ -42,8 +42,8 @@ const awaited = (id: ReservationId): CallRefused =>
     "x-reservation-id": id
   })
 
-export const leastRoom = (standings: ReadonlyArray<Standing>, unit: "usd" | "tokens"): bigint | null =>
-  standings
+export const leastRoom = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
+  available
     .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft")
     .reduce<bigint | null>((least, { headroom }) => (least === null || headroom < least ? headroom : least), null)
 
@@ -53,7 +53,7 @@ const hopeless = { "x-should-retry": "false" }
 /** Caps with periods up to this are rate limits. */
 const longestRateSeconds = 3600
 
-const isRate = ({ cap }: Standing): boolean =>
+const isRate = ({ cap }: AvailableBudget): boolean =>
   cap.unit !== "usd" &&
   (cap.period === "minute" ||
     cap.period === "hour" ||
@@ -71,11 +71,11 @@ export const noRoom = (
     case "denied":
     case "no-room":
       return {
-        refusal: denied(result.shortage, result.standings, principal, { amount, tokens }, now),
+        refusal: denied(result.insufficient, result.available, principal, { amount, tokens }, now),
         room:
-          result.shortage.standing.cap.unit === "requests"
+          result.insufficient.budget.cap.unit === "requests"
             ? undefined
-            : { nanoUsd: leastRoom(result.standings, "usd"), tokens: leastRoom(result.standings, "tokens") }
+            : { nanoUsd: leastRoom(result.available, "usd"), tokens: leastRoom(result.available, "tokens") }
       }
     case "held":
       return {
@@ -100,24 +100,24 @@ export const noRoom = (
 }
 
 const denied = (
-  shortage: Shortage,
-  standings: ReadonlyArray<Standing>,
+  insufficient: InsufficientBudget,
+  available: ReadonlyArray<AvailableBudget>,
   principal: Principal,
   { amount, tokens }: { readonly amount: bigint; readonly tokens: number },
   now: number
 ): CallRefused => {
   const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
-  const problem = new BudgetDenied(denialOf(principal, shortage, standings, asked))
+  const problem = new BudgetDenied(denialOf(principal, insufficient, available, asked))
   const { detail, reason } = problem
   const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) => {
-    const quota = status === 429 ? quotaOf(shortage, principal, now) : undefined
+    const quota = status === 429 ? quotaOf(insufficient, principal, now) : undefined
     return new CallRefused({ error: { status, code, message: detail }, headers, quota, problem })
   }
-  const { resetsAt } = shortage.standing
+  const { resetsAt } = insufficient.budget
   const secondsLeft = resetsAt === null ? 60 : (resetsAt - now) / 1000
   if (reason === "in-flight") return refuse(429, "rate_limit_exceeded", retryAfter(1))
-  if (isRate(shortage.standing)) return refuse(429, "rate_limit_exceeded", retryAfter(secondsLeft))
-  const left = shortage.limit - shortage.spent
+  if (isRate(insufficient.budget)) return refuse(429, "rate_limit_exceeded", retryAfter(secondsLeft))
+  const left = insufficient.limit - insufficient.spent
   return left > 0n ? refuse(402, "request_exceeds_budget", hopeless) : refuse(402, "insufficient_quota", hopeless)
 }
 
@@ -126,7 +126,7 @@ const denied = (
  * let go of everything when it is over once.
  */
 const quotaOf = (
-  { limit, reserved, spent, standing: { cap, resetsAt } }: Shortage,
+  { limit, reserved, spent, budget: { cap, resetsAt } }: InsufficientBudget,
   { tenantId }: Principal,
   now: number
 ): Quota | undefined => {

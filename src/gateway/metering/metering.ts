@@ -2,13 +2,13 @@ import { Cause, Clock, Context, Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { Adoptions } from "../../budgets/reservations/adoptions.ts"
-import { type CapBook } from "../../budgets/ledger/cap-book.ts"
-import { CapBooks } from "../../budgets/ledger/cap-books.ts"
-import { asker, type Spending } from "../../budgets/attribution/askers.ts"
+import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
+import { type CapIndex } from "../../budgets/ledger/cap-index.ts"
+import { CapIndexes } from "../../budgets/ledger/cap-books.ts"
+import { requester, type BudgetSubject } from "../../budgets/attribution/service.ts"
 import { type ChargeId, type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type Asker, type CloseItem } from "../../budgets/ledger/request.ts"
-import { booksOf, governingIn } from "../../budgets/ledger/reserve-batch.ts"
+import { type Requester, type CloseItem } from "../../budgets/ledger/request.ts"
+import { booksOf, applicableCaps } from "../../budgets/ledger/reserve-batch.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type Prepared } from "../authentication/callers.ts"
@@ -19,7 +19,7 @@ import { leastRoom, type NoRoom, noRoom, unusable } from "./denials.ts"
 import { refused, retryAfter } from "../errors/refusal.ts"
 
 /** Who spends, and for what. */
-export type Spender = Spending
+export type Spender = BudgetSubject
 
 /** What a call did cost. */
 export interface Settlement {
@@ -48,7 +48,7 @@ export interface Governed {
   /** A cap in money or tokens that refuses: then the cost must be bounded. */
   readonly byHard: boolean
   /** The copies of caps that say so, which may be old; the ledger has them read again where they are. */
-  readonly books?: ReadonlyMap<TenantId, CapBook>
+  readonly books?: ReadonlyMap<TenantId, CapIndex>
 }
 
 /** Keeps free what a call may cost before it leaves, and charges what it did cost when it ends. */
@@ -71,8 +71,8 @@ export class Metering extends Context.Service<
   static readonly layer = Layer.effect(
     Metering,
     Effect.gen(function* () {
-      const adoptions = yield* Adoptions
-      const books = yield* CapBooks
+      const transfers = yield* ReservationTransfers
+      const books = yield* CapIndexes
       const ledger = yield* Ledger
       const live = yield* LiveHolds
       const newId = (yield* SecureRandom.SecureRandom).uuidV7()
@@ -80,7 +80,7 @@ export class Metering extends Context.Service<
 
       const governed = (spender: Spender) =>
         Effect.mapEager(booksOf(books.get, [spender]), (known): Governed => {
-          const caps = governingIn(known, spender).filter(({ cap }) => cap.status === "active")
+          const caps = applicableCaps(known, spender).filter(({ cap }) => cap.status === "active")
           return {
             byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
             byHard:
@@ -96,7 +96,7 @@ export class Metering extends Context.Service<
               [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
             )
 
-      const closing = (id: ReservationId, tenantId: TenantId, who: Asker, held: bigint, chargeId: ChargeId) => {
+      const closing = (id: ReservationId, tenantId: TenantId, who: Requester, held: bigint, chargeId: ChargeId) => {
         let closed = false
         live.add(id, tenantId)
         budgetHeld(held)
@@ -105,7 +105,7 @@ export class Metering extends Context.Service<
           closed = true
           live.remove(id)
           budgetClosed(held, what.amount)
-          ledger.closeLater({ ...who, ...what, id, tenantId, origin: "gateway", unrestricted: true, chargeId })
+          ledger.enqueueSettlement({ ...who, ...what, id, tenantId, origin: "gateway", unrestricted: true, chargeId })
         }
         return {
           settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
@@ -140,12 +140,12 @@ export class Metering extends Context.Service<
           })
           .pipe(Effect.catchCause(unreachable))
         if (result.verdict === "open") {
-          budgetLeft(result.standings)
+          budgetLeft(result.available)
           return {
             id,
             amountNanoUsd: amount,
             tokens,
-            remainingNanoUsd: leastRoom(result.standings, "usd"),
+            remainingNanoUsd: leastRoom(result.available, "usd"),
             ...closing(id, spender.tenantId, who, amount, chargeId)
           }
         }
@@ -159,8 +159,8 @@ export class Metering extends Context.Service<
         amount: bigint,
         tokens: number
       ) {
-        const { principal } = yield* asker
-        const adopted = yield* adoptions.adopt({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
+        const { principal } = yield* requester
+        const adopted = yield* transfers.adopt({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem): NoRoom =>
             "refusal" in problem ? problem : { refusal: unusable(problem, id), room: undefined }

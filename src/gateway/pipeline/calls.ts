@@ -1,11 +1,11 @@
 import { Clock, Context, Effect, Layer, Random, Scope, type Tracer } from "effect"
 import { type AgentId } from "../../identity/agents/domain.ts"
 import { GatewayContents } from "../transcripts/service.ts"
-import { Askers } from "../../budgets/attribution/askers.ts"
+import { Attribution } from "../../budgets/attribution/service.ts"
 import { type PlanId } from "../../budgets/ledger/domain.ts"
-import { spanned } from "../../kernel/spanned.ts"
-import { type Standing } from "../../budgets/ledger/request.ts"
-import { Headrooms } from "../../budgets/caps/headrooms.ts"
+import { withSpan } from "../../kernel/with-span.ts"
+import { type AvailableBudget } from "../../budgets/ledger/request.ts"
+import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "../routing/attempts.ts"
@@ -62,7 +62,7 @@ interface Way {
 /** What a call may use and cost at most, under which caps. */
 export interface EstimatedCall extends Estimate {
   readonly model: string
-  readonly caps: ReadonlyArray<Standing>
+  readonly caps: ReadonlyArray<AvailableBudget>
 }
 
 /** Carries calls to providers: each is let in by what it may cost, and charged for what it did cost. */
@@ -78,7 +78,7 @@ export class Calls extends Context.Service<
   static readonly layer = Layer.effect(
     Calls,
     Effect.gen(function* () {
-      const askers = yield* Askers
+      const attribution = yield* Attribution
       const clock = yield* Clock.Clock
       const attempts = yield* Attempts
       const counts = yield* TokenCounts
@@ -89,7 +89,7 @@ export class Calls extends Context.Service<
       const metering = yield* Metering
       const repeats = yield* Repeats
       const sightings = yield* ProviderSightings
-      const headrooms = yield* Headrooms
+      const availableBudgets = yield* AvailableBudgets
       const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
 
       const targetsOf = (
@@ -109,7 +109,7 @@ export class Calls extends Context.Service<
 
       const spenderOf = ({ agentId, planId, taskType }: Call, model: RunningModel) =>
         Effect.mapError(
-          askers.spender({
+          attribution.resolve({
             model: model.id,
             planId,
             ...(agentId === undefined ? {} : { agentId }),
@@ -189,10 +189,10 @@ export class Calls extends Context.Service<
         const [way] = ways
         if (way === undefined) return yield* noTarget
         // A fallback, or another provider, may be governed by others.
-        const caps = new Map<string, Standing>()
+        const caps = new Map<string, AvailableBudget>()
         for (const one of ways) {
-          for (const standing of yield* headrooms.of(at(spender, one))) {
-            caps.set(`${standing.cap.id} ${standing.counterKey}`, standing)
+          for (const budget of yield* availableBudgets.of(at(spender, one))) {
+            caps.set(`${budget.cap.id} ${budget.counterKey}`, budget)
           }
         }
         const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, at(spender, way)) })
@@ -278,7 +278,7 @@ export class Calls extends Context.Service<
         return yield* last === undefined ? noTarget : refusalOf(last)
       })
 
-      const call = spanned("Calls.call", (incoming: Call) =>
+      const call = withSpan("Calls.call", (incoming: Call) =>
         repeats.once(incoming, (repeat) => answer(incoming, repeat))
       )
 

@@ -3,7 +3,7 @@ import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { CallKeys } from "../../platform/idempotency/call-keys.ts"
 import { ReservationId } from "../../budgets/ledger/domain.ts"
-import { Reservations } from "../../budgets/reservations/reservations.ts"
+import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { AlreadyCompleted } from "../errors/repeat-domain.ts"
 import { CallRefused, refused, retryAfter } from "../errors/refusal.ts"
@@ -84,7 +84,7 @@ export class Repeats extends Context.Service<
     Effect.gen(function* () {
       const keys = yield* CallKeys
       const ledger = yield* Ledger
-      const reservations = yield* Reservations
+      const reservations = yield* ReservationQueries
 
       const claim = Effect.fn("Repeats.claim")(function* ({ key, route }: RepeatKey, request: Uint8Array) {
         if (!printable.test(key)) return yield* invalid
@@ -100,7 +100,7 @@ export class Repeats extends Context.Service<
         if (claimed.state === "unheld") return yield* inProgress
         const id = ReservationId.make(claimed.reservationId)
         // Whoever was answered finds what that did cost.
-        yield* ledger.settled((yield* CurrentPrincipal).tenantId ?? null)
+        yield* ledger.flushSettlements((yield* CurrentPrincipal).tenantId ?? null)
         const found = yield* Effect.option(reservations.find(id))
         const state = Option.isSome(found) ? found.value.state : "released"
         if (state === "open" || state === "held") return yield* inProgress
@@ -128,7 +128,7 @@ export class Repeats extends Context.Service<
     })
   )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(CallKeys.layer, Reservations.layer)))
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(CallKeys.layer, ReservationQueries.layer)))
 }
 
 const unreachable = (defect: unknown) =>

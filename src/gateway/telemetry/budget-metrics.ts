@@ -1,5 +1,5 @@
 import { Context, Metric } from "effect"
-import { type Standing } from "../../budgets/ledger/request.ts"
+import { type AvailableBudget } from "../../budgets/ledger/request.ts"
 
 const nanoUsdPerUsd = 1e9
 /** Caps beyond this many are counted together with none: their names are not bounded by the service. */
@@ -18,7 +18,7 @@ const spent = Metric.counter("app.budget.spent", {
 
 const headrooms = new Map<string, Metric.Gauge<number>>()
 
-const headroomOf = ({ cap: { id, unit } }: Standing): Metric.Gauge<number> | undefined => {
+const headroomOf = ({ cap: { id, unit } }: AvailableBudget): Metric.Gauge<number> | undefined => {
   const known = headrooms.get(id)
   if (known !== undefined || headrooms.size >= mostCaps) return known
   const gauge = Metric.gauge("app.budget.headroom", {
@@ -34,10 +34,10 @@ export const budgetHeld = (amountNanoUsd: bigint): void =>
   reserved.updateUnsafe(Number(amountNanoUsd) / nanoUsdPerUsd, registry)
 
 /** Tells what caps leave beside what is kept free. */
-export const budgetLeft = (standings: ReadonlyArray<Standing>): void => {
-  for (const standing of standings) {
-    const left = Number(standing.headroom)
-    headroomOf(standing)?.updateUnsafe(standing.cap.unit === "usd" ? left / nanoUsdPerUsd : left, registry)
+export const budgetLeft = (available: ReadonlyArray<AvailableBudget>): void => {
+  for (const budget of available) {
+    const left = Number(budget.headroom)
+    headroomOf(budget)?.updateUnsafe(budget.cap.unit === "usd" ? left / nanoUsdPerUsd : left, registry)
   }
 }
 

@@ -1,19 +1,20 @@
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { GatewayContent, GatewayContentNotFound } from "./domain.ts"
 
 export class GatewayContentsApi extends HttpApiGroup.make("gatewayContents")
   .add(
-    HttpApiEndpoint.get("get", "/:id", { params: { id: Uuid }, success: GatewayContent, error: GatewayContentNotFound })
-      .annotateMerge(requires("llm:admin", { systemOnly: true }))
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Read what was said in a call",
-          description:
-            "By the id of the call's reservation. Kept only while Llm:Gateway:LogContent is on, for Llm:Gateway:LogContentRetentionDays, encrypted; each reading is an audit entry."
-        })
-      )
+    endpoint.get("get", "/:id", {
+      summary: "Read what was said in a call",
+      description:
+        "By the id of the call's reservation. Kept only while Llm:Gateway:LogContent is on, for Llm:Gateway:LogContentRetentionDays, encrypted; each reading is an audit entry.",
+      access: requires("llm:admin", { systemOnly: true }),
+      params: { id: Uuid },
+      success: GatewayContent,
+      error: GatewayContentNotFound
+    })
   )
   .middleware(Access)
   .prefix("/api/llm/admin/contents")

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import {
   AgentKeyId,
   AgentKeyLimit,
@@ -22,50 +22,39 @@ const position = cursor(AgentKeyId)
 
 export class AgentKeysApi extends HttpApiGroup.make("agentKeys")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List an agent's keys",
+      description: "With their status, revoked ones too.",
+      access: read,
       params: { id: AgentId },
       query: {
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(AgentKeyView, position),
       error: AgentNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "List an agent's keys", description: "With their status, revoked ones too." })
-      ),
-    HttpApiEndpoint.post("register", "/", {
+    }),
+    endpoint.post("register", "/", {
+      summary: "Register an agent's public key",
+      description:
+        "One SPKI block in PEM that fits the algorithm: P-256, Ed25519, or RSA of 2,048 bits and more. Good from now for a year unless said otherwise; five live keys at most. The caller needs every scope of the agent's ceiling.",
+      access: write,
       params: { id: AgentId },
       payload: AgentKeyRegistration,
       success: Created(AgentKeyView),
       error: [AgentNotFound, AgentNotActive, AgentKeyTaken, AgentKeyLimit, AgentKeyUnusable]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Register an agent's public key",
-          description:
-            "One SPKI block in PEM that fits the algorithm: P-256, Ed25519, or RSA of 2,048 bits and more. Good from now for a year unless said otherwise; five live keys at most. The caller needs every scope of the agent's ceiling."
-        })
-      ),
-    HttpApiEndpoint.delete("revoke", "/:keyId", {
+    }),
+    endpoint.delete("revoke", "/:keyId", {
+      summary: "Revoke an agent's key",
+      description: "From then on it mints nothing, on any replica. Again is 204.",
+      access: write,
       params: { id: AgentId, keyId: AgentKeyId },
       query: {
         revokeCredentials: Schema.optionalKey(
           Schema.Literals(["true", "false"]).annotate({ description: "Whether what the key minted ends with it" })
         )
       },
-      success: HttpApiSchema.NoContent,
       error: [AgentNotFound, AgentKeyNotFound]
     })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Revoke an agent's key",
-          description: "From then on it mints nothing, on any replica. Again is 204."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
   Agent,
@@ -27,65 +27,52 @@ const position = cursor(AgentId)
 
 export class AgentsApi extends HttpApiGroup.make("agents")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List agents",
+      description: "A tenant's caller sees its tenant's agents, a system caller all of them, an agent itself.",
+      access: read,
       query: {
         status: Schema.optionalKey(AgentStatus),
         ownerUserId: Schema.optionalKey(OwnerUserId),
         tenantId: Schema.optionalKey(TenantId),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(Agent.json, position)
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List agents",
-          description: "A tenant's caller sees its tenant's agents, a system caller all of them, an agent itself."
-        })
-      ),
-    HttpApiEndpoint.get("get", "/:id", { params: { id: AgentId }, success: Agent.json, error: AgentNotFound })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "Get an agent", description: "One agent by id." })),
-    HttpApiEndpoint.post("register", "/", {
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an agent",
+      description: "One agent by id.",
+      access: read,
+      params: { id: AgentId },
+      success: Agent.json,
+      error: AgentNotFound
+    }),
+    endpoint.post("register", "/", {
+      summary: "Register an agent",
+      description:
+        "Active at once. What is absent comes from the template, else: no scopes, an hour, no budget, no task types. The caller needs every scope of the ceiling. `tenantId` is for system callers only.",
+      access: write,
       payload: AgentRegistration,
       success: Created(Agent.json),
       error: [TenantNotFound, AgentTemplateNotFound, AgentNameTaken, AgentLimitsInvalid]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Register an agent",
-          description:
-            "Active at once. What is absent comes from the template, else: no scopes, an hour, no budget, no task types. The caller needs every scope of the ceiling. `tenantId` is for system callers only."
-        })
-      ),
-    HttpApiEndpoint.patch("update", "/:id", {
+    }),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an agent",
+      description:
+        "Any subset of the members. Suspending stops every path at once: no new credential, and the live ones are inactive until the agent is active again. A smaller ceiling holds for live credentials too.",
+      access: write,
       params: { id: AgentId },
       payload: AgentPatch,
       success: Agent.json,
       error: [AgentNotFound, AgentTemplateNotFound, AgentNameTaken, AgentNotActive, AgentLimitsInvalid]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Change an agent",
-          description:
-            "Any subset of the members. Suspending stops every path at once: no new credential, and the live ones are inactive until the agent is active again. A smaller ceiling holds for live credentials too."
-        })
-      ),
-    HttpApiEndpoint.delete("retire", "/:id", {
+    }),
+    endpoint.delete("retire", "/:id", {
+      summary: "Retire an agent",
+      description: "Ends the agent and all its credentials for good. Again is 204.",
+      access: write,
       params: { id: AgentId },
-      success: HttpApiSchema.NoContent,
       error: AgentNotFound
     })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Retire an agent",
-          description: "Ends the agent and all its credentials for good. Again is 204."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

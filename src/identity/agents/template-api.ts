@@ -1,11 +1,11 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { AgentLimitsInvalid } from "./domain.ts"
 import {
@@ -25,57 +25,49 @@ const params = { id: AgentTemplateId }
 
 export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List agent templates",
+      description: "In the order of making.",
+      access: read,
       query: {
         tenantId: Schema.optionalKey(TenantId),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(AgentTemplate.json, position)
-    })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "List agent templates", description: "In the order of making." })),
-    HttpApiEndpoint.get("get", "/:id", { params, success: AgentTemplate.json, error: AgentTemplateNotFound })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "Get an agent template", description: "One template by id." })),
-    HttpApiEndpoint.post("create", "/", {
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an agent template",
+      description: "One template by id.",
+      access: read,
+      params,
+      success: AgentTemplate.json,
+      error: AgentTemplateNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create an agent template",
+      description: "Gives agents their defaults, and bounds ceiling, lifetime and budget of those made from it.",
+      access: write,
       payload: AgentTemplateCreation,
       success: Created(AgentTemplate.json),
       error: [TenantNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Create an agent template",
-          description: "Gives agents their defaults, and bounds ceiling, lifetime and budget of those made from it."
-        })
-      ),
-    HttpApiEndpoint.patch("update", "/:id", {
+    }),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an agent template",
+      description:
+        "Bounds its agents from now on, in what they hold and in what they are given; their own limits stay as they are, and hold again where it is widened.",
+      access: write,
       params,
       payload: AgentTemplatePatch,
       success: AgentTemplate.json,
       error: [AgentTemplateNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Change an agent template",
-          description:
-            "Bounds its agents from now on, in what they hold and in what they are given; their own limits stay as they are, and hold again where it is widened."
-        })
-      ),
-    HttpApiEndpoint.delete("delete", "/:id", {
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete an agent template",
+      description: "Only one whose agents are all retired; they have no template afterwards.",
+      access: write,
       params,
-      success: HttpApiSchema.NoContent,
       error: [AgentTemplateNotFound, AgentTemplateInUse]
     })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Delete an agent template",
-          description: "Only one whose agents are all retired; they have no template afterwards."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

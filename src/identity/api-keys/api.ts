@@ -1,13 +1,13 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
   ApiKeyCreation,
@@ -28,80 +28,65 @@ const position = cursor(ApiKeyId)
 
 export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List API keys",
+      description:
+        "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves.",
+      access: read,
       query: {
         tenantId: Schema.optionalKey(TenantId),
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(ApiKeyView, position)
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List API keys",
-          description:
-            "A tenant's caller sees the keys of its tenant, a system caller all of them. Never the keys themselves."
-        })
-      ),
-    HttpApiEndpoint.get("get", "/:id", { params: { id: ApiKeyId }, success: ApiKeyView, error: ApiKeyNotFound })
-      .annotateMerge(read)
-      .annotateMerge(OpenApi.annotations({ summary: "Get an API key", description: "What is known of one key." })),
-    HttpApiEndpoint.post("create", "/", {
-      payload: ApiKeyCreation,
-      success: Created(NewApiKeyView),
-      error: [TenantNotFound, ApplicationNotFound, ExpiresInThePast]
-    })
-      .annotateMerge(write)
-      .annotate(OneTimeSecrets, ["key"])
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Make an API key",
-          description:
-            "`key` is in this answer only. The caller needs every scope that it gives. Without `tenantId` the key belongs to the caller's tenant; a system caller makes a system key."
-        })
-      ),
-    HttpApiEndpoint.patch("update", "/:id", {
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an API key",
+      description: "What is known of one key.",
+      access: read,
+      params: { id: ApiKeyId },
+      success: ApiKeyView,
+      error: ApiKeyNotFound
+    }),
+    endpoint
+      .post("create", "/", {
+        summary: "Make an API key",
+        description:
+          "`key` is in this answer only. The caller needs every scope that it gives. Without `tenantId` the key belongs to the caller's tenant; a system caller makes a system key.",
+        access: write,
+        payload: ApiKeyCreation,
+        success: Created(NewApiKeyView),
+        error: [TenantNotFound, ApplicationNotFound, ExpiresInThePast]
+      })
+      .annotate(OneTimeSecrets, ["key"]),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an API key",
+      description:
+        "Name, scopes, expiry. The caller needs every scope that the key has before and after. No key puts off its own expiry.",
+      access: write,
       params: { id: ApiKeyId },
       payload: ApiKeyPatch,
       success: ApiKeyView,
       error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Change an API key",
-          description:
-            "Name, scopes, expiry. The caller needs every scope that the key has before and after. No key puts off its own expiry."
-        })
-      ),
-    HttpApiEndpoint.post("rotate", "/:id/rotate", {
+    }),
+    endpoint
+      .post("rotate", "/:id/rotate", {
+        summary: "Rotate an API key",
+        description:
+          "Makes a new key with the same rights; the old one works until `graceSeconds` are over, and can then only be revoked.",
+        access: write,
+        params: { id: ApiKeyId },
+        payload: ApiKeyRotation,
+        success: Created(NewApiKeyView),
+        error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
+      })
+      .annotate(OneTimeSecrets, ["key"]),
+    endpoint.delete("revoke", "/:id", {
+      summary: "Revoke an API key",
+      description: "Ends the key at once on this replica, within a second on the others. Again is 204.",
+      access: write,
       params: { id: ApiKeyId },
-      payload: ApiKeyRotation,
-      success: Created(NewApiKeyView),
-      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
-    })
-      .annotateMerge(write)
-      .annotate(OneTimeSecrets, ["key"])
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Rotate an API key",
-          description:
-            "Makes a new key with the same rights; the old one works until `graceSeconds` are over, and can then only be revoked."
-        })
-      ),
-    HttpApiEndpoint.delete("revoke", "/:id", {
-      params: { id: ApiKeyId },
-      success: HttpApiSchema.NoContent,
       error: ApiKeyNotFound
     })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Revoke an API key",
-          description: "Ends the key at once on this replica, within a second on the others. Again is 204."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

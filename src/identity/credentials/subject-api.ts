@@ -1,23 +1,20 @@
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../agents/domain.ts"
 import { Access, requiresCredential } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { SubjectToken, SubjectTokenRequest } from "./subject-domain.ts"
 
 export class SubjectTokensApi extends HttpApiGroup.make("subjectTokens")
   .add(
-    HttpApiEndpoint.post("create", "/subject-token", {
+    endpoint.post("create", "/subject-token", {
+      summary: "Get a subject token for an agent",
+      description:
+        "What an account hands to an agent that shall act for it, under a delegation grant. It lets nobody in; the agent exchanges it.",
+      access: requiresCredential({ accountsOnly: true }),
       payload: SubjectTokenRequest,
       success: SubjectToken,
       error: AgentNotFound
     })
-      .annotateMerge(requiresCredential({ accountsOnly: true }))
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Get a subject token for an agent",
-          description:
-            "What an account hands to an agent that shall act for it, under a delegation grant. It lets nobody in; the agent exchanges it."
-        })
-      )
   )
   .middleware(Access)
   .prefix("/api/auth")

@@ -1,11 +1,10 @@
-import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../agents/domain.ts"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created } from "../../kernel/location.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { DelegationCreation, DelegationId, DelegationInvalid, DelegationNotFound, DelegationView } from "./domain.ts"
 
 const read = requires("agents:read")
@@ -14,45 +13,34 @@ const position = cursor(DelegationId)
 
 export class DelegationsApi extends HttpApiGroup.make("delegations")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List delegation grants",
+      description: "For whom the agent may act, or might.",
+      access: read,
       params: { id: AgentId },
       query: {
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
+        ...pageQuery(position)
       },
       success: page(DelegationView, position),
       error: AgentNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "List delegation grants", description: "For whom the agent may act, or might." })
-      ),
-    HttpApiEndpoint.post("create", "/", {
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create a delegation grant",
+      description:
+        "Lets the agent exchange tokens of the subject. The scopes stay within the agent's ceiling, and the caller needs every one.",
+      access: write,
       params: { id: AgentId },
       payload: DelegationCreation,
       success: Created(DelegationView),
       error: [AgentNotFound, AgentNotActive, DelegationInvalid]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Create a delegation grant",
-          description:
-            "Lets the agent exchange tokens of the subject. The scopes stay within the agent's ceiling, and the caller needs every one."
-        })
-      ),
-    HttpApiEndpoint.delete("revoke", "/:grantId", {
+    }),
+    endpoint.delete("revoke", "/:grantId", {
+      summary: "Revoke a delegation grant",
+      description: "Ends it, and every credential that was minted under it. Again is 204.",
+      access: write,
       params: { id: AgentId, grantId: DelegationId },
-      success: HttpApiSchema.NoContent,
       error: [AgentNotFound, DelegationNotFound]
     })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Revoke a delegation grant",
-          description: "Ends it, and every credential that was minted under it. Again is 204."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

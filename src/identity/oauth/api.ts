@@ -1,6 +1,6 @@
-import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { RateLimited } from "../../kernel/principal.ts"
-import { MaxBodyBytes } from "../../kernel/validation.ts"
 import {
   AgentTokenResponse,
   InvalidClient,
@@ -19,32 +19,24 @@ export class OAuthRequests extends HttpApiMiddleware.Service<OAuthRequests>()("a
 
 export class AgentTokensApi extends HttpApiGroup.make("agentTokens")
   .add(
-    HttpApiEndpoint.post("token", "/token", {
+    endpoint.post("token", "/token", {
+      summary: "Get a token for an assertion",
+      description:
+        "RFC 7523 private_key_jwt. The assertion names the agent as `iss` and `sub` and the issuer or this URL as its one `aud`; it lives five minutes at most, is signed by a live key of the agent named by `kid`, and its `jti` is good once. Which check failed is told to the audit alone. `/oauth2/token` is the same as a form.",
+      maxBodyBytes: mostTokenRequestBytes,
       payload: TokenRequest,
       success: AgentTokenResponse,
       error: [InvalidClient, InvalidScope, RateLimited]
-    })
-      .annotate(MaxBodyBytes, mostTokenRequestBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Get a token for an assertion",
-          description:
-            "RFC 7523 private_key_jwt. The assertion names the agent as `iss` and `sub` and the issuer or this URL as its one `aud`; it lives five minutes at most, is signed by a live key of the agent named by `kid`, and its `jti` is good once. Which check failed is told to the audit alone. `/oauth2/token` is the same as a form."
-        })
-      ),
-    HttpApiEndpoint.post("exchange", "/token/exchange", {
+    }),
+    endpoint.post("exchange", "/token/exchange", {
+      summary: "Exchange a token to act on somebody's behalf",
+      description:
+        "RFC 8693. The client is authenticated as above; a live delegation grant from the subject to the agent is needed. Scopes are what request, subject, grant and ceiling have in common; the token ends with the subject's.",
+      maxBodyBytes: mostTokenRequestBytes,
       payload: TokenExchangeRequest,
       success: AgentTokenResponse,
       error: [InvalidClient, InvalidScope, RateLimited]
     })
-      .annotate(MaxBodyBytes, mostTokenRequestBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Exchange a token to act on somebody's behalf",
-          description:
-            "RFC 8693. The client is authenticated as above; a live delegation grant from the subject to the agent is needed. Scopes are what request, subject, grant and ceiling have in common; the token ends with the subject's."
-        })
-      )
   )
   .prefix("/api/agents")
   .middleware(OAuthRequests)
@@ -54,21 +46,17 @@ export class AgentTokensApi extends HttpApiGroup.make("agentTokens")
 
 export class TokenMetadataApi extends HttpApiGroup.make("tokenMetadata")
   .add(
-    HttpApiEndpoint.get("keys", "/.well-known/jwks.json", { success: JsonWebKeys }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Get the keys that tokens are signed with",
-        description:
-          "A JWK set (RFC 7517), to be kept for five minutes; a new key is in it before it signs. No credential."
-      })
-    ),
-    HttpApiEndpoint.get("authorizationServer", "/.well-known/oauth-authorization-server", {
+    endpoint.get("keys", "/.well-known/jwks.json", {
+      summary: "Get the keys that tokens are signed with",
+      description:
+        "A JWK set (RFC 7517), to be kept for five minutes; a new key is in it before it signs. No credential.",
+      success: JsonWebKeys
+    }),
+    endpoint.get("authorizationServer", "/.well-known/oauth-authorization-server", {
+      summary: "Get the authorization server's metadata",
+      description: "RFC 8414. No credential.",
       success: AuthorizationServer
-    }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Get the authorization server's metadata",
-        description: "RFC 8414. No credential."
-      })
-    )
+    })
   )
   .annotateMerge(
     OpenApi.annotations({ title: "Token metadata", description: "What clients and verifiers of tokens need to know." })

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AccountEmailTaken } from "../accounts/domain.ts"
 import { Access, requiresCredential } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Forbidden, RateLimited, Unauthenticated } from "../../kernel/principal.ts"
-import { cursor, page, PageLimit } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import {
   AccountSession,
   AccountSessionId,
@@ -30,110 +30,84 @@ const own = requiresCredential({ accountsOnly: true })
 
 export class SignInApi extends HttpApiGroup.make("auth")
   .add(
-    HttpApiEndpoint.post("login", "/login", {
+    endpoint.post("login", "/login", {
+      summary: "Sign in",
+      description:
+        "Answers the session's token in the body and as an HttpOnly cookie. An unknown address and a wrong password get one answer; after five failures the next tries have to wait (429). No credential.",
       payload: Login,
       success: Answer,
       error: [Unauthenticated, Forbidden, RateLimited]
-    }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Sign in",
-        description:
-          "Answers the session's token in the body and as an HttpOnly cookie. An unknown address and a wrong password get one answer; after five failures the next tries have to wait (429). No credential."
-      })
-    ),
-    HttpApiEndpoint.post("refresh", "/refresh", {
+    }),
+    endpoint.post("refresh", "/refresh", {
+      summary: "Refresh the session",
+      description:
+        "Puts a new token in the place of the one that the request came with (bearer or cookie), and begins the idle time anew, within the life of the session. The old token works 10 seconds more; when it comes back later, the session ends.",
       success: Answer,
       error: [Unauthenticated, Forbidden, RateLimited]
-    }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Refresh the session",
-        description:
-          "Puts a new token in the place of the one that the request came with (bearer or cookie), and begins the idle time anew, within the life of the session. The old token works 10 seconds more; when it comes back later, the session ends."
-      })
-    ),
-    HttpApiEndpoint.post("logout", "/logout", {
+    }),
+    endpoint.post("logout", "/logout", {
+      summary: "Sign out",
+      description: "Ends the session that the request came with, if there is one, and takes the cookie away.",
       success: HttpApiSchema.WithHeaders(HttpApiSchema.NoContent, setCookie),
       error: [Forbidden, RateLimited]
-    }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Sign out",
-        description: "Ends the session that the request came with, if there is one, and takes the cookie away."
-      })
-    ),
-    HttpApiEndpoint.post("claim", "/claim", {
+    }),
+    endpoint.post("claim", "/claim", {
+      summary: "Claim the installation",
+      description:
+        "Makes the first account, an Administrator, and signs it in. The token is in the link that the start prints while there is no account; it works once, for half an hour.",
       payload: Claim,
       success: HttpApiSchema.WithHeaders(SignedIn.pipe(HttpApiSchema.status(201)), {
         location: Schema.String.annotate({ description: "Path of the new account", examples: ["/api/accounts/42"] }),
         ...setCookie
       }),
       error: [ClaimInvalid, Forbidden, RateLimited, AccountEmailTaken]
-    }).annotateMerge(
-      OpenApi.annotations({
-        summary: "Claim the installation",
-        description:
-          "Makes the first account, an Administrator, and signs it in. The token is in the link that the start prints while there is no account; it works once, for half an hour."
+    }),
+    endpoint
+      .get("me", "/me", {
+        summary: "Who am I",
+        description: "The caller, whatever its credential: its name, what it may do, its tenant, its account.",
+        access: requiresCredential(),
+        success: Me
       })
-    ),
-    HttpApiEndpoint.get("me", "/me", { success: Me })
+      .middleware(Access),
+    endpoint
+      .patch("changePassword", "/password", {
+        summary: "Change one's password",
+        description:
+          "Ends every other session of the account; this one gets a new token, and the old one ends at once.",
+        access: own,
+        payload: PasswordChange,
+        success: Answer,
+        error: CurrentPasswordWrong
+      })
+      .middleware(Access),
+    endpoint
+      .get("listSessions", "/sessions", {
+        summary: "List one's sessions",
+        description: "Where the account is signed in, the newest first.",
+        access: own,
+        query: {
+          ...pageQuery(position)
+        },
+        success: page(AccountSession, position)
+      })
+      .middleware(Access),
+    endpoint
+      .delete("endOtherSessions", "/sessions", {
+        summary: "End one's other sessions",
+        description: "Every session of the account but the one that the request came with.",
+        access: own
+      })
+      .middleware(Access),
+    endpoint
+      .delete("endSession", "/sessions/:id", {
+        summary: "End one of one's sessions",
+        description: "This replica refuses its tokens at once, the others within a second.",
+        access: own,
+        params: { id: AccountSessionId },
+        error: AccountSessionNotFound
+      })
       .middleware(Access)
-      .annotateMerge(requiresCredential())
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Who am I",
-          description: "The caller, whatever its credential: its name, what it may do, its tenant, its account."
-        })
-      ),
-    HttpApiEndpoint.patch("changePassword", "/password", {
-      payload: PasswordChange,
-      success: Answer,
-      error: CurrentPasswordWrong
-    })
-      .middleware(Access)
-      .annotateMerge(own)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Change one's password",
-          description:
-            "Ends every other session of the account; this one gets a new token, and the old one ends at once."
-        })
-      ),
-    HttpApiEndpoint.get("listSessions", "/sessions", {
-      query: {
-        limit: Schema.optionalKey(integerParameter(PageLimit)),
-        cursor: Schema.optionalKey(position)
-      },
-      success: page(AccountSession, position)
-    })
-      .middleware(Access)
-      .annotateMerge(own)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List one's sessions",
-          description: "Where the account is signed in, the newest first."
-        })
-      ),
-    HttpApiEndpoint.delete("endOtherSessions", "/sessions", { success: HttpApiSchema.NoContent })
-      .middleware(Access)
-      .annotateMerge(own)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "End one's other sessions",
-          description: "Every session of the account but the one that the request came with."
-        })
-      ),
-    HttpApiEndpoint.delete("endSession", "/sessions/:id", {
-      params: { id: AccountSessionId },
-      success: HttpApiSchema.NoContent,
-      error: AccountSessionNotFound
-    })
-      .middleware(Access)
-      .annotateMerge(own)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "End one of one's sessions",
-          description: "This replica refuses its tokens at once, the others within a second."
-        })
-      )
   )
   .prefix("/api/auth")
   .annotateMerge(

@@ -1,9 +1,10 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created, LinkedArray } from "../../kernel/location.ts"
-import { ArrayLimit, cursor } from "../../kernel/page.ts"
+import { arrayQuery } from "../../kernel/page.ts"
 import { integerParameter } from "../../kernel/parameter.ts"
 import { TrialUserId, TrialUserNotFound } from "../trial-users/domain.ts"
 import { NewSession, Session, SessionId, SessionInactive, SessionNotFound, TrialUserInactive } from "./domain.ts"
@@ -13,67 +14,47 @@ const write = requires("sessions:write", { systemOnly: true })
 
 export class SessionsApi extends HttpApiGroup.make("sessions")
   .add(
-    HttpApiEndpoint.get("list", "/", {
+    endpoint.get("list", "/", {
+      summary: "List sessions",
+      description: "In the order of their ids; the filters combine.",
+      access: read,
       query: {
         userId: Schema.optionalKey(integerParameter(TrialUserId)),
         active: Schema.optionalKey(Schema.Boolean),
-        limit: Schema.optionalKey(integerParameter(ArrayLimit)),
-        cursor: Schema.optionalKey(cursor(SessionId))
+        ...arrayQuery(SessionId)
       },
       success: LinkedArray(Session.json)
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List sessions",
-          description: "In the order of their ids; the filters combine."
-        })
-      ),
-    HttpApiEndpoint.get("get", "/:id", {
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get a session",
+      description: "One session by id, ended or not.",
+      access: read,
       params: { id: integerParameter(SessionId) },
       success: Session.json,
       error: SessionNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "Get a session", description: "One session by id, ended or not." })
-      ),
-    HttpApiEndpoint.post("create", "/", {
+    }),
+    endpoint.post("create", "/", {
+      summary: "Open a session",
+      description: "For a trial user who is active and whose trial is not over.",
+      access: write,
       payload: NewSession,
       success: Created(Session.json),
       error: [TrialUserNotFound, TrialUserInactive]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Open a session",
-          description: "For a trial user who is active and whose trial is not over."
-        })
-      ),
-    HttpApiEndpoint.post("touch", "/:id/activity", {
+    }),
+    endpoint.post("touch", "/:id/activity", {
+      summary: "Report activity",
+      description: "Sets `lastActivityAt` to now, which keeps the session from ending idle.",
+      access: write,
       params: { id: integerParameter(SessionId) },
-      success: HttpApiSchema.NoContent,
       error: [SessionNotFound, SessionInactive]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Report activity",
-          description: "Sets `lastActivityAt` to now, which keeps the session from ending idle."
-        })
-      ),
-    HttpApiEndpoint.delete("end", "/:id", {
+    }),
+    endpoint.delete("end", "/:id", {
+      summary: "End a session",
+      description: "The row stays with `isActive` false; ending it again changes nothing.",
+      access: write,
       params: { id: integerParameter(SessionId) },
-      success: HttpApiSchema.NoContent,
       error: SessionNotFound
     })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "End a session",
-          description: "The row stays with `isActive` false; ending it again changes nothing."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

@@ -1,24 +1,14 @@
 import { type PgClient } from "@effect/sql-pg"
-import { Deferred, Effect, type Redacted, Schedule, type Scope } from "effect"
+import { Deferred, Effect, type Redacted, Schedule, Scope } from "effect"
 import * as path from "node:path"
 import { findBinaries } from "./binaries.ts"
-import { openCluster, username } from "./cluster.ts"
-import { type Endpoint, endpoints } from "./endpoint.ts"
-import { EmbeddedPostgresError } from "./error.ts"
-import { type Home, openHome } from "./home.ts"
-import { openServerLog } from "./log.ts"
-import { own } from "./owner.ts"
-import { findRunning } from "./running.ts"
-import { endPredecessor } from "./predecessor.ts"
-import { launch, type Running } from "./server.ts"
-
-export { EmbeddedPostgresError }
+import { endpointOfRunning, endPredecessor, openCluster, readPassword, username } from "./cluster.ts"
+import { type Home, openHome, own } from "./home.ts"
+import { type Endpoint, endpoints, launch, openLog, type Running } from "./server.ts"
+import { EmbeddedPostgresError } from "./system.ts"
 
 /** A running server; {@link connection} has what `PgClient` needs of it. */
-export interface EmbeddedPostgresServer {
-  /** The directory of its Unix socket (it begins with `/`), or 127.0.0.1. */
-  readonly host: string
-  readonly port: number
+export interface EmbeddedPostgresServer extends Endpoint {
   /** The superuser, who owns the database `postgres`. */
   readonly username: string
   readonly password: Redacted.Redacted
@@ -26,49 +16,55 @@ export interface EmbeddedPostgresServer {
   readonly directory: string
   /** The account that the server runs as when that is not the account of this process. */
   readonly operatingSystemUser: string | undefined
-  /** Whether this start made the database. */
+  /** Whether this start created the database. */
   readonly initialised: boolean
 }
 
 /** How `PgClient` reaches the server: it takes a `host` that begins with `/` for the directory of a Unix socket. */
-export const connection = (
-  server: EmbeddedPostgresServer
-): Pick<PgClient.PgClientConfig, "host" | "port" | "username" | "password"> => ({
-  host: server.host,
-  port: server.port,
-  username: server.username,
-  password: server.password
+export const connection = ({
+  host,
+  password,
+  port,
+  username
+}: EmbeddedPostgresServer): Pick<PgClient.PgClientConfig, "host" | "port" | "username" | "password"> => ({
+  host,
+  port,
+  username,
+  password
+})
+
+interface Options {
+  readonly directory: string
+  /** Further settings of the server, such as `fsync`. */
+  readonly settings?: Record<string, string>
+}
+
+const serverIn = (home: Home, server: Endpoint & Pick<EmbeddedPostgresServer, "password" | "initialised">) => ({
+  ...server,
+  username,
+  directory: home.directory,
+  operatingSystemUser: home.user?.name
 })
 
 /**
- * Starts PostgreSQL on a directory, making a database there at first, and stops it when the scope closes. `settings`
- * are further settings of the server, such as `fsync`. One process at a time owns a directory; what a killed one left
- * behind is put in order.
+ * Starts PostgreSQL on a directory, creating a database there at first, and stops it when the scope closes. One process
+ * at a time owns a directory; what a killed one left behind is cleaned up.
  */
-export const start = Effect.fn("EmbeddedPostgres.start")(function* (options: {
-  readonly directory: string
-  readonly settings?: Record<string, string>
-}): Effect.fn.Return<EmbeddedPostgresServer, EmbeddedPostgresError, Scope.Scope> {
-  const settings = options.settings ?? {}
-  const home = yield* openHome(path.resolve(options.directory))
+export const start = Effect.fn("EmbeddedPostgres.start")(function* ({
+  directory,
+  settings = {}
+}: Options): Effect.fn.Return<EmbeddedPostgresServer, EmbeddedPostgresError, Scope.Scope> {
+  const home = yield* openHome(path.resolve(directory))
   yield* own(home.directory)
   const binaries = yield* findBinaries(home.user, home.copies)
-  yield* endPredecessor(home, binaries)
-  const { password, initialised } = yield* openCluster(home, binaries, settings.fsync !== "off")
-  const log = yield* openServerLog(home.directory)
-
+  yield* endPredecessor(home)
+  const cluster = yield* openCluster(home, binaries, settings.fsync !== "off")
+  const log = yield* openLog(home.directory)
   const endpoint = yield* keepRunning(home, (endpoint) => launch({ home, binaries, endpoint, log, settings }))
   yield* Effect.logInfo("Embedded PostgreSQL started").pipe(
     Effect.annotateLogs({ directory: home.directory, ...(home.user && { user: home.user.name }) })
   )
-  return {
-    ...endpoint,
-    username,
-    password,
-    directory: home.directory,
-    operatingSystemUser: home.user?.name,
-    initialised
-  }
+  return serverIn(home, { ...endpoint, ...cluster })
 })
 
 /**
@@ -82,15 +78,9 @@ export const join: typeof start = Effect.fn("EmbeddedPostgres.join")(function* (
     (inUse) =>
       Effect.gen(function* () {
         const home = yield* openHome(path.resolve(options.directory))
-        const found = yield* findRunning(home)
-        if (found === undefined) return yield* inUse
-        return {
-          ...found,
-          username,
-          directory: home.directory,
-          operatingSystemUser: home.user?.name,
-          initialised: false
-        }
+        const endpoint = yield* endpointOfRunning(home)
+        if (endpoint === undefined) return yield* inUse
+        return serverIn(home, { ...endpoint, password: yield* readPassword(home), initialised: false })
       })
   )
 })
@@ -103,6 +93,8 @@ const keepRunning = Effect.fnUntraced(function* (
   launchAt: LaunchAt
 ): Effect.fn.Return<Endpoint, EmbeddedPostgresError, Scope.Scope> {
   const first = yield* Deferred.make<Endpoint, EmbeddedPostgresError>()
+  // A server that is started again finds the directory of its socket where it was.
+  const places = endpoints(home).map(Scope.provide(yield* Effect.scope))
   const again = (endpoint: Endpoint) =>
     Effect.logError("The embedded PostgreSQL ended unexpectedly and is started again").pipe(
       Effect.annotateLogs({ directory: home.directory }),
@@ -111,14 +103,13 @@ const keepRunning = Effect.fnUntraced(function* (
       Effect.retry(Schedule.min([Schedule.exponential("200 millis"), Schedule.spaced("10 seconds")])),
       Effect.forever
     )
-  yield* Effect.scoped(
-    Effect.gen(function* () {
-      const { endpoint, exited } = yield* listen(home, launchAt)
-      yield* Deferred.succeed(first, endpoint)
-      yield* exited
-      return endpoint
-    })
-  ).pipe(
+  const untilFirstEnd = Effect.gen(function* () {
+    const { endpoint, exited } = yield* listen(home, places, launchAt)
+    yield* Deferred.succeed(first, endpoint)
+    yield* exited
+    return endpoint
+  })
+  yield* Effect.scoped(untilFirstEnd).pipe(
     Effect.tapCause((cause) => Deferred.failCause(first, cause)),
     Effect.flatMap(again),
     Effect.forkScoped
@@ -128,15 +119,16 @@ const keepRunning = Effect.fnUntraced(function* (
 
 const listen = Effect.fnUntraced(function* (
   home: Home,
+  places: ReadonlyArray<Effect.Effect<Endpoint | undefined>>,
   launchAt: LaunchAt
-): Effect.fn.Return<Running & { readonly endpoint: Endpoint }, EmbeddedPostgresError, Scope.Scope> {
-  for (const candidate of endpoints(home)) {
-    const endpoint = yield* candidate
+) {
+  for (const place of places) {
+    const endpoint = yield* place
     if (endpoint === undefined) continue
     const running = yield* launchAt(endpoint).pipe(
       // Processes of a server that was killed by force need a moment to notice it.
       Effect.retry({ while: isStillAttached, times: 100, schedule: Schedule.spaced("100 millis") }),
-      Effect.catchIf(isRefusedEndpoint, () => Effect.succeed(undefined))
+      Effect.catchIf(isRefusedEndpoint, () => Effect.undefined)
     )
     if (running !== undefined) return { ...running, endpoint }
     yield* Effect.logDebug("Embedded PostgreSQL could not listen").pipe(Effect.annotateLogs({ host: endpoint.host }))

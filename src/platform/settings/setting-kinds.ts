@@ -1,128 +1,113 @@
-import { Config, ConfigProvider, Effect, flow, Option, Redacted, Schema } from "effect"
+import { Config, ConfigProvider, Effect, Option, Redacted, Result, Schema } from "effect"
 import { IpInterface, IpNetwork } from "effect/net"
-import { type Declaration } from "./configuration-provider.ts"
 
 /** A form that the text of a setting may have. */
-export interface Kind<out A> extends Declaration {
+export interface Kind<out A> {
   /** Reads the value at the root of a provider; nest it under the parts of its key. */
   readonly config: Config.Config<A>
   /** Completes "is not …". */
   readonly expected: string
+  /** A `flag` may stand alone on the command line; a `list` is written `a,b` or numbered: `Key:0`, `Key:1`. */
+  readonly form: "flag" | "value" | "list"
+  /** A secret is never shown, and may also come from the file that `Key:File` names. */
+  readonly secret: boolean
 }
 
-interface TextKind<out A> extends Kind<A> {
-  readonly read: (text: string) => Option.Option<A>
-}
+// The reader words the fault: it knows the key and its source, and must not quote a secret.
+const invalid = new Config.ConfigError(new ConfigProvider.SourceError({ message: "invalid" }))
 
-// The fault is worded by whoever knows the key and its source, and may not quote a secret.
-const unreadable = new Config.ConfigError(new ConfigProvider.SourceError({ message: "unreadable" }))
-
-const parsed = <A>(option: Option.Option<A>) => Effect.fromOption(option, () => unreadable)
-
-const kind = <A>(expected: string, read: (text: string) => Option.Option<A>): TextKind<A> => ({
-  config: Config.String().pipe(Config.mapEffect((text) => parsed(read(text)))),
+const kind = <A>(expected: string, read: (text: string) => A | undefined): Kind<A> => ({
+  config: Config.mapEffect(Config.String(), (text) => Effect.mapError(Effect.fromNullishOr(read(text)), () => invalid)),
   expected,
   form: "value",
-  secret: false,
-  read
+  secret: false
 })
 
-const matching = (pattern: RegExp) => Option.liftPredicate((text: string) => pattern.test(text))
-
 /** Any text. */
-export const text: TextKind<string> = kind("text", Option.some)
+export const text = kind("text", (text) => text)
 
 /** `true` or `false` in any case. */
 export const flag: Kind<boolean> = {
-  ...kind("true or false", (text) =>
-    Option.map(matching(/^(?:true|false)$/i)(text), (word) => word.toLowerCase() === "true")
-  ),
+  ...kind("true or false", (text) => (/^(?:true|false)$/i.test(text) ? text.toLowerCase() === "true" : undefined)),
   form: "flag"
 }
 
 /** A whole number between two bounds, both allowed. */
 export const integer = (minimum: number, maximum: number): Kind<number> =>
-  kind(
-    `a whole number from ${minimum} to ${maximum}`,
-    flow(
-      matching(/^-?\d+$/),
-      Option.map(Number),
-      Option.filter((value) => value >= minimum && value <= maximum)
-    )
-  )
+  kind(`a whole number from ${minimum} to ${maximum}`, (text) => {
+    const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN
+    return value >= minimum && value <= maximum ? value : undefined
+  })
 
-/** One of some words in any case, as they are written here. */
+/** One of some words, in any case. */
 export const choice = <const Word extends string>(...words: ReadonlyArray<Word>): Kind<Word> =>
-  kind(`one of ${words.join(", ")}`, (text) =>
-    Option.fromNullishOr(words.find((word) => word.toLowerCase() === text.toLowerCase()))
-  )
+  kind(`one of ${words.join(", ")}`, (text) => words.find((word) => word.toLowerCase() === text.toLowerCase()))
 
-const webUrl = (text: string): Option.Option<URL> =>
-  Option.fromNullishOr(URL.parse(text)).pipe(
-    Option.filter(
-      (url) => /^https?:\/\/[^/]/i.test(text) && `${url.username}${url.password}${url.search}${url.hash}` === ""
-    )
-  )
+const webUrl = (text: string): URL | undefined => {
+  const url = /^https?:\/\/[^/]/i.test(text) ? URL.parse(text) : null
+  return url !== null && `${url.username}${url.password}${url.search}${url.hash}` === "" ? url : undefined
+}
 
 /** A web address: http or https, without user, query and fragment. */
 export const address: Kind<URL> = kind("an http or https URL without user, query and fragment", webUrl)
 
 /** A web address as normalised text without a slash at its end. */
-export const base: Kind<string> = kind(address.expected, (text) =>
-  Option.map(webUrl(text), (url) => `${url.origin}${url.pathname}`.replace(/\/+$/, ""))
-)
+export const base: Kind<string> = kind(address.expected, (text) => {
+  const url = webUrl(text)
+  return url && `${url.origin}${url.pathname}`.replace(/\/+$/, "")
+})
 
 /** The origin of a web page, as a browser writes it. */
-export const origin: TextKind<string> = kind("an origin such as https://console.example.com", (text) =>
-  webUrl(text).pipe(
-    Option.filter((url) => url.pathname === "/"),
-    Option.map((url) => url.origin)
-  )
-)
+export const origin = kind("an origin such as https://console.example.com", (text) => {
+  const url = webUrl(text)
+  return url?.pathname === "/" ? url.origin : undefined
+})
 
 /** A network in CIDR notation; an address alone is the network of that address. */
-export const network: TextKind<IpNetwork.IpNetwork> = kind("a network such as 10.0.0.0/8", (text) =>
-  Option.flatMap(Option.getSuccess(IpInterface.fromString(text)), ({ address, prefixLength }) =>
-    Option.getSuccess(IpNetwork.make(address, prefixLength))
+export const network = kind("a network such as 10.0.0.0/8", (text) =>
+  IpInterface.fromString(text).pipe(
+    Result.flatMap(({ address, prefixLength }) => IpNetwork.make(address, prefixLength)),
+    Result.getOrUndefined
   )
 )
 
 /** Any number of items of one kind. */
-export const list = <A>(item: TextKind<A>): Kind<ReadonlyArray<A>> => ({
-  config: Config.schema(Schema.Array(Schema.String)).pipe(
-    Config.mapEffect((texts) => parsed(Option.all(texts.map(item.read))))
+export const list = <A>({ config, expected }: Kind<A>): Kind<ReadonlyArray<A>> => ({
+  config: Config.mapEffect(
+    Config.schema(Schema.Array(Schema.String)),
+    Effect.forEach((text) => config.parse(ConfigProvider.fromUnknown(text)))
   ),
-  expected: `a list, each item ${item.expected}`,
+  expected: `a list, each item ${expected}`,
   form: "list",
   secret: false
 })
 
-const redacted = <A>(plain: TextKind<A>): Kind<Redacted.Redacted<A>> => ({
+const redacted = <A>({ config, ...plain }: Kind<A>): Kind<Redacted.Redacted<A>> => ({
   ...plain,
-  config: Config.map(plain.config, (value) => Redacted.make(value)),
+  config: Config.map(config, (value) => Redacted.make(value)),
   secret: true
 })
 
-/** A secret of visible ASCII, which an HTTP header can carry. */
-export const headerSecret = redacted(kind("visible ASCII without spaces", matching(/^[\x21-\x7e]+$/)))
+const secretMatching = (expected: string, pattern: RegExp) =>
+  redacted(kind(expected, (text) => (pattern.test(text) ? text : undefined)))
 
-/** Secret HTTP headers as OpenTelemetry writes them: `name=value,name=value`. */
-export const headerListSecret = redacted(kind("name=value,name=value", matching(/^[^=,]+=[^,]*(?:,[^=,]+=[^,]*)*$/)))
+/** A secret that an HTTP header can carry. */
+export const headerSecret = secretMatching("visible ASCII without spaces", /^[\x21-\x7e]+$/)
+
+/** Secret HTTP headers as OpenTelemetry writes them. */
+export const headerListSecret = secretMatching("name=value,name=value", /^[^=,]+=[^,]*(?:,[^=,]+=[^,]*)*$/)
 
 /** An address with credentials in it, by its schemes. */
 export const urlSecret = (...schemes: ReadonlyArray<string>) =>
-  redacted(
-    kind(
-      `a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(" or ")}`,
-      Option.liftPredicate((text) =>
-        schemes.some((scheme) => text.length > scheme.length + 3 && text.startsWith(`${scheme}://`))
-      )
-    )
+  secretMatching(
+    `a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(" or ")}`,
+    new RegExp(`^(?:${schemes.join("|")})://.`, "s")
   )
 
-/** A key of 32 bytes, written in base64. */
-export const keySecret: Kind<Redacted.Redacted<Uint8Array>> = redacted(
-  kind("32 bytes in base64", (text) =>
-    Option.filter(Schema.decodeOption(Schema.Uint8ArrayFromBase64)(text), (bytes) => bytes.length === 32)
-  )
+/** A key of 32 bytes. */
+export const keySecret = redacted(
+  kind("32 bytes in base64", (text) => {
+    const bytes = Option.getOrUndefined(Schema.decodeOption(Schema.Uint8ArrayFromBase64)(text))
+    return bytes?.length === 32 ? bytes : undefined
+  })
 )

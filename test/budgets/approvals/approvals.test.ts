@@ -49,23 +49,23 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
       assert.deepStrictEqual([held.status, held.body.state], [202, "held"], held.text)
       return held.body.id as string
     })
-    const standing = Effect.map(
+    const utilization = Effect.map(
       service.call("GET", `/api/budgets/caps-status?capId=${capId}`, { key: owner }),
       ({ body: { items } }) => items[0]
     )
-    return { service, tenantId, owner, asking, approver, capId: capId as string, post, hold, standing }
+    return { service, tenantId, owner, asking, approver, capId: capId as string, post, hold, utilization }
   })
 
   it.effect("approves at most a ceiling, on what there is or by a grant of exactly what is short", () =>
     Effect.gen(function* () {
-      const { approver, hold, post, standing } = yield* setting()
+      const { approver, hold, post, utilization } = yield* setting()
       const within = yield* post(approve(yield* hold()), { ceilingUsd: 0.75 })
       assert.strictEqual(within.status, 200, within.text)
       assert.deepInclude(within.body, { state: "open", amountUsd: 0.75, decidedBy: `api-key:${approver.id}` })
-      assert.deepInclude(yield* standing, { reserved: 0.75, grants: 0 })
+      assert.deepInclude(yield* utilization, { reserved: 0.75, grants: 0 })
       const beyond = yield* post(approve(yield* hold()), { ceilingUsd: 0.5, override: true })
       assert.deepInclude(beyond.body, { state: "open", amountUsd: 0.5 })
-      assert.deepInclude(yield* standing, { reserved: 1.25, grants: 0.25, headroom: 0 })
+      assert.deepInclude(yield* utilization, { reserved: 1.25, grants: 0.25, headroom: 0 })
       const above = yield* post(approve(yield* hold(1)), { ceilingUsd: 3, override: true })
       assert.deepInclude(above.body, { state: "open", amountUsd: 1 })
     })
@@ -73,14 +73,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
 
   it.effect("403: an override by whoever may not write budgets", () =>
     Effect.gen(function* () {
-      const { hold, post, service, standing, tenantId } = yield* setting()
+      const { hold, post, service, utilization, tenantId } = yield* setting()
       const { key } = yield* makeKey(service, ["budgets:approve"], { tenantId })
       const id = yield* hold()
       const refused = yield* post(approve(id), { override: true }, { key })
       assertProblem(refused, 403, "forbidden")
       assert.deepStrictEqual(refused.body.missing, ["budgets:write"])
       assertProblem(yield* post(approve(id), {}, { key }), 409, "still-no-headroom")
-      assert.deepInclude(yield* standing, { reserved: 0, grants: 0, held: 1.5 })
+      assert.deepInclude(yield* utilization, { reserved: 0, grants: 0, held: 1.5 })
     })
   )
 
@@ -88,7 +88,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
     "409: an override over all tenants by a tenant's caller, which raises nothing; a system caller raises it",
     () =>
       Effect.gen(function* () {
-        const { asking, capId, post, service, standing } = yield* setting()
+        const { asking, capId, post, service, utilization } = yield* setting()
         const model = crypto.randomUUID()
         const all = {
           name: "all",
@@ -108,20 +108,20 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
         assertProblem(refused, 409, "still-no-headroom")
         assert.strictEqual(refused.body.capId, allId)
         assert.deepStrictEqual(yield* grants, [])
-        assert.deepInclude(yield* standing, { reserved: 0, grants: 0, held: 1.5 })
+        assert.deepInclude(yield* utilization, { reserved: 0, grants: 0, held: 1.5 })
         const raised = yield* post(approve(id), { override: true }, {})
         assert.strictEqual(raised.status, 200, raised.text)
         assert.deepStrictEqual(
           (yield* grants).map(({ amount }: { readonly amount: number }) => amount),
           [0.5]
         )
-        assert.deepInclude(yield* standing, { capId, reserved: 1.5, grants: 0.5 })
+        assert.deepInclude(yield* utilization, { capId, reserved: 1.5, grants: 0.5 })
       })
   )
 
   it.effect("403: an override by an agent, which its own caps bind", () =>
     Effect.gen(function* () {
-      const { asking, hold, post, service, standing, tenantId } = yield* setting()
+      const { asking, hold, post, service, utilization, tenantId } = yield* setting()
       const agent = yield* makeAgent(service, { scopeCeiling: ["budgets:*"], tenantId })
       const { accessToken } = yield* tokenOf(service, agent)
       const bearer = { key: null, headers: { authorization: `Bearer ${accessToken}` } }
@@ -129,7 +129,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
       assert.strictEqual(held.status, 202, held.text)
       assertProblem(yield* post(approve(held.body.id), { override: true }, bearer), 403, "forbidden")
       assertProblem(yield* post(approve(yield* hold()), { override: true }, bearer), 404, "reservation-not-found")
-      assert.deepInclude(yield* standing, { reserved: 0, grants: 0 })
+      assert.deepInclude(yield* utilization, { reserved: 0, grants: 0 })
     })
   )
 
@@ -213,7 +213,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
 
   it.effect("many approvers at once let it go on once", () =>
     Effect.gen(function* () {
-      const { approver, hold, post, service, standing, tenantId } = yield* setting()
+      const { approver, hold, post, service, utilization, tenantId } = yield* setting()
       const keys = [approver.key]
       for (let made = 0; made < 3; made++) {
         keys.push((yield* makeKey(service, ["budgets:approve", "budgets:write"], { tenantId })).key)
@@ -226,18 +226,18 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
       const approved = answers.filter(({ status }) => status === 200)
       assert.strictEqual(new Set(approved.map(({ body }) => body.decidedBy)).size, 1)
       assert.isTrue(answers.every(({ status }) => status === 200 || status === 409))
-      assert.deepInclude(yield* standing, { reserved: 1.5, grants: 0.5, held: 0 })
+      assert.deepInclude(yield* utilization, { reserved: 1.5, grants: 0.5, held: 0 })
     })
   )
 
   it.effect("lists what waits, for its tenant's approvers and with what they may see of the caps that govern it", () =>
     Effect.gen(function* () {
-      const { approver, capId, hold, owner, service, standing } = yield* setting({ period: "month" })
+      const { approver, capId, hold, owner, service, utilization } = yield* setting({ period: "month" })
       const stranger = yield* setting()
       const all = { name: "everybody", unit: "usd", limit: 8_000_000, period: "total", tenantId: null }
       const { id: allId } = yield* make(service, "/api/budgets/caps", all)
       const ids = [yield* hold(), yield* hold()]
-      const { periodEnd } = yield* standing
+      const { periodEnd } = yield* utilization
       const pending = Effect.fnUntraced(function* (key: string) {
         const { body } = yield* service.call("GET", "/api/budgets/approvals?limit=1", { key })
         assert.deepStrictEqual([body.items[0].reservation.id, body.items[0].reservation.state], [ids[1], "held"])

@@ -28,9 +28,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
     const makeCap = (members: object = {}) => make(service, path, { ...least, ...members }, key)
     const reserve = (amountUsd: number, members: object = {}) =>
       call("POST", "/api/spend/reserve", { amountUsd, ...members })
-    const standing = (id: string) =>
+    const utilization = (id: string) =>
       Effect.map(call("GET", `/api/budgets/caps-status?capId=${id}`), ({ body }) => body.items[0])
-    return { service, tenantId, key, call, makeCap, reserve, standing }
+    return { service, tenantId, key, call, makeCap, reserve, utilization }
   })
 
   it.effect(
@@ -255,7 +255,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
 
   it.effect("a change is everybody's at once, on any replica, and resets no usage", () =>
     Effect.gen(function* () {
-      const { call, key, makeCap, reserve, service, standing } = yield* setting
+      const { call, key, makeCap, reserve, service, utilization } = yield* setting
       const replica = yield* startService(service.database)
       const elsewhere = replica.call("POST", "/api/spend/reserve", { key, body: { amountUsd: 0.5 } })
       const { id } = yield* makeCap()
@@ -263,7 +263,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
       assert.strictEqual((yield* reserve(0.5)).status, 201)
       yield* call("PUT", `${path}/${id}`, { name: "less", limit: 0.25 })
       assertProblem(yield* elsewhere, 402, "budget-denied")
-      assert.deepInclude(yield* standing(id), { limit: 0.25, reserved: 1, headroom: 0 })
+      assert.deepInclude(yield* utilization(id), { limit: 0.25, reserved: 1, headroom: 0 })
       yield* call("PUT", `${path}/${id}`, { name: "more", limit: 1.5 })
       assert.strictEqual((yield* elsewhere).status, 201)
       assertProblem(yield* reserve(0.1), 402, "budget-denied")
@@ -292,30 +292,30 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
 
   it.effect("how a cap stands: ok, a warning, exhausted, over", () =>
     Effect.gen(function* () {
-      const { call, makeCap, reserve, standing } = yield* setting
+      const { call, makeCap, reserve, utilization } = yield* setting
       const { id } = yield* makeCap({ period: "total" })
       const spend = Effect.fnUntraced(function* (reserved: number, actualUsd = reserved) {
         const { body } = yield* reserve(reserved)
         yield* call("POST", "/api/spend/reconcile", { reservationId: body.id, actualUsd })
-        const { percentUsed, state } = yield* standing(id)
+        const { percentUsed, state } = yield* utilization(id)
         return [percentUsed, state]
       })
-      assert.deepInclude(yield* standing(id), { percentUsed: 0, state: "ok", headroom: 1, periodEnd: null, held: 0 })
+      assert.deepInclude(yield* utilization(id), { percentUsed: 0, state: "ok", headroom: 1, periodEnd: null, held: 0 })
       assert.deepStrictEqual(yield* spend(0.75), [75, "ok"])
       assert.deepStrictEqual(yield* spend(0.05), [80, "warning"])
       yield* call("PUT", `${path}/${id}`, { name: "b", limit: 1, alertThresholds: [{ measure: "spent", percent: 90 }] })
-      assert.strictEqual((yield* standing(id)).state, "ok")
+      assert.strictEqual((yield* utilization(id)).state, "ok")
       assert.deepStrictEqual(yield* spend(0.1), [90, "warning"])
       const { body } = yield* reserve(0.1)
-      assert.deepInclude(yield* standing(id), { state: "exhausted", headroom: 0, percentUsed: 90 })
+      assert.deepInclude(yield* utilization(id), { state: "exhausted", headroom: 0, percentUsed: 90 })
       yield* call("POST", "/api/spend/reconcile", { reservationId: body.id, actualUsd: 0.6 })
-      assert.deepInclude(yield* standing(id), { state: "over", headroom: 0, percentUsed: 150 })
+      assert.deepInclude(yield* utilization(id), { state: "over", headroom: 0, percentUsed: 150 })
     })
   )
 
   it.effect("grants raise a cap for a while: bounded, attributed, ended by hand or by time", () =>
     Effect.gen(function* () {
-      const { call, makeCap, reserve, service, standing } = yield* setting
+      const { call, makeCap, reserve, service, utilization } = yield* setting
       const { id } = yield* makeCap({ period: "total" })
       const grants = `${path}/${id}/grants`
       for (const [members, at] of [
@@ -336,18 +336,18 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
       assert.deepInclude(made.body, { capId: id, amount: 0.5, reason: "month end", expiresAt, endedAt: null })
       assert.match(made.body.createdBy, /^api-key:/)
       const lasting = yield* make(service, grants, { amount: 0.25, reason: "for good" }, service.serviceKey)
-      assert.deepInclude(yield* standing(id), { limit: 1, grants: 0.75, headroom: 1.75 })
+      assert.deepInclude(yield* utilization(id), { limit: 1, grants: 0.75, headroom: 1.75 })
       assert.strictEqual((yield* reserve(1.75)).status, 201)
 
       yield* asSuperuser(
         service.database,
         (sql) => sql`UPDATE budget_grants SET expires_at = now() - interval '1 second' WHERE id = ${made.body.id}`
       )
-      assert.deepInclude(yield* standing(id), { grants: 0.25, headroom: 0, reserved: 1.75 })
+      assert.deepInclude(yield* utilization(id), { grants: 0.25, headroom: 0, reserved: 1.75 })
       for (let again = 0; again < 2; again++) {
         assert.strictEqual((yield* call("DELETE", `${grants}/${lasting.id}`)).status, 204)
       }
-      assert.deepInclude(yield* standing(id), { grants: 0 })
+      assert.deepInclude(yield* utilization(id), { grants: 0 })
       assertProblem(yield* call("DELETE", `${grants}/${unknownId}`), 404, "grant-not-found")
       const listed = yield* call("GET", grants)
       assert.deepStrictEqual(

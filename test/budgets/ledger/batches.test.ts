@@ -4,7 +4,7 @@ import { type TenantId } from "../../../src/kernel/identifier.ts"
 import { type ReserveItem } from "../../../src/budgets/ledger/request.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { OwnDatabase } from "../../support/clock.ts"
-import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const nano = 1_000_000_000n
@@ -48,7 +48,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) =>
       assert.deepStrictEqual(yield* reserve([held]), ["held"])
       const approval = { ...held, kind: "override" as const, audit }
       assert.deepStrictEqual(yield* reserve([approval, { ...approval }, { ...approval }]), ["approved", "gone", "gone"])
-      assert.deepInclude((yield* standingOf(cap.id))[0], { reserved: 3, grants: 2, headroom: 0 })
+      assert.deepInclude((yield* utilizationOf(cap.id))[0], { reserved: 3, grants: 2, headroom: 0 })
       yield* assertNoDrift
     })
   )
@@ -74,7 +74,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) =>
         results.map(({ verdict }) => verdict),
         ["done", "done", "same", "conflict", "conflict", "same"]
       )
-      assert.deepInclude((yield* standingOf(cap.id))[0], { spent: 1, reserved: 0 })
+      assert.deepInclude((yield* utilizationOf(cap.id))[0], { spent: 1, reserved: 0 })
       yield* assertNoDrift
     })
   )
@@ -124,7 +124,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) =>
         ["done", "done", "full"]
       )
       assert.strictEqual((yield* ledger.close(closeItem("settle", small.id, { amount: nano }))).verdict, "done")
-      assert.strictEqual((yield* standingOf(cap.id))[0]?.spent, Number(most + nano) / 1e9)
+      assert.strictEqual((yield* utilizationOf(cap.id))[0]?.spent, Number(most + nano) / 1e9)
       yield* assertNoDrift
     })
   )
@@ -164,13 +164,13 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("batches of the ledger", (it) =>
           dimensions: { model: long("a"), provider: long("b"), taskType: long("c"), userId: long(last) }
         })
       assert.deepStrictEqual(yield* reserve([item("d"), item("e"), item("d")]), ["open", "open", "denied"])
-      const standings = yield* standingOf(cap.id)
+      const utilizations = yield* utilizationOf(cap.id)
       assert.deepStrictEqual(
-        standings.map(({ reserved }) => reserved),
+        utilizations.map(({ reserved }) => reserved),
         [1, 1]
       )
-      assert.notStrictEqual(standings[0]?.scope["userId"], standings[1]?.scope["userId"])
-      assert.match(String(standings[0]?.scope["model"]), /^\u{1f600}{19}x… \(SHA-256 [0-9a-f]{64}\)$/u)
+      assert.notStrictEqual(utilizations[0]?.scope["userId"], utilizations[1]?.scope["userId"])
+      assert.match(String(utilizations[0]?.scope["model"]), /^\u{1f600}{19}x… \(SHA-256 [0-9a-f]{64}\)$/u)
       yield* assertNoDrift
     })
   )

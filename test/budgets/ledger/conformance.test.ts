@@ -3,9 +3,9 @@ import { asSystem } from "../../../src/audit/log/service.ts"
 import { type CapId } from "../../../src/budgets/ledger/cap-domain.ts"
 import { BudgetCaps } from "../../../src/budgets/caps/service.ts"
 import { Grants } from "../../../src/budgets/caps/grants.ts"
-import { CapStandings } from "../../../src/budgets/caps/standings.ts"
+import { CapUtilizations } from "../../../src/budgets/caps/utilization.ts"
 import { Tenants } from "../../../src/identity/tenants/service.ts"
-import { ledgerLayer, makeCap, makeTenant, standingOf } from "../../support/ledger.ts"
+import { ledgerLayer, makeCap, makeTenant, utilizationOf } from "../../support/ledger.ts"
 import { conforms, LedgerWorld } from "./conformance.ts"
 import { modelLayer } from "./model-engine.ts"
 
@@ -14,7 +14,7 @@ const PostgresWorld = Layer.effect(
   Effect.gen(function* () {
     const caps = yield* BudgetCaps
     const grants = yield* Grants
-    const standings = yield* CapStandings
+    const utilizations = yield* CapUtilizations
     const tenants = yield* Tenants
     return LedgerWorld.of({
       makeTenant: Effect.provideService(makeTenant, Tenants, tenants),
@@ -26,10 +26,10 @@ const PostgresWorld = Layer.effect(
       changeCap: (id, members) =>
         caps.update(id, { name: "changed", ...members }, undefined).pipe(Effect.orDie, asSystem, Effect.asVoid),
       grant: (id, amount) => grants.create(id, { amount, reason: "more" }).pipe(Effect.orDie, asSystem, Effect.asVoid),
-      standing: (id: CapId) =>
-        standingOf(id).pipe(
-          Effect.map(([standing]) => ({ spent: standing?.spent ?? 0, reserved: standing?.reserved ?? 0 })),
-          Effect.provideService(CapStandings, standings)
+      utilization: (id: CapId) =>
+        utilizationOf(id).pipe(
+          Effect.map(([utilization]) => ({ spent: utilization?.spent ?? 0, reserved: utilization?.reserved ?? 0 })),
+          Effect.provideService(CapUtilizations, utilizations)
         )
     })
   })

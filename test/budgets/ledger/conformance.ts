@@ -22,7 +22,7 @@ export class LedgerWorld extends Context.Service<
     ): Effect.Effect<void>
     grant(id: CapId, amount: number): Effect.Effect<void>
     /** The sums of the counter of a cap whose period runs, in US dollars, tokens or requests. */
-    standing(id: CapId): Effect.Effect<{ readonly spent: number; readonly reserved: number }>
+    utilization(id: CapId): Effect.Effect<{ readonly spent: number; readonly reserved: number }>
   }
 >()("test/LedgerWorld") {}
 
@@ -81,8 +81,8 @@ const setting = Effect.fnUntraced(function* (...caps: ReadonlyArray<Partial<CapC
       ({ verdict }) => verdict
     )
   const stands = Effect.fnUntraced(function* (spent: number, reserved: number, id: CapId = capId) {
-    const standing = yield* world.standing(id)
-    assert.deepStrictEqual({ spent: standing.spent, reserved: standing.reserved }, { spent, reserved })
+    const utilization = yield* world.utilization(id)
+    assert.deepStrictEqual({ spent: utilization.spent, reserved: utilization.reserved }, { spent, reserved })
     assert.deepStrictEqual(yield* ledger.drift, [])
   })
   return {
@@ -352,7 +352,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
         assert.strictEqual((yield* ledger.closeBatch([item]))[0]?.verdict, "done")
         yield* stands(0, 2)
         assert.strictEqual(yield* refund(item.chargeId, nano), "done")
-        assert.deepInclude(yield* world.standing(capId), { spent: 0, reserved: 2 })
+        assert.deepInclude(yield* world.utilization(capId), { spent: 0, reserved: 2 })
         assert.deepStrictEqual(yield* ledger.drift, [])
       })
     )
@@ -517,7 +517,7 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
           for (const [index, id] of together.ids.entries()) {
             const other = alone.ids[index]
             if (other === undefined || index === 1) continue
-            assert.deepStrictEqual(yield* together.world.standing(id), yield* alone.world.standing(other))
+            assert.deepStrictEqual(yield* together.world.utilization(id), yield* alone.world.utilization(other))
           }
           assert.deepStrictEqual(yield* together.ledger.drift, [])
         })

@@ -25,7 +25,7 @@ import { asSuperuser } from "../../support/statements.ts"
  * after quiescence no reservation is open   below, sweeper.test.ts
  * a refusal is never due to an expired one  guards, conformance, plans/handlers.test.ts
  * periods partition time                    periods.test.ts: every zone and length, daylight saving, leap days, month ends
- * held takes no headroom                    conformance, standings.test.ts, approvals.test.ts
+ * held takes no headroom                    conformance, utilization.test.ts, approvals.test.ts
  * plan spend + open children ≤ plan         plans/properties.test.ts, plans/races.test.ts
  * batch ≡ sequence                          conformance
  * tenants cannot touch each other           below, conformance, spend.test.ts, caps.test.ts, platform/tenancy.test.ts

@@ -96,7 +96,7 @@ layer(serviceLayer({ Budgets__MaxCaps: "3" }), { excludeTestServices: true, time
     it.effect("approves a held reservation once, and answers everybody who does so at once the same", () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        const { call, capIds, standing, tenantId } = yield* makeSetting(service, [{ mode: "approval", limit: 1 }])
+        const { call, capIds, utilization, tenantId } = yield* makeSetting(service, [{ mode: "approval", limit: 1 }])
         const { key } = yield* makeKey(service, ["budgets:*"], { tenantId })
         const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 7 })
         const approve = service.call("POST", `/api/budgets/approvals/${body.id}/approve`, {
@@ -112,7 +112,7 @@ layer(serviceLayer({ Budgets__MaxCaps: "3" }), { excludeTestServices: true, time
           answers.map(() => 200)
         )
         assert.strictEqual(new Set(answers.map(({ body }) => body.decidedAt)).size, 1)
-        assert.deepStrictEqual(yield* standing(), { headroom: 0, reserved: 7, spent: 0 })
+        assert.deepStrictEqual(yield* utilization(), { headroom: 0, reserved: 7, spent: 0 })
         const grants = yield* call("GET", `/api/budgets/caps/${capIds[0]}/grants`)
         assert.deepStrictEqual(
           grants.body.items.map(({ amount }: { amount: number }) => amount),
@@ -125,7 +125,7 @@ layer(serviceLayer({ Budgets__MaxCaps: "3" }), { excludeTestServices: true, time
     it.effect("ends what an override raised with its reservation, except for what was spent", () =>
       Effect.gen(function* () {
         const service = yield* TestService
-        const { call, capIds, settle, standing, tenantId } = yield* makeSetting(service, [
+        const { call, capIds, settle, utilization, tenantId } = yield* makeSetting(service, [
           { mode: "approval", limit: 1 }
         ])
         const { key } = yield* makeKey(service, ["budgets:*"], { tenantId })
@@ -149,16 +149,16 @@ layer(serviceLayer({ Budgets__MaxCaps: "3" }), { excludeTestServices: true, time
         assert.deepStrictEqual(yield* raised, [])
         const held = yield* call("POST", "/api/spend/reserve", { amountUsd: 99 })
         assert.strictEqual(held.status, 202, held.text)
-        assert.deepStrictEqual(yield* standing(), { headroom: 1, reserved: 0, spent: 0 })
+        assert.deepStrictEqual(yield* utilization(), { headroom: 1, reserved: 0, spent: 0 })
 
         const settled = yield* overridden(100)
         assert.strictEqual((yield* settle(settled, 40)).status, 200)
         assert.deepStrictEqual(yield* raised, [39])
-        assert.deepStrictEqual(yield* standing(), { headroom: 0, reserved: 0, spent: 40 })
+        assert.deepStrictEqual(yield* utilization(), { headroom: 0, reserved: 0, spent: 40 })
         const whole = yield* overridden(2)
         assert.strictEqual((yield* settle(whole, 2)).status, 200)
         assert.deepStrictEqual(yield* raised, [39, 2])
-        assert.deepStrictEqual(yield* standing(), { headroom: 0, reserved: 0, spent: 42 })
+        assert.deepStrictEqual(yield* utilization(), { headroom: 0, reserved: 0, spent: 42 })
       })
     )
 

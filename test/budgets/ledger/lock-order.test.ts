@@ -7,7 +7,7 @@ import { type CapUpdate } from "../../../src/budgets/ledger/cap-domain.ts"
 import { BudgetCaps } from "../../../src/budgets/caps/service.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { OwnDatabase } from "../../support/clock.ts"
-import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { untilBlocked } from "../../support/waiting.ts"
 
@@ -87,7 +87,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the counters of a cap", (it) =>
         )
         const [waited] = yield* Fiber.join(waiting)
         assert.strictEqual(waited?.verdict, "denied")
-        assert.deepInclude((yield* standingOf(changed.id))[0], { reserved: 45.000000001 })
+        assert.deepInclude((yield* utilizationOf(changed.id))[0], { reserved: 45.000000001 })
         assert.deepStrictEqual(yield* ledger.drift, [])
       })
     )
@@ -110,7 +110,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the counters of a cap", (it) =>
       )
       const [waited] = yield* Fiber.join(waiting)
       assert.strictEqual(waited?.verdict, "denied")
-      assert.deepInclude((yield* standingOf(cap.id))[0], { reserved: 0.000000001 })
+      assert.deepInclude((yield* utilizationOf(cap.id))[0], { reserved: 0.000000001 })
       assert.deepStrictEqual(yield* ledger.drift, [])
     })
   )

@@ -73,12 +73,12 @@ class ModelEngine {
     cap.grants.push({ amount: amountOf(cap.unit, amount), until: Number.POSITIVE_INFINITY, key: null })
   }
 
-  standing(id: CapId, now: number) {
+  utilization(id: CapId, now: number) {
     const { cap, model } = this.holderOf(id)
     model.now = now
-    const standing = model.standings().find((one) => one.capId === id)
+    const utilization = model.utilizations().find((one) => one.capId === id)
     const scale = scales[cap.unit]
-    return { spent: Number(standing?.spent ?? 0n) / scale, reserved: Number(standing?.reserved ?? 0n) / scale }
+    return { spent: Number(utilization?.spent ?? 0n) / scale, reserved: Number(utilization?.reserved ?? 0n) / scale }
   }
 
   reserve(item: ReserveItem, now: number): ReserveResult["verdict"] {
@@ -157,8 +157,8 @@ export const modelLayer = Layer.effectContext(
     const ledger = Ledger.of({
       reserve,
       close,
-      closeLater: (item) => void Effect.runSync(close(item)),
-      settled: () => Effect.void,
+      enqueueSettlement: (item) => void Effect.runSync(close(item)),
+      flushSettlements: () => Effect.void,
       reserveBatch: (items) => Effect.forEach(items, reserve),
       closeBatch: (items) => Effect.forEach(items, close),
       extend: ({ id, ttlSeconds }) => at((millis) => told(engine.extend(id, ttlSeconds, millis))),
@@ -175,7 +175,7 @@ export const modelLayer = Layer.effectContext(
       makeCap: (tenantId, members = {}) => at((millis) => engine.addCap(tenantId, millis, members)),
       changeCap: (id, members) => Effect.sync(() => engine.change(id, members)),
       grant: (id, amount) => Effect.sync(() => engine.grant(id, amount)),
-      standing: (id) => at((millis) => engine.standing(id, millis))
+      utilization: (id) => at((millis) => engine.utilization(id, millis))
     })
     return Context.make(Ledger, ledger).pipe(Context.add(LedgerWorld, world))
   })

@@ -255,7 +255,7 @@ export class LedgerModel {
   }
 
   /** The counters that have been touched and whose period runs, as the service shows them. */
-  standings() {
+  utilizations() {
     const seen = new Map<string, { capId: string; spent: bigint; reserved: bigint; key: string }>()
     for (const one of this.reservations.values()) {
       for (const place of one.places) {

@@ -12,11 +12,11 @@ const sources = fs
 const crossings: Readonly<Record<string, number>> = {
   "ledger/quantity-domain.ts": 1,
   // A version, and the amount of a request.
-  "reservations/adoptions.ts": 2,
+  "reservations/transfers.ts": 2,
   "ledger/reserve-batch.ts": 2,
   "ledger/service.ts": 2,
   // A percentage and a moment.
-  "caps/standings.ts": 2
+  "caps/utilization.ts": 2
 }
 
 const amounts = /\b(?:amount|actual|limit|limitAmount|spent|reserved|held|grants|overrun|headroom)(?:Usd)?\b/

@@ -8,7 +8,7 @@ import { type CloseItem, type ReserveItem } from "../../../src/budgets/ledger/re
 import { Grants } from "../../../src/budgets/caps/grants.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { OwnDatabase } from "../../support/clock.ts"
-import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const nano = 1_000_000_000n
@@ -63,9 +63,9 @@ const alertsOf = Effect.fnUntraced(function* (tenantId: TenantId) {
 })
 
 const standingsOf = Effect.fnUntraced(function* (caps: ReadonlyArray<{ readonly id: string }>) {
-  const standings = yield* Effect.forEach(caps, ({ id }) => standingOf(id))
+  const utilizations = yield* Effect.forEach(caps, ({ id }) => utilizationOf(id))
   // Ids of counters that are made together have no order before PostgreSQL 18.
-  return standings
+  return utilizations
     .flat()
     .map(({ grants, headroom, held, reserved, scope, spent }) => ({ grants, headroom, held, reserved, scope, spent }))
     .toSorted((one, other) => JSON.stringify(one).localeCompare(JSON.stringify(other)))
@@ -89,8 +89,8 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
       const told = (results: typeof asked) =>
         results.map((result) => [
           result.verdict,
-          ...("standings" in result
-            ? result.standings.map(({ cap, headroom, resetsAt }) => [cap.unit, headroom, resetsAt])
+          ...("available" in result
+            ? result.available.map(({ cap, headroom, resetsAt }) => [cap.unit, headroom, resetsAt])
             : [])
         ])
       assert.deepStrictEqual(told(asked), told(others.slice(0, -1)))
@@ -113,7 +113,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
       const grants = yield* Grants
       const headrooms = Effect.fnUntraced(function* (tenantId: TenantId) {
         const [result] = yield* ledger.reserveBatch([reserveItem(tenantId, nano)])
-        return result !== undefined && "standings" in result ? result.standings.map(({ headroom }) => headroom) : []
+        return result !== undefined && "available" in result ? result.available.map(({ headroom }) => headroom) : []
       })
       const rolls = yield* makeTenant
       const granted = yield* makeTenant
@@ -203,10 +203,10 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
       const held = reserveItem(tenantId, 3n * nano)
       yield* ledger.reserveBatch([held])
       yield* ledger.reserveBatch([{ ...held, kind: "override", audit }])
-      assert.deepInclude((yield* standingOf(cap.id))[0], { reserved: 3, grants: 2 })
+      assert.deepInclude((yield* utilizationOf(cap.id))[0], { reserved: 3, grants: 2 })
       const [result] = yield* ledger.closeBatch([closeItem("settle", held.id, { tenantId, amount: nano / 2n })])
       assert.strictEqual(result?.verdict, "done")
-      assert.deepInclude((yield* standingOf(cap.id))[0], { spent: 0.5, reserved: 0, grants: 0 })
+      assert.deepInclude((yield* utilizationOf(cap.id))[0], { spent: 0.5, reserved: 0, grants: 0 })
       assert.deepStrictEqual(yield* ledger.drift, [])
     })
   )
@@ -228,10 +228,10 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
       assert.deepStrictEqual(yield* close({ origin: "api" }), Array(4).fill("managed"))
       assert.deepStrictEqual(yield* close(foreign), Array(4).fill("foreign"))
       assert.deepStrictEqual(yield* close(), Array(4).fill("done"))
-      const standings = yield* standingsOf(caps)
+      const utilizations = yield* standingsOf(caps)
       assert.deepStrictEqual(yield* close(), Array(4).fill("same"))
       assert.deepStrictEqual(yield* close({ amount: 1n }), Array(4).fill("conflict"))
-      assert.deepStrictEqual(yield* standingsOf(caps), standings)
+      assert.deepStrictEqual(yield* standingsOf(caps), utilizations)
       assert.deepStrictEqual(yield* ledger.drift, [])
     })
   )

@@ -9,7 +9,7 @@ import { ChargeId, type ReservationId } from "../../../src/budgets/ledger/domain
 import { Grants } from "../../../src/budgets/caps/grants.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { type Dice, diceOf } from "../../contract/dice.ts"
-import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 import { LedgerModel, type ModelCap, type ModelRequest, windowSeconds } from "./model.ts"
 
 const seed = process.env.LEDGER_SEED ?? "1"
@@ -235,19 +235,19 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
     yield* dice.pickOr(weighted, Effect.void)
   }
 
-  for (const expected of model.standings()) {
-    const standings = yield* standingOf(expected.capId)
+  for (const expected of model.utilizations()) {
+    const utilizations = yield* utilizationOf(expected.capId)
     const cap = model.caps.find(({ id }) => id === expected.capId)
-    const standing = standings.find(({ scope }) => keyOf(scope, cap?.scope ?? {}) === expected.key)
+    const utilization = utilizations.find(({ scope }) => keyOf(scope, cap?.scope ?? {}) === expected.key)
     const scale = cap?.unit === "usd" ? 1e9 : 1
     agree(
       `spent of ${expected.capId.slice(-4)} ${expected.key}`,
-      Math.round((standing?.spent ?? -1) * scale),
+      Math.round((utilization?.spent ?? -1) * scale),
       Number(expected.spent)
     )
     agree(
       `reserved of ${expected.capId.slice(-4)}`,
-      Math.round((standing?.reserved ?? -1) * scale),
+      Math.round((utilization?.reserved ?? -1) * scale),
       Number(expected.reserved)
     )
   }

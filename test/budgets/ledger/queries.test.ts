@@ -8,11 +8,11 @@ import { CapId } from "../../../src/budgets/ledger/cap-domain.ts"
 import { CapsRepository } from "../../../src/budgets/ledger/cap-repository.ts"
 import { type PlanId, ReservationId } from "../../../src/budgets/ledger/domain.ts"
 import { GrantsRepository } from "../../../src/budgets/caps/grant-repository.ts"
-import { MakersRepository } from "../../../src/budgets/approvals/maker-repository.ts"
+import { CreatorChainRepository } from "../../../src/budgets/approvals/creator-chain-repository.ts"
 import { CallPlansRepository } from "../../../src/budgets/ledger/plan-repository.ts"
-import { LedgerRepository } from "../../../src/budgets/ledger/repository.ts"
-import { ReservationsRepository } from "../../../src/budgets/reservations/reservation-repository.ts"
-import { StandingsRepository } from "../../../src/budgets/caps/standing-repository.ts"
+import { LedgerStore } from "../../../src/budgets/ledger/repository.ts"
+import { ReservationsRepository } from "../../../src/budgets/reservations/repository.ts"
+import { UtilizationRepository } from "../../../src/budgets/caps/utilization-repository.ts"
 import { PlansRepository } from "../../../src/budgets/plans/repository.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { makeExplaining } from "../../support/explaining.ts"
@@ -82,9 +82,9 @@ const minutes = CapId.make(id("cccc", 0))
 
 /** Reserves under one cap, and under two, and closes the second; how many of them had room. */
 const reserveAndClose = Effect.gen(function* () {
-  const ledger = yield* LedgerRepository
+  const ledger = yield* LedgerStore
   const [moment, keyed] = [now, false]
-  const asker = { origin: "api", principal: "service-account" }
+  const requester = { origin: "api", principal: "service-account" }
   const capIds = [id("cccc", 30), minutes]
   const keys = [`{"agentId" : "${agentId}"}`, ""]
   const rooms: Array<number> = []
@@ -105,12 +105,21 @@ const reserveAndClose = Effect.gen(function* () {
         counter_keys: columnOf(keys.slice(0, count)),
         needs: columnOf(Array(count).fill(amount))
       },
-      requests: [{ ...asker, id: id("8888", count), tenant: tenantId, kind: "reserve", amount, tokens: 0, ttl: 60 }],
+      requests: [
+        { ...requester, id: id("8888", count), tenant: tenantId, kind: "reserve", amount, tokens: 0, ttl: 60 }
+      ],
       entries: []
     })
     rooms.push("rooms" in outcome ? outcome.rooms.length : 0)
   }
-  const close = { ...asker, id: id("8888", 2), kind: "settle", unrestricted: true, amount: 1, charge_id: id("8888", 3) }
+  const close = {
+    ...requester,
+    id: id("8888", 2),
+    kind: "settle",
+    unrestricted: true,
+    amount: 1,
+    charge_id: id("8888", 3)
+  }
   yield* ledger.close({ head: { moment, keyed, unread: false }, requests: [close], calls: [] })
   return rooms
 })
@@ -147,9 +156,9 @@ it.live(
         yield* caps.find(minutes)
         yield* caps.book(tenantId)
 
-        const standings = yield* StandingsRepository
-        assert.lengthOf(yield* standings.list({ tenantId, capId: minutes }, at, undefined, 51), 1)
-        assert.lengthOf(yield* standings.list({ capId: minutes }, at, undefined, 51), 1)
+        const utilizations = yield* UtilizationRepository
+        assert.lengthOf(yield* utilizations.list({ tenantId, capId: minutes }, at, undefined, 51), 1)
+        assert.lengthOf(yield* utilizations.list({ capId: minutes }, at, undefined, 51), 1)
 
         const alerts = yield* AlertsRepository
         assert.lengthOf(yield* alerts.list({ tenantId }, undefined, 51), 51)
@@ -160,11 +169,11 @@ it.live(
         const found = yield* PlansRepository
         assert.isNotEmpty(yield* found.list(tenantId, agentId, undefined, undefined, 51, at))
         yield* found.find(agentId, planId, at)
-        yield* (yield* MakersRepository).of(`agent:${agentId}`)
+        yield* (yield* CreatorChainRepository).of(`agent:${agentId}`)
         const [cap] = yield* caps.list({ tenantId }, undefined, 1)
         if (cap !== undefined) yield* (yield* GrantsRepository).list(cap, undefined, 51)
 
-        const ledger = yield* LedgerRepository
+        const ledger = yield* LedgerStore
         const sweep = { now: at, most: 2000 }
         assert.strictEqual(yield* ledger.sweep({ ...sweep, tenant: null, waiting: false }), 0)
         assert.strictEqual(yield* ledger.sweep({ ...sweep, tenant: tenantId, waiting: true }), 0)
@@ -186,11 +195,11 @@ it.live(
             CapsRepository.layer,
             CallPlansRepository.layer,
             GrantsRepository.layer,
-            LedgerRepository.layer,
-            MakersRepository.layer,
+            LedgerStore.layer,
+            CreatorChainRepository.layer,
             PlansRepository.layer,
             ReservationsRepository.layer,
-            StandingsRepository.layer
+            UtilizationRepository.layer
           ).pipe(Layer.provide(layer))
         )
       )

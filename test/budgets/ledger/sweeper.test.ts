@@ -6,7 +6,7 @@ import { makeKey } from "../../support/authority.ts"
 import { OwnDatabase } from "../../support/clock.ts"
 import { type TestDatabase } from "../../support/database.ts"
 import { makeServer } from "../../support/leaving-server.ts"
-import { ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
 import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
@@ -50,7 +50,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     Effect.gen(function* () {
       const service = yield* TestService
       const caps = [{}, { mode: "approval", limit: 0, scope: { model: "held" } }]
-      const { call, standing, start, tenantId } = yield* makeSetting(service, caps)
+      const { call, utilization, start, tenantId } = yield* makeSetting(service, caps)
       for (let made = 0; made < 3; made++) yield* call("POST", "/api/spend/reserve", { amountUsd: 1 })
       assert.strictEqual((yield* call("POST", "/api/spend/reserve", { amountUsd: 1, model: "held" })).status, 202)
       const gateway = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5, tokens: 7 })
@@ -59,7 +59,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         (sql) => sql`UPDATE budget_reservations SET origin = 'gateway' WHERE id = ${gateway.body.id}`
       )
       const plan = yield* start()
-      assert.strictEqual((yield* standing()).reserved, 8.5)
+      assert.strictEqual((yield* utilization()).reserved, 8.5)
       yield* asSuperuser(
         service.database,
         (sql) => sql`
@@ -73,7 +73,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       )
       // The gateway's call may have been made: it is charged what it reserved.
       assert.deepStrictEqual(yield* statesOf(service.database, tenantId), { expired: 5, settled: 1 })
-      assert.deepStrictEqual(yield* standing(), { headroom: 9.5, reserved: 0, spent: 0.5 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 9.5, reserved: 0, spent: 0.5 })
       const settled = yield* call("GET", `/api/spend/reservations/${gateway.body.id}`)
       assert.deepInclude(settled.body, { state: "settled", actualUsd: 0.5, actualTokens: 7, late: false })
       assert.deepStrictEqual(yield* toldOf(service.database, tenantId), { expired: 4, charged: 1 })
@@ -85,7 +85,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
     Effect.gen(function* () {
       const service = yield* TestService
       const replicas = [service, yield* startService(service.database), yield* startService(service.database)]
-      const { call, standing, tenantId } = yield* makeSetting(service, [{ limit: 100 }])
+      const { call, utilization, tenantId } = yield* makeSetting(service, [{ limit: 100 }])
       const count = 150
       yield* Effect.forEach(
         Array.from({ length: count }),
@@ -96,7 +96,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       yield* eventually(statesOf(service.database, tenantId), ({ open }) => open === undefined)
       assert.deepStrictEqual(yield* statesOf(service.database, tenantId), { expired: count })
       assert.deepStrictEqual(yield* toldOf(service.database, tenantId), { expired: count, charged: 0 })
-      assert.strictEqual((yield* standing()).reserved, 0)
+      assert.strictEqual((yield* utilization()).reserved, 0)
       yield* assertNoDrift(service.database)
       for (const replica of replicas) {
         const { body } = yield* replica.call("GET", "/api/dashboard/health")
@@ -135,7 +135,7 @@ layer(ledgerLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a sw
         )
       )
       assert.strictEqual(yield* ledger.sweep(tenantId), 3)
-      assert.strictEqual((yield* standingOf(cap.id))[0]?.reserved, 0)
+      assert.strictEqual((yield* utilizationOf(cap.id))[0]?.reserved, 0)
       assert.lengthOf(yield* ledger.drift, 0)
     })
   )

@@ -51,7 +51,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
   it.effect("201: starts, draws, settles, and completes; the cap holds the budget and is charged once", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { agentId, call, collection, draw, figures, planCall, settle, standing } = yield* makeSetting(service)
+      const { agentId, call, collection, draw, figures, planCall, settle, utilization } = yield* makeSetting(service)
       const started = yield* call("POST", collection, { budgetUsd: 5, taskType: "extraction", name: "March" })
       assert.strictEqual(started.status, 201, started.text)
       const { id } = started.body
@@ -69,23 +69,23 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
         expiresAt: null,
         endedAt: null
       })
-      assert.deepStrictEqual(yield* standing(), { headroom: 5, reserved: 5, spent: 0 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 5, reserved: 5, spent: 0 })
       const drawn = yield* draw(id, 2)
       assert.strictEqual(drawn.status, 201, drawn.text)
       assert.strictEqual(drawn.body.planId, id)
       assert.strictEqual(drawn.body.caps.length, 1)
       assert.strictEqual(drawn.body.caps[0].headroom, 3)
       assert.isString(drawn.body.caps[0].resetsAt)
-      assert.deepStrictEqual(yield* standing(), { headroom: 5, reserved: 5, spent: 0 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 5, reserved: 5, spent: 0 })
       assert.deepInclude(yield* figures(id), { reservedUsd: 2, remainingUsd: 3 })
       assert.strictEqual((yield* settle(drawn.body.id, 0.5)).status, 200)
-      assert.deepStrictEqual(yield* standing(), { headroom: 5, reserved: 4.5, spent: 0.5 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 5, reserved: 4.5, spent: 0.5 })
       assert.deepInclude(yield* figures(id), { spentUsd: 0.5, reservedUsd: 0, remainingUsd: 4.5 })
       const completed = yield* planCall(id, "complete")
       assert.strictEqual(completed.status, 200, completed.text)
       assert.deepInclude(completed.body, { status: "completed", spentUsd: 0.5, remainingUsd: 0 })
       assert.isString(completed.body.endedAt)
-      assert.deepStrictEqual(yield* standing(), { headroom: 9.5, reserved: 0, spent: 0.5 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 9.5, reserved: 0, spent: 0.5 })
       assert.deepStrictEqual((yield* planCall(id, "complete")).body, completed.body)
       assertProblem(yield* planCall(id, "abort"), 409, "plan-not-active")
       const list = yield* call("GET", `${collection}?status=completed`)
@@ -97,18 +97,21 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
     Effect.gen(function* () {
       const service = yield* TestService
       for (const mode of ["hard", "approval"]) {
-        const { call, capIds, collection, standing } = yield* makeSetting(service, [{ limit: 20 }, { limit: 4, mode }])
+        const { call, capIds, collection, utilization } = yield* makeSetting(service, [
+          { limit: 20 },
+          { limit: 4, mode }
+        ])
         const denied = yield* call("POST", collection, { budgetUsd: 5 })
         assertProblem(denied, 402, "budget-denied")
         assert.deepInclude(denied.body, { capId: capIds[1], reason: "exceeds-limit", limit: 4, headroom: 4 })
         assert.strictEqual(denied.body.caps.length, 2)
-        assert.strictEqual((yield* standing()).reserved, 0)
+        assert.strictEqual((yield* utilization()).reserved, 0)
         assert.strictEqual((yield* call("POST", collection, { budgetUsd: 4 })).status, 201)
-        assert.strictEqual((yield* standing()).reserved, 4)
+        assert.strictEqual((yield* utilization()).reserved, 4)
       }
-      const { start, standing } = yield* makeSetting(service, [{ limit: 4, mode: "soft" }])
+      const { start, utilization } = yield* makeSetting(service, [{ limit: 4, mode: "soft" }])
       yield* start({ budgetUsd: 5 })
-      assert.strictEqual((yield* standing()).reserved, 5)
+      assert.strictEqual((yield* utilization()).reserved, 5)
     })
   )
 
@@ -132,13 +135,14 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
         { unit: "tokens", limit: 1000 }
       ]
       const strange = [{ scope: { taskType: "summaries" } }]
-      const { capIds, draw, planCall, settle, standing, start } = yield* makeSetting(service, [
+      const { capIds, draw, planCall, settle, utilization, start } = yield* makeSetting(service, [
         ...held,
         ...other,
         ...strange
       ])
-      const reserved = () => Effect.forEach(capIds, (capId) => Effect.map(standing(capId), ({ reserved }) => reserved))
-      const spent = () => Effect.forEach(capIds, (capId) => Effect.map(standing(capId), ({ spent }) => spent))
+      const reserved = () =>
+        Effect.forEach(capIds, (capId) => Effect.map(utilization(capId), ({ reserved }) => reserved))
+      const spent = () => Effect.forEach(capIds, (capId) => Effect.map(utilization(capId), ({ spent }) => spent))
       const { id } = yield* start({ taskType: "extraction" })
       assert.deepStrictEqual(yield* reserved(), [5, 5, 5, 5, 5, 5, 5, 0, 0, 0, 0, 0, 0])
       const drawn = yield* draw(id, 2, { model: "large", tokens: 100 })
@@ -154,7 +158,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
   it.effect("402: a call that the plan or another governing cap has no room for moves neither", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { capIds, draw, figures, standing, start } = yield* makeSetting(service, [{}, { period: "day", limit: 3 }])
+      const { capIds, draw, figures, utilization, start } = yield* makeSetting(service, [
+        {},
+        { period: "day", limit: 3 }
+      ])
       const { id } = yield* start()
       const byCap = yield* draw(id, 4)
       assertProblem(byCap, 402, "budget-denied")
@@ -164,9 +171,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
       assertProblem(byPlan, 402, "budget-denied")
       assert.deepInclude(byPlan.body, { planId: id, capId: null, reason: "exceeds-limit", limit: 5, headroom: 5 })
       assert.deepInclude(yield* figures(id), { reservedUsd: 0, remainingUsd: 5 })
-      assert.strictEqual((yield* standing(capIds[1])).reserved, 0)
+      assert.strictEqual((yield* utilization(capIds[1])).reserved, 0)
       assert.strictEqual((yield* draw(id, 3)).status, 201)
-      assert.strictEqual((yield* standing(capIds[1])).reserved, 3)
+      assert.strictEqual((yield* utilization(capIds[1])).reserved, 3)
     })
   )
 
@@ -260,7 +267,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
     Effect.gen(function* () {
       const service = yield* TestService
       const setting = yield* makeSetting(service, [{ limit: 20 }, { limit: 7, period: "total" }])
-      const { capIds, figures, planCall, standing, start } = setting
+      const { capIds, figures, planCall, utilization, start } = setting
       const { id } = yield* start()
       const denied = yield* planCall(id, "extend", { additionalUsd: 3 })
       assertProblem(denied, 400, "budget-denied")
@@ -273,12 +280,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
         ]
       )
       assert.deepInclude(yield* figures(id), { budgetUsd: 5, remainingUsd: 5 })
-      assert.strictEqual((yield* standing()).reserved, 5)
+      assert.strictEqual((yield* utilization()).reserved, 5)
       const extended = yield* planCall(id, "extend", { additionalUsd: 2, reason: "more invoices" })
       assert.strictEqual(extended.status, 200, extended.text)
       assert.deepInclude(extended.body, { budgetUsd: 7, remainingUsd: 7 })
-      assert.strictEqual((yield* standing()).reserved, 7)
-      assert.strictEqual((yield* standing(capIds[1])).headroom, 0)
+      assert.strictEqual((yield* utilization()).reserved, 7)
+      assert.strictEqual((yield* utilization(capIds[1])).headroom, 0)
       const free = yield* makeSetting(service, [])
       const plan = yield* free.start()
       const path = faultPaths(yield* free.planCall(plan.id, "extend", { additionalUsd: 8_388_607 }))
@@ -289,40 +296,40 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
   it.effect("an extension asks caps that came after the start too, for all that the plan has left", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { call, capIds, draw, planCall, settle, standing, start } = yield* makeSetting(service)
+      const { call, capIds, draw, planCall, settle, utilization, start } = yield* makeSetting(service)
       const { id } = yield* start()
       const early = yield* draw(id, 1)
       const body = { name: "later", unit: "usd", limit: 5, period: "total" }
       const { body: cap } = yield* call("POST", "/api/budgets/caps", body)
       assertProblem(yield* planCall(id, "extend", { additionalUsd: 2 }), 400, "budget-denied")
       assert.strictEqual((yield* planCall(id, "extend", { additionalUsd: 1 })).status, 200)
-      assert.deepInclude(yield* standing(cap.id), { reserved: 5, spent: 0 })
-      assert.deepInclude(yield* standing(), { reserved: 6, spent: 0 })
+      assert.deepInclude(yield* utilization(cap.id), { reserved: 5, spent: 0 })
+      assert.deepInclude(yield* utilization(), { reserved: 6, spent: 0 })
       // What a call of before gives back is not taken from the new cap without asking it.
       const settled = yield* settle(early.body.id, 0.25)
       assert.strictEqual(settled.status, 200, settled.text)
-      assert.deepInclude(yield* standing(cap.id), { reserved: 5, spent: 0 })
-      assert.deepInclude(yield* standing(capIds[0]), { reserved: 5, spent: 0.25 })
+      assert.deepInclude(yield* utilization(cap.id), { reserved: 5, spent: 0 })
+      assert.deepInclude(yield* utilization(capIds[0]), { reserved: 5, spent: 0.25 })
     })
   )
 
   it.effect("409: complete with open calls; what has expired is none", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { draw, planCall, settle, standing, start } = yield* makeSetting(service)
+      const { draw, planCall, settle, utilization, start } = yield* makeSetting(service)
       const { id } = yield* start()
       const drawn = yield* draw(id, 2)
       assertProblem(yield* planCall(id, "complete"), 409, "plan-has-open-reservations")
       yield* settle(drawn.body.id, 2)
       assert.strictEqual((yield* planCall(id, "complete")).status, 200)
-      assert.deepStrictEqual(yield* standing(), { headroom: 8, reserved: 0, spent: 2 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 8, reserved: 0, spent: 2 })
     })
   )
 
   it.effect("abort releases what is open; a late settle is charged, to the cap and to the plan", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { call, draw, figures, planCall, settle, standing, start } = yield* makeSetting(service)
+      const { call, draw, figures, planCall, settle, utilization, start } = yield* makeSetting(service)
       const { id } = yield* start()
       const first = yield* draw(id, 2)
       const second = yield* draw(id, 1)
@@ -330,12 +337,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
       const aborted = yield* planCall(id, "abort")
       assert.strictEqual(aborted.status, 200, aborted.text)
       assert.deepInclude(aborted.body, { status: "aborted", spentUsd: 1, reservedUsd: 0, remainingUsd: 0 })
-      assert.deepStrictEqual(yield* standing(), { headroom: 9, reserved: 0, spent: 1 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 9, reserved: 0, spent: 1 })
       assert.strictEqual((yield* call("GET", `/api/spend/reservations/${first.body.id}`)).body.state, "released")
       const late = yield* settle(first.body.id, 1.5)
       assert.strictEqual(late.status, 200, late.text)
       assert.deepInclude(late.body.charge, { late: true, amountUsd: 1.5 })
-      assert.deepStrictEqual(yield* standing(), { headroom: 7.5, reserved: 0, spent: 2.5 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 7.5, reserved: 0, spent: 2.5 })
       assert.strictEqual((yield* figures(id)).spentUsd, 2.5)
       assert.strictEqual((yield* planCall(id, "abort")).status, 200)
       assertProblem(yield* planCall(id, "complete"), 409, "plan-not-active")
@@ -350,7 +357,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
   it.effect("a missed heartbeat suspends, the next one revives, and two missed end it", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { draw, figures, planCall, settle, standing, start } = yield* makeSetting(service)
+      const { draw, figures, planCall, settle, utilization, start } = yield* makeSetting(service)
       const { heartbeatBy, id } = yield* start()
       yield* silence(service.database, id, 150)
       const refused = yield* draw(id, 1)
@@ -358,7 +365,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
       assert.strictEqual(refused.body.planStatus, "suspended")
       assertProblem(yield* planCall(id, "extend", { additionalUsd: 1 }), 409, "plan-not-active")
       assert.deepInclude(yield* figures(id), { status: "suspended", remainingUsd: 5 })
-      assert.strictEqual((yield* standing()).reserved, 5)
+      assert.strictEqual((yield* utilization()).reserved, 5)
       const beat = yield* planCall(id, "heartbeat")
       assert.strictEqual(beat.status, 200, beat.text)
       assert.deepStrictEqual(Object.keys(beat.body), ["heartbeatBy"])
@@ -457,7 +464,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
   it.effect("a repetition under a key answers the same and changes once", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { call, collection, draw, figures, planCall, standing } = yield* makeSetting(service)
+      const { call, collection, draw, figures, planCall, utilization } = yield* makeSetting(service)
       const twice = Effect.fnUntraced(function* (path: string, body?: unknown) {
         const answers = yield* Effect.all([call("POST", path, body, key(path)), call("POST", path, body, key(path))], {
           concurrency: 2
@@ -470,7 +477,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pla
         return one.body
       })
       const { id } = yield* twice(collection, { budgetUsd: 5 })
-      assert.strictEqual((yield* standing()).reserved, 5)
+      assert.strictEqual((yield* utilization()).reserved, 5)
       yield* twice(`${collection}/${id}/extend`, { additionalUsd: 1 })
       assert.deepInclude(yield* figures(id), { budgetUsd: 6 })
       yield* twice(`${collection}/${id}/heartbeat`)

@@ -12,7 +12,7 @@ import { planActions } from "../../../src/budgets/plans/domain.ts"
 import { PlanHolds } from "../../../src/budgets/plans/holds.ts"
 import { PlansRepository } from "../../../src/budgets/plans/repository.ts"
 import { type Dice } from "../../contract/dice.ts"
-import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 import { PlansModel } from "./model.ts"
 
 const steps = 70
@@ -177,8 +177,8 @@ export const runProgram = Effect.fnUntraced(function* (dice: Dice, isOfGateway: 
     }
     for (const cap of model.caps) {
       const place = model.placeOf(cap)
-      const [standing] = yield* standingOf(cap.id)
-      const shown = standing === undefined ? [0, 0] : [standing.spent, standing.reserved]
+      const [utilization] = yield* utilizationOf(cap.id)
+      const shown = utilization === undefined ? [0, 0] : [utilization.spent, utilization.reserved]
       const expected = [model.spent.get(place) ?? 0n, model.reserved(place)].map((amount) => Number(amount) / 1e9)
       agree(`cap ${cap.period}`, shown.join(" "), expected.join(" "))
     }

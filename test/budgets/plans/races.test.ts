@@ -52,7 +52,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
 
   it.effect("64 callers draw on the last cents: as many as fit win, and not one more", () =>
     Effect.gen(function* () {
-      const { figures, post, standing, start } = yield* settingOfTwo([{}, { period: "day" }])
+      const { figures, post, utilization, start } = yield* settingOfTwo([{}, { period: "day" }])
       for (const cents of [1, 16]) {
         const { id } = yield* start({ budgetUsd: cents / 100 })
         const answers = yield* Effect.forEach(
@@ -63,24 +63,24 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
         assert.deepStrictEqual(tally(answers), { 201: cents, 402: 64 - cents })
         assert.deepInclude(yield* figures(id), { reservedUsd: cents / 100, remainingUsd: 0 })
       }
-      assert.strictEqual((yield* standing()).reserved, 0.17)
+      assert.strictEqual((yield* utilization()).reserved, 0.17)
     })
   )
 
   it.effect("64 starts of plans on one cap hold what fits", () =>
     Effect.gen(function* () {
-      const { collection, post, standing } = yield* settingOfTwo([{ limit: 1 }])
+      const { collection, post, utilization } = yield* settingOfTwo([{ limit: 1 }])
       const answers = yield* Effect.forEach(Array.from({ length: 64 }), () => post(collection, { budgetUsd: 0.1 }), {
         concurrency: "unbounded"
       })
       assert.deepStrictEqual(tally(answers), { 201: 10, 402: 54 })
-      assert.deepStrictEqual(yield* standing(), { headroom: 0, reserved: 1, spent: 0 })
+      assert.deepStrictEqual(yield* utilization(), { headroom: 0, reserved: 1, spent: 0 })
     })
   )
 
   it.effect("complete, abort, extend and heartbeat race: exactly one end wins, and nothing stays held", () =>
     Effect.gen(function* () {
-      const { collection, figures, post, standing, start } = yield* settingOfTwo()
+      const { collection, figures, post, utilization, start } = yield* settingOfTwo()
       for (let round = 0; round < 12; round++) {
         const { id } = yield* start({ budgetUsd: 1 })
         const path = `${collection}/${id}`
@@ -97,7 +97,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
         assert.sameMembers([completed.status, aborted.status], [200, 409])
         for (const { status, text } of others) assert.include([200, 409], status, text)
         assert.strictEqual((yield* figures(id)).status, completed.status === 200 ? "completed" : "aborted")
-        assert.deepStrictEqual(yield* standing(), { headroom: 10, reserved: 0, spent: 0 })
+        assert.deepStrictEqual(yield* utilization(), { headroom: 10, reserved: 0, spent: 0 })
       }
     })
   )
@@ -105,7 +105,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
   it.effect("a plan that is over expires once, whoever sweeps", () =>
     Effect.gen(function* () {
       const { database } = yield* TestService
-      const { collection, figures, post, standing, start } = yield* settingOfTwo()
+      const { collection, figures, post, utilization, start } = yield* settingOfTwo()
       const ids: Array<string> = []
       for (let index = 0; index < 10; index++) ids.push((yield* start({ budgetUsd: 1 })).id)
       yield* Effect.forEach(ids, (id) => silence(database, id, 300), { concurrency: 5 })
@@ -117,7 +117,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
       assert.deepStrictEqual(tally(answers.flat()), { 409: 20 })
       // A start asks for all that there is, and so for what the dead ones held.
       assert.strictEqual((yield* post(collection, { budgetUsd: 10 })).status, 201)
-      assert.strictEqual((yield* standing()).reserved, 10)
+      assert.strictEqual((yield* utilization()).reserved, 10)
       for (const id of ids) assert.strictEqual((yield* figures(id)).status, "expired")
       const ended = yield* asSuperuser(
         database,
@@ -135,7 +135,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
   it.effect("a storm of everything at once: no fault, no deadlock, no cap or plan above its limit", () =>
     Effect.gen(function* () {
       const caps = [{ limit: 30 }, { limit: 25, period: "total" }, { limit: 15, period: "day" }]
-      const { call, capIds, collection, post, standing, start } = yield* settingOfTwo(caps)
+      const { call, capIds, collection, post, utilization, start } = yield* settingOfTwo(caps)
       const before = yield* deadlocks
       const dice = diceOf("plans")
       const plans: Array<string> = []
@@ -180,7 +180,7 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
       }
       for (const id of plans) yield* post(`${collection}/${id}/abort`)
       for (const id of open) yield* call("DELETE", `/api/spend/reservations/${id}`)
-      for (const capId of capIds) assert.strictEqual((yield* standing(capId)).reserved, 0)
+      for (const capId of capIds) assert.strictEqual((yield* utilization(capId)).reserved, 0)
       yield* assertNoDrift((yield* TestService).database)
     })
   )

@@ -96,12 +96,12 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path
       Effect.gen(function* () {
         const service = yield* TestService
         const caps = [{}, { mode: "approval", limit: 0, scope: { model: "held" } }]
-        const { call, settle, standing } = yield* makeSetting(service, caps)
+        const { call, settle, utilization } = yield* makeSetting(service, caps)
         const { body } = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5 })
         const first = yield* settle(body.id, 0.25)
         assert.deepStrictEqual((yield* settle(body.id, 0.25)).body, first.body)
         assertProblem(yield* settle(body.id, 0.3), 409, "reservation-settled")
-        assert.deepInclude(yield* standing(), { spent: 0.25, reserved: 0 })
+        assert.deepInclude(yield* utilization(), { spent: 0.25, reserved: 0 })
         const held = yield* call("POST", "/api/spend/reserve", { amountUsd: 0.5, model: "held" })
         const stillHeld = yield* settle(held.body.id, 0.25)
         assertProblem(stillHeld, 409, "reservation-not-open")

@@ -26,7 +26,7 @@ const setting = Effect.fnUntraced(function* (agent: object = {}) {
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("calls under a plan", (it) => {
   it.effect("are charged from the plan's hold, on every route alike", () =>
     Effect.gen(function* () {
-      const { capIds, figures, key, native, service, standing, start } = yield* setting()
+      const { capIds, figures, key, native, service, utilization, start } = yield* setting()
       const { id } = yield* start({ taskType: "summaries", budgetUsd: 0.001 })
       const leftUsd = (1_000_000 - 2 * costNanoUsd) / 1e9
       const answer = yield* native({ planId: id })
@@ -41,7 +41,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
         remainingUsd: leftUsd
       })
       // The plan's budget is what the cap has kept free, before and after: nothing is charged twice.
-      assert.deepInclude(yield* standing(capIds[0]), {
+      assert.deepInclude(yield* utilization(capIds[0]), {
         spent: 2 * costUsd,
         reserved: leftUsd
       })
@@ -105,7 +105,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
 
   it.effect("are refused once the plan is not active, and settle late when it ended meanwhile", () =>
     Effect.gen(function* () {
-      const { figures, key, native, planCall, service, standIn, standing, start } = yield* setting()
+      const { figures, key, native, planCall, service, standIn, utilization, start } = yield* setting()
       const done = yield* start()
       assert.strictEqual((yield* planCall(done.id, "complete")).status, 200)
       const refused = yield* native({ planId: done.id })
@@ -125,7 +125,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("cal
       assert.strictEqual((yield* native({ planId: aborted.id })).status, 200)
       assert.deepInclude(yield* figures(aborted.id), { status: "aborted", spentUsd: costUsd, reservedUsd: 0 })
       yield* planCall(silent.id, "abort")
-      assert.deepInclude(yield* standing(), { spent: costUsd, reserved: 0 })
+      assert.deepInclude(yield* utilization(), { spent: costUsd, reserved: 0 })
       yield* assertNoDrift(service.database)
     }).pipe(Effect.scoped)
   )

@@ -35,7 +35,7 @@ const setting = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{}])
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a prepared reservation", (it) => {
   it.effect("is what the call is charged to, and the gateway's from then on", () =>
     Effect.gen(function* () {
-      const { call, key, native, reserve, service, standing, stateOf } = yield* setting()
+      const { call, key, native, reserve, service, utilization, stateOf } = yield* setting()
       const first = yield* reserve()
       const answer = yield* native(first)
       assert.strictEqual(answer.status, 200, answer.text)
@@ -51,7 +51,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
       const wire = yield* ask(service, key, { max_tokens: 30 }, { "x-reservation-id": second })
       assert.strictEqual(wire.headers.get("x-reservation-id"), second, wire.text)
       assert.strictEqual(wire.headers.get("x-budget-remaining-usd"), String(10 - (2 * costNanoUsd) / 1e9))
-      assert.deepInclude(yield* standing(), { spent: 2 * costUsd, reserved: 0 })
+      assert.deepInclude(yield* utilization(), { spent: 2 * costUsd, reserved: 0 })
       // Once is once.
       const again = yield* native(first)
       assertProblem(again, 409, "reservation-managed")
@@ -68,7 +68,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
 
   it.effect("counts on the caps that govern the call, whatever it was reserved for", () =>
     Effect.gen(function* () {
-      const { call, capIds, key, native, reserve, service, standing, tenantId } = yield* setting([
+      const { call, capIds, key, native, reserve, service, utilization, tenantId } = yield* setting([
         {},
         { scope: { model: "each" } },
         { scope: { model: "other" } },
@@ -76,9 +76,9 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
         { unit: "tokens", limit: 10_000 }
       ])
       const id = yield* reserve({ model: "other", amountUsd: 0.01 })
-      assert.deepInclude(yield* standing(capIds[2]), { reserved: 0.01 })
+      assert.deepInclude(yield* utilization(capIds[2]), { reserved: 0.01 })
       assert.strictEqual((yield* native(id)).status, 200)
-      for (const cap of [0, 3]) assert.deepInclude(yield* standing(capIds[cap]), { spent: costUsd, reserved: 0 })
+      for (const cap of [0, 3]) assert.deepInclude(yield* utilization(capIds[cap]), { spent: costUsd, reserved: 0 })
       const { items } = (yield* call("GET", `/api/budgets/caps-status?capId=${capIds[1]}`)).body
       assert.sameDeepMembers(
         items.map(({ reserved, spent }: { reserved: number; spent: number }) => ({ reserved, spent })),
@@ -87,8 +87,8 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
           { reserved: 0, spent: costUsd }
         ]
       )
-      assert.deepInclude(yield* standing(capIds[2]), { spent: 0, reserved: 0 })
-      assert.deepInclude(yield* standing(capIds[4]), { spent: 120, reserved: 0 })
+      assert.deepInclude(yield* utilization(capIds[2]), { spent: 0, reserved: 0 })
+      assert.deepInclude(yield* utilization(capIds[4]), { spent: 120, reserved: 0 })
       // Where only what is in flight is in the way, it is of use to come again.
       const inFlight = yield* reserve({ provider: "oa", amountUsd: 0.015 })
       const early = yield* reserve({ model: "other", amountUsd: 0.01 })
@@ -102,7 +102,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
       const denied = yield* native(larger)
       assertProblem(denied, 402, "budget-denied")
       assert.strictEqual(denied.body.capId, capIds[3])
-      assert.deepInclude(yield* standing(capIds[0]), { spent: costUsd, reserved: 0.03 })
+      assert.deepInclude(yield* utilization(capIds[0]), { spent: costUsd, reserved: 0.03 })
       // What was reserved ahead is of no use against a cap in tokens that is full.
       const cap = { name: "few", unit: "tokens", limit: 100, period: "total" }
       const made = yield* service.call("POST", "/api/budgets/caps", { body: { ...cap, tenantId } })
@@ -171,7 +171,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
 
   it.effect("that was held is of use once somebody approved it, and costs nothing if it is not used", () =>
     Effect.gen(function* () {
-      const { capIds, key, native, service, standing, stateOf, tenantId } = yield* setting([
+      const { capIds, key, native, service, utilization, stateOf, tenantId } = yield* setting([
         { mode: "approval", limit: 0 }
       ])
       const held = yield* ask(service, key, { max_tokens: 30 })
@@ -194,7 +194,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
       assert.strictEqual((yield* approve(unused)).status, 200)
       yield* outlive(service, tenantId)
       yield* eventually(stateOf(unused), ({ state }) => state === "expired")
-      assert.deepInclude(yield* standing(capIds[0]), { spent: costUsd, reserved: 0 })
+      assert.deepInclude(yield* utilization(capIds[0]), { spent: costUsd, reserved: 0 })
       assertProblem(yield* native(unused), 409, "reservation-not-open")
       yield* assertNoDrift(service.database)
     }).pipe(Effect.scoped)

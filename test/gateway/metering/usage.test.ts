@@ -206,19 +206,19 @@ describe("the hold of a call", () => {
           })
         )
         const next = yield* startProcess(directory)
-        const standing = () =>
+        const utilization = () =>
           Effect.map(
             next.call("GET", "/api/budgets/caps-status"),
             ({ body }) => body.items[0] as Record<string, number>
           )
-        const { reserved = 0, spent = 0 } = yield* standing()
+        const { reserved = 0, spent = 0 } = yield* utilization()
         assert.isAbove(reserved, 0)
         assert.strictEqual(spent, 0)
         yield* asSuperuser(
           next.database,
           (sql) => sql`UPDATE budget_reservations SET expires_at = now() - interval '1 second' WHERE state = 'open'`
         )
-        const after = yield* eventually(standing(), (one) => one.reserved === 0)
+        const after = yield* eventually(utilization(), (one) => one.reserved === 0)
         assert.strictEqual(after.spent, reserved)
         const [row] = yield* asSuperuser(next.database, (sql) => sql`SELECT method FROM gateway_usage`)
         assert.deepStrictEqual(row, { method: "expired" })

@@ -3,7 +3,7 @@ import { Effect, Fiber, Option } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { findProcess } from "../../../src/platform/embedded-postgres/process.ts"
+import { findProcess } from "../../../src/platform/embedded-postgres/system.ts"
 import {
   isRoot,
   isLinux,
@@ -150,6 +150,17 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("a server that dies un
     })
   )
 })
+
+it.live("a server that listens in a temporary directory and dies is started again where it was", () =>
+  Effect.gen(function* () {
+    const directory = path.join(yield* makeDirectory(), "long".repeat(30))
+    const server = yield* start(directory)
+    process.kill(yield* postmasterPid(directory), "SIGKILL")
+    const rows = Effect.option(query(server, "SELECT 1"))
+    yield* until(rows, Option.isNone)
+    assert.deepStrictEqual(yield* until(rows, Option.isSome), Option.some([[1]]))
+  })
+)
 
 layer(UsedDirectory.layer, { excludeTestServices: true })("an owner", (it) => {
   it.effect("keeps others of its process out", () =>

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { mayEnter } from "../../../src/platform/embedded-postgres/program.ts"
+import { mayEnter } from "../../../src/platform/embedded-postgres/system.ts"
 import {
   isRoot,
   isLinux,

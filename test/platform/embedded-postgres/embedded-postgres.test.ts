@@ -4,7 +4,7 @@ import * as fs from "node:fs/promises"
 import * as net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
-import { FreePort } from "../../../src/platform/embedded-postgres/endpoint.ts"
+import { FreePort } from "../../../src/platform/embedded-postgres/server.ts"
 import {
   isLinux,
   fast,

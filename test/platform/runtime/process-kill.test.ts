@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Array, Effect, Exit } from "effect"
-import { sendSignal } from "../../../src/platform/embedded-postgres/program.ts"
+import { sendSignal } from "../../../src/platform/embedded-postgres/system.ts"
 import { isLinux, makeDirectory, postmasterPid } from "../../support/embedded-postgres.ts"
 import { type ServiceProcess, startProcess, untilDatabaseGone } from "../../support/service-process.ts"
 import { asSuperuser } from "../../support/statements.ts"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Config, Effect, FileSystem, Option, Redacted, Result, Schema } from "effect"
+import { Config, ConfigProvider, Effect, FileSystem, Option, Redacted, Result, Schema } from "effect"
 import { IpNetwork } from "effect/net"
 import { systemError } from "effect/PlatformError"
 import { execFile } from "node:child_process"
@@ -7,15 +7,18 @@ import * as fs from "node:fs/promises"
 import { tmpdir } from "node:os"
 import * as path from "node:path"
 import { promisify } from "node:util"
-import { mergeLayers, providerOf } from "../../../src/platform/settings/configuration-provider.ts"
-import { fromJson, jsonFaultOffset } from "../../../src/platform/settings/configuration-sources.ts"
-import { environmentName, readSettings } from "../../../src/platform/settings/settings-reader.ts"
+import { text, list } from "../../../src/platform/settings/setting-kinds.ts"
 import {
-  Settings,
-  settingsFrom,
-  settingsMarkdown,
-  type SettingsSources
-} from "../../../src/platform/settings/settings.ts"
+  environmentName,
+  fromJson,
+  jsonFaultOffset,
+  mergeLayers,
+  nested,
+  optional,
+  readSettings
+} from "../../../src/platform/settings/settings-reader.ts"
+import { Settings, settingsFrom, type SettingsSources } from "../../../src/platform/settings/settings.ts"
+import { settingsMarkdown } from "../../contract/settings-reference.ts"
 
 const faultsOf = (sources: SettingsSources) =>
   settingsFrom(sources).pipe(
@@ -318,7 +321,7 @@ describe("files", () => {
     assert.strictEqual(jsonFaultOffset("[1,]"), 3)
     assert.strictEqual(jsonFaultOffset('{"a" 1}'), 5)
     assert.strictEqual(jsonFaultOffset('{"a": 01}'), 7)
-    assert.strictEqual(jsonFaultOffset('{"a": "x\ny"}'), 6)
+    assert.strictEqual(jsonFaultOffset('{"a": "x\ny"}'), 8)
     assert.strictEqual(jsonFaultOffset("{} {}"), 3)
     assert.strictEqual(jsonFaultOffset("[1}"), 2)
     assert.strictEqual(jsonFaultOffset('{"a": [1, '), 10)
@@ -613,17 +616,17 @@ describe("configuration provider", () => {
   it.effect("serves a whole section to a schema", () =>
     Effect.gen(function* () {
       const declarations = {
-        "A:B": { form: "value", secret: false },
-        "A:List": { form: "list", secret: false }
-      } as const
+        "A:B": optional(text, ""),
+        "A:List": optional(list(text), "")
+      }
       const { given, faults } = yield* mergeLayers(declarations, [
         fromJson("x.json", json({ a: { b: 1, list: ["p", "q"] } }))
       ])
       assert.deepStrictEqual(faults, [])
-      const provider = providerOf(given)
+      const provider = ConfigProvider.fromUnknown(nested([...given].map(([key, { value }]) => [key, value])))
       const schema = Schema.Struct({ B: Schema.FiniteFromString, List: Schema.Array(Schema.String) })
       assert.deepStrictEqual(yield* Config.schema(schema, "A").parse(provider), { B: 1, List: ["p", "q"] })
-      assert.strictEqual(yield* Config.nested(Config.String("b"), "a").parse(provider), "1")
+      assert.strictEqual(yield* Config.nested(Config.String("B"), "A").parse(provider), "1")
       assert.isTrue(Option.isNone(yield* Config.option(Config.String("Other")).parse(provider)))
       assert.deepStrictEqual((yield* provider.load([]))?._tag, "Record")
     }).pipe(Effect.provide(FileSystem.layerNoop({})))

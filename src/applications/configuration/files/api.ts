@@ -1,14 +1,14 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
 import { Access, requires } from "../../../kernel/access.ts"
+import { endpoint } from "../../../kernel/endpoint.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
-import { ArrayLimit, cursor } from "../../../kernel/page.ts"
+import { arrayQuery } from "../../../kernel/page.ts"
 import { integerParameter } from "../../../kernel/parameter.ts"
 import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
 import { LinkedArray } from "../../../kernel/location.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { AnswersIn, MaxBodyBytes } from "../../../kernel/validation.ts"
 import {
   ConfigurationContent,
   ConfigurationDiff,
@@ -56,39 +56,35 @@ const CreatedFile = HttpApiSchema.WithHeaders(ConfigurationFile.pipe(HttpApiSche
 
 export class ConfigurationApi extends HttpApiGroup.make("configuration")
   .add(
-    HttpApiEndpoint.get("getByPath", "/by-path", {
+    endpoint.get("getByPath", "/by-path", {
+      summary: "Find a file or folder by its path",
+      description: "A file comes with its content and its ETag. Names are compared exactly.",
+      access: read,
       query: { ...application, path: NodePath },
       success: Tagged,
       error: ConfigurationNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Find a file or folder by its path",
-          description: "A file comes with its content and its ETag. Names are compared exactly."
-        })
-      ),
-    HttpApiEndpoint.get("deleted", "/deleted", {
+    }),
+    endpoint.get("deleted", "/deleted", {
+      summary: "List what can be restored",
+      description: "Files and folders deleted within the last 30 days, the latest first, at most 1,000.",
+      access: read,
       query: application,
       success: Schema.Array(DeletedConfiguration),
       error: ApplicationNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List what can be restored",
-          description: "Files and folders deleted within the last 30 days, the latest first, at most 1,000."
-        })
-      ),
-    HttpApiEndpoint.get("get", "/:id", { params: id, success: Tagged, error: ConfigurationNotFound })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Get a file or folder",
-          description: "A file comes with its content and its ETag."
-        })
-      ),
-    HttpApiEndpoint.post("create", "/", {
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get a file or folder",
+      description: "A file comes with its content and its ETag.",
+      access: read,
+      params: id,
+      success: Tagged,
+      error: ConfigurationNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create a file or folder",
+      description: "A file begins with version 1. With `schemaId` its content is checked before it is stored.",
+      access: write,
+      maxBodyBytes: writeBodyBytes,
       payload: NewConfiguration,
       success: CreatedFile,
       error: [
@@ -101,16 +97,13 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         PayloadTooLarge,
         ValidationFailed
       ]
-    })
-      .annotateMerge(write)
-      .annotate(MaxBodyBytes, writeBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Create a file or folder",
-          description: "A file begins with version 1. With `schemaId` its content is checked before it is stored."
-        })
-      ),
-    HttpApiEndpoint.put("save", "/:id", {
+    }),
+    endpoint.put("save", "/:id", {
+      summary: "Save a file",
+      description:
+        "Adds a version, also where the content is the same. With If-Match it does so only from that version on.",
+      access: write,
+      maxBodyBytes: writeBodyBytes,
       params: id,
       headers: ifMatch,
       payload: ConfigurationContent,
@@ -123,17 +116,12 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         ValidationFailed,
         VersionMismatch
       ]
-    })
-      .annotateMerge(write)
-      .annotate(MaxBodyBytes, writeBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Save a file",
-          description:
-            "Adds a version, also where the content is the same. With If-Match it does so only from that version on."
-        })
-      ),
-    HttpApiEndpoint.patch("move", "/:id", {
+    }),
+    endpoint.patch("move", "/:id", {
+      summary: "Rename or move a file or folder",
+      description: "Any of `name`, `parentId` (null is the root) and `schemaId` (null is none).",
+      access: write,
+      maxBodyBytes: writeBodyBytes,
       params: id,
       headers: ifMatch,
       payload: ConfigurationPatch,
@@ -149,29 +137,19 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         ValidationFailed,
         VersionMismatch
       ]
-    })
-      .annotateMerge(write)
-      .annotate(MaxBodyBytes, writeBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Rename or move a file or folder",
-          description: "Any of `name`, `parentId` (null is the root) and `schemaId` (null is none)."
-        })
-      ),
-    HttpApiEndpoint.delete("delete", "/:id", {
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete a file or folder",
+      description: "A folder with everything below it. For 30 days it can be restored; then it is gone for good.",
+      access: write,
       params: id,
       headers: ifMatch,
-      success: HttpApiSchema.NoContent,
       error: [ConfigurationManaged, ConfigurationNotFound, ConfigurationSchemaInUse, VersionMismatch]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Delete a file or folder",
-          description: "A folder with everything below it. For 30 days it can be restored; then it is gone for good."
-        })
-      ),
-    HttpApiEndpoint.post("restore", "/:id/restore", {
+    }),
+    endpoint.post("restore", "/:id/restore", {
+      summary: "Restore what was deleted",
+      description: "With everything that was deleted with it, where it stood; a node that is there stays as it is.",
+      access: write,
       params: id,
       success: Tagged,
       error: [
@@ -182,41 +160,33 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         ConfigurationSchemaUnfit,
         ConfigurationTooDeep
       ]
-    })
-      .annotateMerge(write)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Restore what was deleted",
-          description: "With everything that was deleted with it, where it stood; a node that is there stays as it is."
-        })
-      ),
-    HttpApiEndpoint.get("versions", "/:id/versions", {
+    }),
+    endpoint.get("versions", "/:id/versions", {
+      summary: "List the versions of a file",
+      description:
+        "Newest first, 100 unless `limit` says otherwise; a page with more than 8 MiB of content is shorter.",
+      access: read,
       params: id,
       query: {
-        limit: Schema.optionalKey(integerParameter(ArrayLimit)),
-        cursor: Schema.optionalKey(cursor(VersionNumber))
+        ...arrayQuery(VersionNumber)
       },
       success: LinkedArray(ConfigurationVersion.json),
       error: [ConfigurationNotFound, ConfigurationNoFile]
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List the versions of a file",
-          description:
-            "Newest first, 100 unless `limit` says otherwise; a page with more than 8 MiB of content is shorter."
-        })
-      ),
-    HttpApiEndpoint.get("version", "/:id/versions/:version", {
+    }),
+    endpoint.get("version", "/:id/versions/:version", {
+      summary: "Get a version of a file",
+      description: "One version with its content.",
+      access: read,
       params: { ...id, version: integerParameter(VersionNumber) },
       success: ConfigurationVersion.json,
       error: [ConfigurationNotFound, ConfigurationNoFile, ConfigurationVersionNotFound]
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({ summary: "Get a version of a file", description: "One version with its content." })
-      ),
-    HttpApiEndpoint.get("diff", "/:id/diff", {
+    }),
+    endpoint.get("diff", "/:id/diff", {
+      summary: "Compare two versions of a file",
+      description:
+        "A unified diff, as JSON where Accept prefers it. `to` is the newest version unless given, `from` the one before it.",
+      access: read,
+      answersIn: ["text/x-diff", "application/json"],
       params: id,
       query: {
         from: Schema.optionalKey(integerParameter(VersionNumber)),
@@ -229,17 +199,11 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         ConfigurationDiff
       ],
       error: [ConfigurationNotFound, ConfigurationNoFile, ConfigurationVersionNotFound]
-    })
-      .annotateMerge(read)
-      .annotate(AnswersIn, ["text/x-diff", "application/json"])
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Compare two versions of a file",
-          description:
-            "A unified diff, as JSON where Accept prefers it. `to` is the newest version unless given, `from` the one before it."
-        })
-      ),
-    HttpApiEndpoint.post("rollback", "/:id/rollback", {
+    }),
+    endpoint.post("rollback", "/:id/rollback", {
+      summary: "Roll a file back",
+      description: "Adds a version with the content of an earlier one; nothing of the history is lost.",
+      access: rollback,
       params: id,
       headers: ifMatch,
       payload: Schema.Struct({ version: VersionNumber }),
@@ -252,15 +216,13 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
         ValidationFailed,
         VersionMismatch
       ]
-    })
-      .annotateMerge(rollback)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Roll a file back",
-          description: "Adds a version with the content of an earlier one; nothing of the history is lost."
-        })
-      ),
-    HttpApiEndpoint.get("watch", "/:id/watch", {
+    }),
+    endpoint.get("watch", "/:id/watch", {
+      summary: "Watch a file",
+      description:
+        "Server-Sent Events: `version` with the current version at once and with every newer one, whichever replica made it. A slow client is told of the newest. The stream ends when the file is deleted, the key loses its rights or the process ends; then connect again.",
+      access: read,
+      answersIn: ["text/event-stream"],
       params: id,
       success: HttpApiSchema.StreamSse({
         events: Schema.Struct({
@@ -271,15 +233,6 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
       }),
       error: [ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers]
     })
-      .annotateMerge(read)
-      .annotate(AnswersIn, ["text/event-stream"])
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Watch a file",
-          description:
-            "Server-Sent Events: `version` with the current version at once and with every newer one, whichever replica made it. A slow client is told of the newest. The stream ends when the file is deleted, the key loses its rights or the process ends; then connect again."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
 import { Access, requires } from "../../../kernel/access.ts"
+import { endpoint } from "../../../kernel/endpoint.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
 import { integerParameter } from "../../../kernel/parameter.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { AnswersIn, MaxBodyBytes } from "../../../kernel/validation.ts"
 import { ConfigurationTreeNode } from "../model/domain.ts"
 import {
   ConfigurationArchiveUnreadable,
@@ -31,33 +31,30 @@ const application = { applicationId: integerParameter(ApplicationId) }
 
 export class ConfigurationTreesApi extends HttpApiGroup.make("configurationTrees")
   .add(
-    HttpApiEndpoint.get("get", "/tree", {
+    endpoint.get("get", "/tree", {
+      summary: "Get the tree of an application",
+      description: "Every file and folder, each with those below it in the order of their names; without contents.",
+      access: read,
       query: application,
       success: Schema.Array(ConfigurationTreeNode),
       error: ApplicationNotFound
-    })
-      .annotateMerge(read)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Get the tree of an application",
-          description: "Every file and folder, each with those below it in the order of their names; without contents."
-        })
-      ),
-    HttpApiEndpoint.get("export", "/export", {
+    }),
+    endpoint.get("export", "/export", {
+      summary: "Export a tree",
+      description:
+        "Every file and folder as it is at this moment, as JSON or as a zip archive: by `format`, else by Accept, else JSON.",
+      access: read,
+      answersIn: ["application/json", zip],
       query: { ...application, format: Schema.optionalKey(ExportFormat) },
       success: [ConfigurationExport, HttpApiSchema.StreamUint8Array({ contentType: zip })],
       error: [ApplicationNotFound, ConfigurationNotPortable]
-    })
-      .annotateMerge(read)
-      .annotate(AnswersIn, ["application/json", zip])
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Export a tree",
-          description:
-            "Every file and folder as it is at this moment, as JSON or as a zip archive: by `format`, else by Accept, else JSON."
-        })
-      ),
-    HttpApiEndpoint.post("import", "/import", {
+    }),
+    endpoint.post("import", "/import", {
+      summary: "Import a tree",
+      description:
+        "JSON or a zip archive, all of it in one transaction or nothing. `mode=merge` (the default) adds and changes, `mode=replace` also deletes what the archive lacks. A file whose content is the same gets no new version. With `dryRun=true` it only says what would change.",
+      access: write,
+      maxBodyBytes: importBodyBytes,
       query: {
         ...application,
         mode: Schema.optionalKey(ImportMode),
@@ -72,29 +69,16 @@ export class ConfigurationTreesApi extends HttpApiGroup.make("configurationTrees
         PayloadTooLarge,
         ValidationFailed
       ]
-    })
-      .annotateMerge(write)
-      .annotate(MaxBodyBytes, importBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Import a tree",
-          description:
-            "JSON or a zip archive, all of it in one transaction or nothing. `mode=merge` (the default) adds and changes, `mode=replace` also deletes what the archive lacks. A file whose content is the same gets no new version. With `dryRun=true` it only says what would change."
-        })
-      ),
-    HttpApiEndpoint.post("rollback", "/rollback", {
+    }),
+    endpoint.post("rollback", "/rollback", {
+      summary: "Roll a tree back",
+      description:
+        "Takes every file and folder of an application back to what it was at a moment, in one transaction: contents as new versions, names and places, deletions undone and made. With `dryRun` it only says what would change. Contents are not checked against schemas, which go back as well.",
+      access: rollback,
       payload: TreeRollback,
       success: ConfigurationTreeChanges,
       error: [ApplicationNotFound, ConfigurationHistoryGone, ConfigurationManaged, ValidationFailed]
     })
-      .annotateMerge(rollback)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Roll a tree back",
-          description:
-            "Takes every file and folder of an application back to what it was at a moment, in one transaction: contents as new versions, names and places, deletions undone and made. With `dryRun` it only says what would change. Contents are not checked against schemas, which go back as well."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

@@ -1,7 +1,8 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotActive, AgentNotFound } from "../../../identity/agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../../../kernel/access.ts"
+import { endpoint } from "../../../kernel/endpoint.ts"
 import { ConfigurationVersion, VersionNumber } from "../../../applications/configuration/model/domain.ts"
 import { ConfigurationVersionNotFound } from "../../../applications/configuration/model/problem-domain.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
@@ -11,11 +12,9 @@ import {
   IdempotencyKeyReused
 } from "../../../platform/idempotency/domain.ts"
 import { LinkedArray } from "../../../kernel/location.ts"
-import { ArrayLimit, cursor } from "../../../kernel/page.ts"
-import { integerParameter } from "../../../kernel/parameter.ts"
+import { arrayQuery } from "../../../kernel/page.ts"
 import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
 import { Overloaded, PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { AnswersIn, MaxBodyBytes } from "../../../kernel/validation.ts"
 import {
   BudgetDenied,
   PlanNotActive,
@@ -62,48 +61,36 @@ const Tagged = HttpApiSchema.WithHeaders(GatewayDocument, {
 
 export class LlmApi extends HttpApiGroup.make("llm")
   .add(
-    HttpApiEndpoint.get("models", "/models", { success: Schema.Array(GatewayModel) })
-      .annotateMerge(anyUse)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List models",
-          description:
-            "Every model that can be asked for: those of the configuration, those that the catalogue knows of a configured provider, and `loopback-1`, which needs no account. A model can also be asked for as `<provider>/<its own name there>`."
-        })
-      ),
-    HttpApiEndpoint.get("health", "/health", { success: GatewayHealth })
-      .annotateMerge(anyUse)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "See how the providers fare",
-          description: "A provider that nobody called for a minute is asked for its list of models first."
-        })
-      ),
-    HttpApiEndpoint.post("testProvider", "/providers/test", {
+    endpoint.get("models", "/models", {
+      summary: "List models",
+      description:
+        "Every model that can be asked for: those of the configuration, those that the catalogue knows of a configured provider, and `loopback-1`, which needs no account. A model can also be asked for as `<provider>/<its own name there>`.",
+      access: anyUse,
+      success: Schema.Array(GatewayModel)
+    }),
+    endpoint.get("health", "/health", {
+      summary: "See how the providers fare",
+      description: "A provider that nobody called for a minute is asked for its list of models first.",
+      access: anyUse,
+      success: GatewayHealth
+    }),
+    endpoint.post("testProvider", "/providers/test", {
+      summary: "Test a provider",
+      description:
+        "Asks a provider for its models, which costs nothing; 200 also when that fails. Only for the service account and system API keys. An address of your own must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses.",
+      access: admin,
       payload: NamedProvider,
       success: ProviderTest,
       error: [ProviderNotFound, ValidationFailed]
-    })
-      .annotateMerge(admin)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Test a provider",
-          description:
-            "Asks a provider for its models, which costs nothing; 200 also when that fails. Only for the service account and system API keys. An address of your own must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses."
-        })
-      ),
-    HttpApiEndpoint.post("listModels", "/providers/list-models", {
+    }),
+    endpoint.post("listModels", "/providers/list-models", {
+      summary: "List a provider's models",
+      description: "As the provider lists them; the same rules as of the test.",
+      access: admin,
       payload: NamedProvider,
       success: Schema.Array(ListedModel),
       error: [ProviderNotFound, ProviderTimeout, ProviderUnavailable, ValidationFailed]
     })
-      .annotateMerge(admin)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List a provider's models",
-          description: "As the provider lists them; the same rules as of the test."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)
@@ -139,7 +126,13 @@ const callProblems = [
 /** Without the middleware of Idempotency: nothing that was said is kept, so a repetition is told what it did cost. */
 export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   .add(
-    HttpApiEndpoint.post("complete", "/complete", {
+    endpoint.post("complete", "/complete", {
+      summary: "Complete a conversation",
+      description:
+        "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost.",
+      access: requires("llm:complete", { byGatewayPolicy: true }),
+      answersIn: ["application/json", "text/event-stream"],
+      maxBodyBytes: callBodyBytes,
       payload: LlmRequest,
       success: [
         LlmAnswer,
@@ -153,31 +146,17 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
         })
       ],
       error: callProblems
-    })
-      .annotateMerge(requires("llm:complete", { byGatewayPolicy: true }))
-      .annotate(AnswersIn, ["application/json", "text/event-stream"])
-      .annotate(MaxBodyBytes, callBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Complete a conversation",
-          description:
-            "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost."
-        })
-      ),
-    HttpApiEndpoint.post("embed", "/embed", {
+    }),
+    endpoint.post("embed", "/embed", {
+      summary: "Embed texts",
+      description:
+        "Up to 2,048 texts as vectors, metered like completions. Under an Idempotency-Key the call is made once, as there.",
+      access: requires("llm:embed", { byGatewayPolicy: true }),
+      maxBodyBytes: callBodyBytes,
       payload: EmbeddingRequest,
       success: EmbeddingAnswer,
       error: callProblems
     })
-      .annotateMerge(requires("llm:embed", { byGatewayPolicy: true }))
-      .annotate(MaxBodyBytes, callBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Embed texts",
-          description:
-            "Up to 2,048 texts as vectors, metered like completions. Under an Idempotency-Key the call is made once, as there."
-        })
-      )
   )
   .middleware(Access)
   .prefix("/api/llm")
@@ -188,66 +167,50 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
 
 export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
   .add(
-    HttpApiEndpoint.get("getConfiguration", "/config", { success: Tagged })
-      .annotateMerge(admin)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Get the gateway's configuration",
-          description:
-            "With its ETag. While none was ever written, what runs of the environment. No key is ever shown: only references to keys."
-        })
-      ),
-    HttpApiEndpoint.put("putConfiguration", "/config", {
+    endpoint.get("getConfiguration", "/config", {
+      summary: "Get the gateway's configuration",
+      description:
+        "With its ETag. While none was ever written, what runs of the environment. No key is ever shown: only references to keys.",
+      access: admin,
+      success: Tagged
+    }),
+    endpoint.put("putConfiguration", "/config", {
+      summary: "Replace the gateway's configuration",
+      description:
+        "Checked as a whole, every fault named; then it is a new version and runs, here at once and soon in every other replica. A key that is given as it is gets sealed, and `secret:<id>` stands in its place from then on.",
+      access: admin,
+      maxBodyBytes: writeBodyBytes,
       headers: ifMatch,
       payload: GatewayDocument,
       success: Tagged,
       error: [PayloadTooLarge, ValidationFailed, VersionMismatch]
-    })
-      .annotateMerge(admin)
-      .annotate(MaxBodyBytes, writeBodyBytes)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Replace the gateway's configuration",
-          description:
-            "Checked as a whole, every fault named; then it is a new version and runs, here at once and soon in every other replica. A key that is given as it is gets sealed, and `secret:<id>` stands in its place from then on."
-        })
-      ),
-    HttpApiEndpoint.get("versions", "/config/versions", {
+    }),
+    endpoint.get("versions", "/config/versions", {
+      summary: "List the versions of the gateway's configuration",
+      description: "Newest first, 100 unless `limit` says otherwise; `content` is the document as JSON text.",
+      access: admin,
       query: {
-        limit: Schema.optionalKey(integerParameter(ArrayLimit)),
-        cursor: Schema.optionalKey(cursor(VersionNumber))
+        ...arrayQuery(VersionNumber)
       },
       success: LinkedArray(ConfigurationVersion.json)
-    })
-      .annotateMerge(admin)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "List the versions of the gateway's configuration",
-          description: "Newest first, 100 unless `limit` says otherwise; `content` is the document as JSON text."
-        })
-      ),
-    HttpApiEndpoint.post("rollback", "/config/rollback", {
+    }),
+    endpoint.post("rollback", "/config/rollback", {
+      summary: "Roll the gateway's configuration back",
+      description: "Adds a version with the content of an earlier one, checked again, and runs it.",
+      access: admin,
       headers: ifMatch,
       payload: Schema.Struct({ version: VersionNumber }),
       success: Tagged,
       error: [ConfigurationVersionNotFound, PayloadTooLarge, ValidationFailed, VersionMismatch]
+    }),
+    endpoint.post("reload", "/reload", {
+      summary: "Read the gateway's configuration again",
+      description:
+        "And every key that it refers to, here and in every replica; with Llm:ConfigFileWins the file first. What cannot be used is refused, and what runs stays.",
+      access: admin,
+      success: GatewayReload,
+      error: [PayloadTooLarge, ValidationFailed]
     })
-      .annotateMerge(admin)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Roll the gateway's configuration back",
-          description: "Adds a version with the content of an earlier one, checked again, and runs it."
-        })
-      ),
-    HttpApiEndpoint.post("reload", "/reload", { success: GatewayReload, error: [PayloadTooLarge, ValidationFailed] })
-      .annotateMerge(admin)
-      .annotateMerge(
-        OpenApi.annotations({
-          summary: "Read the gateway's configuration again",
-          description:
-            "And every key that it refers to, here and in every replica; with Llm:ConfigFileWins the file first. What cannot be used is refused, and what runs stays."
-        })
-      )
   )
   .middleware(Idempotency)
   .middleware(Access)

@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
-import { type Spending } from "../attribution/askers.ts"
-import { type AdoptOutcome, CallsRepository } from "../ledger/call-repository.ts"
-import { CapBooks } from "../ledger/cap-books.ts"
+import { type BudgetSubject } from "../attribution/service.ts"
+import { type TransferOutcome, CallsRepository } from "../ledger/call-repository.ts"
+import { CapIndexes } from "../ledger/cap-books.ts"
 import { allTenants } from "../ledger/cap-domain.ts"
 import { type ReservationId } from "../ledger/domain.ts"
 import {
@@ -14,13 +14,13 @@ import {
   ReservationNotOpen,
   ReservationTooSmall
 } from "../ledger/problem-domain.ts"
-import { type Shortage } from "../ledger/request.ts"
-import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
+import { type InsufficientBudget } from "../ledger/request.ts"
+import { booksOf, applicableCaps } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
 import { denialOf } from "./views.ts"
 
 /** A prepared or approved reservation that a call of the gateway takes over. */
-export interface Adoption extends Spending {
+export interface ReservationTransfer extends BudgetSubject {
   readonly id: ReservationId
   /** What the reservation has, all of which is taken over. */
   readonly reserved: bigint
@@ -31,7 +31,7 @@ export interface Adoption extends Spending {
 }
 
 /** What a call has by it. */
-export interface Adopted {
+export interface TransferredReservation {
   readonly amount: bigint
   readonly tokens: number
   /** What the caps in money leave beside it; null where none governs. */
@@ -39,7 +39,7 @@ export interface Adopted {
 }
 
 /** Why a reservation is none that a call may use. */
-export type AdoptionRefused =
+export type TransferError =
   | BudgetDenied
   | Forbidden
   | PlanNotActive
@@ -50,25 +50,25 @@ export type AdoptionRefused =
   | ReservationTooSmall
 
 /** Reservations that were made ahead of a call, and become the gateway's when it is made. */
-export class Adoptions extends Context.Service<
-  Adoptions,
+export class ReservationTransfers extends Context.Service<
+  ReservationTransfers,
   {
     /** In one step with what the caps that govern the call lack; with another principal, agent or plan it is none. */
-    adopt(adoption: Adoption): Effect.Effect<Adopted, AdoptionRefused>
+    adopt(adoption: ReservationTransfer): Effect.Effect<TransferredReservation, TransferError>
   }
->()("app/ledger/Adoptions") {
+>()("app/budgets/ReservationTransfers") {
   static readonly layerNoDeps = Layer.effect(
-    Adoptions,
+    ReservationTransfers,
     Effect.gen(function* () {
-      const books = yield* CapBooks
+      const books = yield* CapIndexes
       const ledger = yield* Ledger
       const repository = yield* CallsRepository
 
-      const decide = Effect.fnUntraced(function* (principal: Principal, adoption: Adoption) {
+      const decide = Effect.fnUntraced(function* (principal: Principal, adoption: ReservationTransfer) {
         const { dimensions, plan, tenantId } = adoption
         for (;;) {
           const known = yield* booksOf(books.get, [adoption])
-          const governing = governingIn(known, adoption)
+          const governing = applicableCaps(known, adoption)
           const outcome = yield* repository.adopt({
             now: DateTime.formatIso(yield* DateTime.now),
             books: Array.from(known, ([tenant, { version }]) => ({ tenant, version: Number(version) })),
@@ -95,13 +95,13 @@ export class Adoptions extends Context.Service<
         }
       })
 
-      const adopt = Effect.fn("Adoptions.adopt")(function* (adoption: Adoption) {
+      const adopt = Effect.fn("ReservationTransfers.adopt")(function* (adoption: ReservationTransfer) {
         const principal = yield* CurrentPrincipal
         let { governing, outcome } = yield* decide(principal, adoption)
         if (outcome.verdict === "denied") {
           // What was charged or has expired takes no room: it is written and swept before anybody is refused for it.
           const ofAll = governing.some(({ cap }) => cap.tenantId === allTenants)
-          yield* ledger.settled(ofAll ? null : adoption.tenantId)
+          yield* ledger.flushSettlements(ofAll ? null : adoption.tenantId)
           yield* ledger.reclaim(ofAll ? null : adoption.tenantId)
           const again = yield* decide(principal, adoption)
           governing = again.governing
@@ -116,19 +116,19 @@ export class Adoptions extends Context.Service<
         }
         const found = governing.find(({ cap, counterKey }) => cap.id === outcome.cap && counterKey === outcome.key)
         if (outcome.verdict === "denied" && found !== undefined) {
-          const shortage: Shortage = {
-            standing: { ...found, headroom: 0n, resetsAt: null },
+          const insufficient: InsufficientBudget = {
+            budget: { ...found, headroom: 0n, resetsAt: null },
             limit: outcome.limit ?? 0n,
             spent: outcome.spent ?? 0n,
             reserved: outcome.reserved ?? 0n
           }
           const asked = { usd: adoption.reserved, tokens: BigInt(adoption.tokens), requests: 1n }
-          return yield* new BudgetDenied(denialOf(principal, shortage, [shortage.standing], asked))
+          return yield* new BudgetDenied(denialOf(principal, insufficient, [insufficient.budget], asked))
         }
         return yield* refusalOf(principal, outcome, adoption)
       })
 
-      return Adoptions.of({ adopt })
+      return ReservationTransfers.of({ adopt })
     })
   )
 
@@ -137,9 +137,9 @@ export class Adoptions extends Context.Service<
 
 const refusalOf = (
   { kind }: Principal,
-  { origin, state, verdict }: AdoptOutcome,
-  { amount }: Adoption
-): Exclude<AdoptionRefused, BudgetDenied> => {
+  { origin, state, verdict }: TransferOutcome,
+  { amount }: ReservationTransfer
+): Exclude<TransferError, BudgetDenied> => {
   switch (verdict) {
     case "foreign":
       return kind === "agent"

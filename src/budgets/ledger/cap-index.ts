@@ -16,18 +16,18 @@ const dimensions = ["agentId", "model", "provider", "taskType", "applicationId",
 type Dimension = (typeof dimensions)[number]
 
 /** A cap that governs a reservation, and the key of the counter that it counts on; a plan is one for its calls. */
-export interface Governing {
+export interface ApplicableCap {
   readonly cap: Pick<StoredCap, "tenantId" | "id" | "name" | "unit" | "mode" | "period" | "windowSeconds">
   readonly counterKey: string
   readonly isPlan?: true
 }
 
-interface GoverningCap extends Governing {
+interface GoverningCap extends ApplicableCap {
   readonly cap: StoredCap
 }
 
 /** The caps of one tenant, found by what they name: as many look-ups as there are kinds of scopes. */
-export class CapBook {
+export class CapIndex {
   readonly version: bigint
   readonly size: number
   /** Whether any of them asks somebody before it refuses. */

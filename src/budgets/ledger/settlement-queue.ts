@@ -1,13 +1,13 @@
 import { type Cause, Effect, Exit, FiberSet, Schedule, type Scope } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Gathering, makeGathering } from "../../platform/database/gathering.ts"
+import { type Batcher, makeBatcher } from "../../platform/database/batcher.ts"
 import { problemOf } from "../../platform/http/failures.ts"
-import { type CapBook } from "./cap-book.ts"
+import { type CapIndex } from "./cap-index.ts"
 import { allTenants } from "./cap-domain.ts"
 import { type CloseItem, type CloseResult, type ReserveItem, type ReserveResult, slotKeys } from "./request.ts"
 
 /** What is settled and released: each tenant has a lane of its own. */
-export interface Closings extends Gathering<CloseItem, Exit.Exit<CloseResult>> {
+export interface SettlementQueue extends Batcher<CloseItem, Exit.Exit<CloseResult>> {
   /** Closes what is to be closed in any case, and waits for nothing. */
   later(item: CloseItem): void
 }
@@ -21,11 +21,11 @@ const whileAway = Schedule.min([Schedule.exponential("200 millis"), Schedule.spa
 )
 
 /** Gathers what is to be closed; what is left at the end of the scope is closed before it ends. */
-export const makeClosings = Effect.fnUntraced(function* (
+export const makeSettlementQueue = Effect.fnUntraced(function* (
   run: (items: ReadonlyArray<CloseItem>) => Effect.Effect<ReadonlyArray<Exit.Exit<CloseResult>>>,
   maximum: number
-): Effect.fn.Return<Closings, never, Scope.Scope> {
-  const closings = yield* makeGathering({
+): Effect.fn.Return<SettlementQueue, never, Scope.Scope> {
+  const closings = yield* makeBatcher({
     maximum,
     lane: ({ tenantId }: CloseItem) => tenantId ?? allTenants,
     keys: (item) => [item.id, ...slotKeys(item)],
@@ -38,7 +38,7 @@ export const makeClosings = Effect.fnUntraced(function* (
   const again = (item: CloseItem, broken: Cause.Cause<never>): Effect.Effect<void> =>
     (problemOf(broken) === undefined
       ? Effect.fail(broken)
-      : Effect.sandbox(Effect.flatten(closings.ask(item))).pipe(
+      : Effect.sandbox(Effect.flatten(closings.submit(item))).pipe(
           Effect.retry({ schedule: whileAway, while: (cause) => problemOf(cause) !== undefined })
         )
     ).pipe(
@@ -46,11 +46,11 @@ export const makeClosings = Effect.fnUntraced(function* (
       Effect.asVoid
     )
 
-  yield* Effect.addFinalizer(() => closings.passed())
+  yield* Effect.addFinalizer(() => closings.drain())
   return {
     ...closings,
     later: (item) =>
-      closings.tell(item, (exit) => {
+      closings.enqueue(item, (exit) => {
         const broken = Exit.isFailure(exit) ? exit.cause : Exit.isFailure(exit.value) ? exit.value.cause : undefined
         if (broken !== undefined) retrying(again(item, broken))
       })
@@ -58,8 +58,8 @@ export const makeClosings = Effect.fnUntraced(function* (
 })
 
 /** The lanes in which something may be closed that makes room for items under these caps; undefined stands for all. */
-export const closingLanes = (
-  known: ReadonlyMap<TenantId, CapBook>,
+export const settlementLanes = (
+  known: ReadonlyMap<TenantId, CapIndex>,
   items: ReadonlyArray<ReserveItem>
 ): ReadonlyArray<string | undefined> =>
   (known.get(allTenants)?.size ?? 0) > 0 && items.length > 0

@@ -3,7 +3,7 @@ import { BigDecimal, DateTime, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { type CapCreation } from "../../../src/budgets/ledger/cap-domain.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
-import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, standingOf } from "../../support/ledger.ts"
+import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 
 const nano = 1_000_000_000n
 
@@ -18,10 +18,12 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("how a cap stands", (it) => {
       yield* ledger.reserveBatch([item])
       yield* ledger.closeBatch([closeItem("settle", item.id, { amount })])
     })
-    const outlook = Effect.map(standingOf(id), ([standing]) => ({
+    const outlook = Effect.map(utilizationOf(id), ([utilization]) => ({
       projected:
-        standing?.projected === null ? null : Number(BigDecimal.format(standing?.projected ?? BigDecimal.make(-1n, 0))),
-      exhaustsAt: standing?.exhaustsAt == null ? null : DateTime.formatIso(standing.exhaustsAt)
+        utilization?.projected === null
+          ? null
+          : Number(BigDecimal.format(utilization?.projected ?? BigDecimal.make(-1n, 0))),
+      exhaustsAt: utilization?.exhaustsAt == null ? null : DateTime.formatIso(utilization.exhaustsAt)
     }))
     return { ledger, tenantId, id, spend, outlook }
   })
@@ -67,8 +69,8 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("how a cap stands", (it) => {
       const members = { period: "day", timeZone: "Europe/Berlin" } as const
       const { id, spend } = yield* setting("2024-10-26T23:30:00Z", members)
       yield* spend(1n)
-      const boundsOf = Effect.map(standingOf(id), ([standing]) =>
-        [standing?.periodStart, standing?.periodEnd].map((moment) =>
+      const boundsOf = Effect.map(utilizationOf(id), ([utilization]) =>
+        [utilization?.periodStart, utilization?.periodEnd].map((moment) =>
           moment == null ? null : DateTime.formatIso(moment)
         )
       )
@@ -78,7 +80,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("how a cap stands", (it) => {
       assert.deepStrictEqual(yield* boundsOf, longDay)
       yield* TestClock.adjust("1 hour")
       assert.deepStrictEqual(yield* boundsOf, ["2024-10-27T23:00:00.000Z", "2024-10-28T23:00:00.000Z"])
-      assert.strictEqual((yield* standingOf(id))[0]?.spent, 0)
+      assert.strictEqual((yield* utilizationOf(id))[0]?.spent, 0)
     })
   )
 
@@ -91,11 +93,11 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("how a cap stands", (it) => {
       })
       const reserve = (userId: string | undefined, amount: bigint) =>
         ledger.reserveBatch([reserveItem(tenantId, amount, { dimensions: { userId, model: "m" } })])
-      assert.deepStrictEqual(yield* standingOf(id), [])
+      assert.deepStrictEqual(yield* utilizationOf(id), [])
       yield* reserve("ada", nano)
       yield* reserve("grace", 2n * nano)
       yield* reserve(undefined, 3n * nano)
-      const shown = Effect.map(standingOf(id), (items) =>
+      const shown = Effect.map(utilizationOf(id), (items) =>
         Object.fromEntries(items.map(({ reserved, scope }) => [scope.userId, reserved]))
       )
       assert.deepStrictEqual(yield* shown, { ada: 1, grace: 2, none: 3 })
@@ -117,7 +119,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("how a cap stands", (it) => {
         const [result] = yield* ledger.reserveBatch([reserveItem(tenantId, amount, { dimensions: { userId } })])
         assert.strictEqual(result?.verdict, "held")
       }
-      const shown = Effect.map(standingOf(id), (items) =>
+      const shown = Effect.map(utilizationOf(id), (items) =>
         items.map(({ headroom, held, scope }) => [scope.userId, held, headroom])
       )
       assert.deepStrictEqual(yield* shown, [

@@ -25,7 +25,7 @@ export const isOverflow = (cause: Cause.Cause<unknown>): boolean => stateOf(caus
  * Runs a statement for many items. Where it fails by what it was asked it is run again for each half of them, so that what
  * one item broke fails that item alone.
  */
-export const halving = <Item, Result>(
+export const bisectOnFailure = <Item, Result>(
   run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
 ): ((items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Result>>>) => {
   const runAll = (items: ReadonlyArray<Item>): Effect.Effect<ReadonlyArray<Exit.Exit<Result>>> =>

@@ -5,17 +5,17 @@ import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
-import { withinTenant } from "../attribution/askers.ts"
+import { withinTenant } from "../attribution/service.ts"
 import { CallPlans } from "../attribution/call-plans.ts"
 import { type ChargeId, type PlanId, type Reservation, type ReservationId } from "../ledger/domain.ts"
 import { ReservationNotFound } from "../ledger/problem-domain.ts"
 import { type StoredReservation } from "../ledger/repository.ts"
-import { type PeriodEnd, type ReservationFilter, ReservationsRepository } from "./reservation-repository.ts"
+import { type PeriodEnd, type ReservationFilter, ReservationsRepository } from "./repository.ts"
 import { reservationView } from "./views.ts"
 
 /** Reservations as callers may see them: a tenant's its own, an agent those for itself. */
-export class Reservations extends Context.Service<
-  Reservations,
+export class ReservationQueries extends Context.Service<
+  ReservationQueries,
   {
     get(id: ReservationId): Effect.Effect<Reservation, ReservationNotFound>
     /** As it is stored, for whoever decides about it. */
@@ -30,16 +30,16 @@ export class Reservations extends Context.Service<
       limit: number
     ): Effect.Effect<Slice<Reservation, ReservationId>>
   }
->()("app/ledger/Reservations") {
+>()("app/budgets/ReservationQueries") {
   static readonly layerNoDeps = Layer.effect(
-    Reservations,
+    ReservationQueries,
     Effect.gen(function* () {
       const agents = yield* Agents
       const database = yield* Database
       const plans = yield* CallPlans
       const repository = yield* ReservationsRepository
 
-      const find = Effect.fn("Reservations.find")(function* (id: ReservationId) {
+      const find = Effect.fn("ReservationQueries.find")(function* (id: ReservationId) {
         const principal = yield* CurrentPrincipal
         const found = yield* database.transaction(scopeOf(principal), repository.find(id))
         return yield* Effect.fromOption(Option.filter(found, (one) => isVisible(principal, one))).pipe(
@@ -47,7 +47,7 @@ export class Reservations extends Context.Service<
         )
       })
 
-      const charged = Effect.fn("Reservations.charged")(function* (chargeId: ChargeId) {
+      const charged = Effect.fn("ReservationQueries.charged")(function* (chargeId: ChargeId) {
         const principal = yield* CurrentPrincipal
         const found = yield* database.transaction(scopeOf(principal), repository.charged(chargeId))
         return Option.filter(found, (one) => isVisible(principal, one))
@@ -72,7 +72,7 @@ export class Reservations extends Context.Service<
         )
       }
 
-      const list = Effect.fn("Reservations.list")(function* (
+      const list = Effect.fn("ReservationQueries.list")(function* (
         filter: ReservationFilter,
         after: ReservationId | undefined,
         limit: number
@@ -92,7 +92,7 @@ export class Reservations extends Context.Service<
       // Counters of caps over all tenants are among them.
       const ends = (ids: ReadonlyArray<ReservationId>) => database.transaction("all", repository.ends(ids))
 
-      return Reservations.of({ find, charged, ends, get: (id) => Effect.map(find(id), reservationView), list })
+      return ReservationQueries.of({ find, charged, ends, get: (id) => Effect.map(find(id), reservationView), list })
     })
   )
 

@@ -2,32 +2,32 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
-import { seesCounted, withinTenant } from "../attribution/askers.ts"
-import { countedScope } from "../ledger/cap-book.ts"
-import { type CapStanding, type StandingKey } from "../ledger/cap-domain.ts"
+import { seesCounted, withinTenant } from "../attribution/service.ts"
+import { countedScope } from "../ledger/cap-index.ts"
+import { type CapUtilization, type UtilizationKey } from "../ledger/cap-domain.ts"
 import { quantityOf, totalOf } from "../ledger/quantity-domain.ts"
-import { type CounterStanding, type StandingFilter, StandingsRepository } from "./standing-repository.ts"
+import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
 
 /** How caps stand, read from the counters themselves: whatever was answered is in it. */
-export class CapStandings extends Context.Service<
-  CapStandings,
+export class CapUtilizations extends Context.Service<
+  CapUtilizations,
   {
     list(
-      filter: StandingFilter,
-      after: StandingKey | undefined,
+      filter: UtilizationFilter,
+      after: UtilizationKey | undefined,
       limit: number
-    ): Effect.Effect<Slice<CapStanding, StandingKey> & { readonly asOf: DateTime.Utc }>
+    ): Effect.Effect<Slice<CapUtilization, UtilizationKey> & { readonly asOf: DateTime.Utc }>
   }
->()("app/ledger/CapStandings") {
+>()("app/budgets/CapUtilizations") {
   static readonly layer = Layer.effect(
-    CapStandings,
+    CapUtilizations,
     Effect.gen(function* () {
       const database = yield* Database
-      const repository = yield* StandingsRepository
-      return CapStandings.of({
-        list: Effect.fn("CapStandings.list")(function* (
-          filter: StandingFilter,
-          after: StandingKey | undefined,
+      const repository = yield* UtilizationRepository
+      return CapUtilizations.of({
+        list: Effect.fn("CapUtilizations.list")(function* (
+          filter: UtilizationFilter,
+          after: UtilizationKey | undefined,
           limit: number
         ) {
           const asOf = yield* DateTime.now
@@ -38,20 +38,20 @@ export class CapStandings extends Context.Service<
           const { items, nextCursor } = slice(
             yield* database.transaction(scopeOf(principal), found),
             limit,
-            ({ capId, counterId }): StandingKey => [capId, counterId]
+            ({ capId, counterId }): UtilizationKey => [capId, counterId]
           )
-          const standings = items.map((counter) => standingOf(counter, asOf))
-          return { asOf, items: standings.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
+          const utilizations = items.map((counter) => utilizationOf(counter, asOf))
+          return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
         })
       })
     })
-  ).pipe(Layer.provide(StandingsRepository.layer))
+  ).pipe(Layer.provide(UtilizationRepository.layer))
 }
 
 const warningPercent = 80
 const hundred = 100n
 
-const standingOf = (counter: CounterStanding, now: DateTime.Utc): CapStanding => {
+const utilizationOf = (counter: CounterUtilization, now: DateTime.Utc): CapUtilization => {
   const { grants, held, limitAmount, reserved, spent, unit } = counter
   const limit = limitAmount + grants
   const left = limit - spent - reserved
@@ -75,7 +75,11 @@ const standingOf = (counter: CounterStanding, now: DateTime.Utc): CapStanding =>
   }
 }
 
-const stateOf = ({ alertThresholds, spent }: CounterStanding, limit: bigint, left: bigint): CapStanding["state"] => {
+const stateOf = (
+  { alertThresholds, spent }: CounterUtilization,
+  limit: bigint,
+  left: bigint
+): CapUtilization["state"] => {
   if (spent > limit) return "over"
   if (left <= 0n) return "exhausted"
   const percents = alertThresholds.filter(({ measure }) => measure === "spent").map(({ percent }) => percent)
@@ -85,10 +89,10 @@ const stateOf = ({ alertThresholds, spent }: CounterStanding, limit: bigint, lef
 
 /** What the period will have spent at the rate so far, and when nothing is left at that rate. */
 const outlookOf = (
-  { createdAt, periodEnd, periodStart, spent, unit, windowSeconds }: CounterStanding,
+  { createdAt, periodEnd, periodStart, spent, unit, windowSeconds }: CounterUtilization,
   limit: bigint,
   now: DateTime.Utc
-): Pick<CapStanding, "projected" | "exhaustsAt"> => {
+): Pick<CapUtilization, "projected" | "exhaustsAt"> => {
   const nowMillis = now.epochMilliseconds
   const start = Math.max(periodStart?.epochMilliseconds ?? 0, createdAt.epochMilliseconds)
   const elapsed = BigInt(Math.max(nowMillis - start, 1))

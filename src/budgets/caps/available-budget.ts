@@ -1,31 +1,31 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Database } from "../../platform/database/database.ts"
-import { type Spending } from "../attribution/askers.ts"
-import { CapBooks } from "../ledger/cap-books.ts"
-import { type Standing } from "../ledger/request.ts"
-import { booksOf, governingIn } from "../ledger/reserve-batch.ts"
+import { type BudgetSubject } from "../attribution/service.ts"
+import { CapIndexes } from "../ledger/cap-books.ts"
+import { type AvailableBudget } from "../ledger/request.ts"
+import { booksOf, applicableCaps } from "../ledger/reserve-batch.ts"
 import { Ledger } from "../ledger/service.ts"
-import { StandingsRepository } from "./standing-repository.ts"
+import { UtilizationRepository } from "./utilization-repository.ts"
 
 /** What the caps that govern a spend have left now; a reserve decides by what they have then. */
-export class Headrooms extends Context.Service<
-  Headrooms,
-  { of(spending: Spending): Effect.Effect<ReadonlyArray<Standing>> }
->()("app/ledger/Headrooms") {
+export class AvailableBudgets extends Context.Service<
+  AvailableBudgets,
+  { of(spending: BudgetSubject): Effect.Effect<ReadonlyArray<AvailableBudget>> }
+>()("app/budgets/AvailableBudgets") {
   static readonly layer = Layer.effect(
-    Headrooms,
+    AvailableBudgets,
     Effect.gen(function* () {
-      const books = yield* CapBooks
+      const books = yield* CapIndexes
       const database = yield* Database
       const ledger = yield* Ledger
-      const repository = yield* StandingsRepository
-      return Headrooms.of({
-        of: Effect.fn("Headrooms.of")(function* (spending: Spending) {
-          yield* ledger.settled(spending.tenantId)
+      const repository = yield* UtilizationRepository
+      return AvailableBudgets.of({
+        of: Effect.fn("AvailableBudgets.of")(function* (spending: BudgetSubject) {
+          yield* ledger.flushSettlements(spending.tenantId)
           const at = yield* DateTime.now
           // No statement says here that a copy is old.
           yield* books.refresh([spending.tenantId])
-          const governing = governingIn(yield* booksOf(books.get, [spending]), spending)
+          const governing = applicableCaps(yield* booksOf(books.get, [spending]), spending)
           const counters = yield* Effect.forEach(governing, ({ cap, counterKey }) =>
             database.transaction("all", repository.list({ capId: cap.id, counterKey }, at, undefined, 1))
           )
@@ -40,5 +40,5 @@ export class Headrooms extends Context.Service<
         })
       })
     })
-  ).pipe(Layer.provide(StandingsRepository.layer))
+  ).pipe(Layer.provide(UtilizationRepository.layer))
 }

@@ -4,12 +4,12 @@ import { SqlClient, SqlSchema } from "effect/sql"
 const mostMakers = 16
 
 /** Who made a principal, and who made that, up to the first. */
-export class MakersRepository extends Context.Service<
-  MakersRepository,
+export class CreatorChainRepository extends Context.Service<
+  CreatorChainRepository,
   { of(principal: string): Effect.Effect<ReadonlyArray<string>> }
->()("app/ledger/MakersRepository") {
+>()("app/budgets/CreatorChainRepository") {
   static readonly layer = Layer.effect(
-    MakersRepository,
+    CreatorChainRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const madeBy = (table: string, kind: string) => sql`
@@ -30,8 +30,8 @@ export class MakersRepository extends Context.Service<
           )
           SELECT name FROM makers WHERE depth > 0`
       })
-      return MakersRepository.of({
-        of: Effect.fn("MakersRepository.of")((principal) =>
+      return CreatorChainRepository.of({
+        of: Effect.fn("CreatorChainRepository.of")((principal) =>
           Effect.map(Effect.orDie(select(principal)), (makers) => makers.map(({ name }) => name))
         )
       })

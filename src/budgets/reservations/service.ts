@@ -8,10 +8,10 @@ import { type IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { checkReplay } from "../../platform/idempotency/replays.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { asker, Askers, isUnrestricted } from "../attribution/askers.ts"
+import { requester, Attribution, canActForOthers } from "../attribution/service.ts"
 import {
   ChargeId,
   type GoverningCap,
@@ -38,7 +38,7 @@ import {
 } from "../ledger/problem-domain.ts"
 import { type StoredReservation } from "../ledger/repository.ts"
 import { type CloseResult } from "../ledger/request.ts"
-import { Reservations } from "./reservations.ts"
+import { ReservationQueries } from "./queries.ts"
 import { Ledger } from "../ledger/service.ts"
 import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
 
@@ -70,8 +70,8 @@ type ReserveRefused =
 type CloseRefused = ReservationNotFound | ReservationManaged | ReservationSettled | ReservationNotOpen | Forbidden
 
 /** What callers of /api/spend may do: the rules above the ledger. */
-export class Spend extends Context.Service<
-  Spend,
+export class ReservationService extends Context.Service<
+  ReservationService,
   {
     reserve(request: ReserveRequest): Effect.Effect<Reserved, ReserveRefused>
     reconcile(
@@ -81,21 +81,21 @@ export class Spend extends Context.Service<
     release(id: ReservationId): Effect.Effect<void, CloseRefused>
     extend(id: ReservationId, ttlSeconds: number): Effect.Effect<Reservation, CloseRefused>
   }
->()("app/ledger/Spend") {
+>()("app/budgets/ReservationService") {
   static readonly layer = Layer.effect(
-    Spend,
+    ReservationService,
     Effect.gen(function* () {
-      const askers = yield* Askers
+      const attribution = yield* Attribution
       const audit = yield* Audit
       const ledger = yield* Ledger
       const prices = yield* Prices
       const random = yield* SecureRandom.SecureRandom
-      const reservations = yield* Reservations
+      const reservations = yield* ReservationQueries
       const { budgets } = yield* Settings
 
       const reserve = Effect.fnUntraced(function* (request: ReserveRequest) {
         const { amountUsd, estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
-        const { dimensions, plan, tenantId } = yield* askers.spender(
+        const { dimensions, plan, tenantId } = yield* attribution.resolve(
           estimate === undefined ? declared : { model: estimate.model, ...declared }
         )
         const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* priced("estimate", prices.estimate(estimate))
@@ -103,7 +103,7 @@ export class Spend extends Context.Service<
         const principal = yield* CurrentPrincipal
         const id = (yield* random.uuidV7()) as ReservationId
         const result = yield* ledger.reserve({
-          ...(yield* asker),
+          ...(yield* requester),
           kind: "reserve",
           id,
           tenantId,
@@ -126,7 +126,7 @@ export class Spend extends Context.Service<
               tokens: counted,
               expiresAt: secondsAfter(result.at, seconds),
               remainingTtlSeconds: seconds,
-              caps: capViews(principal, result.standings),
+              caps: capViews(principal, result.available),
               planId: plan?.id ?? null
             }
           }
@@ -134,11 +134,11 @@ export class Spend extends Context.Service<
           case "no-room":
             yield* audit.refused({
               action: spendActions.SpendRefused,
-              target: result.shortage.standing.cap.id,
+              target: result.insufficient.budget.cap.id,
               reason: "A budget cap has no room"
             })
             return yield* new BudgetDenied(
-              denialOf(principal, result.shortage, result.standings, {
+              denialOf(principal, result.insufficient, result.available, {
                 usd: amount,
                 tokens: BigInt(counted),
                 requests: 1n
@@ -178,20 +178,20 @@ export class Spend extends Context.Service<
       ) {
         const principal = yield* CurrentPrincipal
         const result = yield* ledger.close({
-          ...(yield* asker),
+          ...(yield* requester),
           ...what,
           kind,
           id,
           tenantId: principal.tenantId ?? null,
           origin: "api",
-          unrestricted: isUnrestricted(principal),
+          unrestricted: canActForOthers(principal),
           chargeId: ChargeId.make(yield* random.uuidV7())
         })
         yield* refuse(id, result.verdict)
         return result
       })
 
-      const reconcile = Effect.fn("Spend.reconcile")(function* (request: ReconcileRequest) {
+      const reconcile = Effect.fn("ReservationService.reconcile")(function* (request: ReconcileRequest) {
         const { actualUsd, metadata, reservationId, usage } = request
         const amount = usage === undefined ? (actualUsd ?? 0n) : yield* priced("usage", prices.charge(usage))
         const result = yield* close("settle", reservationId, {
@@ -207,18 +207,18 @@ export class Spend extends Context.Service<
         return { reservation: reservationView(closed.reservation), charge: chargeView(closed.charge) }
       })
 
-      const release = Effect.fn("Spend.release")((id: ReservationId) =>
+      const release = Effect.fn("ReservationService.release")((id: ReservationId) =>
         Effect.asVoid(close("release", id, { amount: 0n }))
       )
 
-      const extend = Effect.fn("Spend.extend")(function* (id: ReservationId, ttlSeconds: number) {
+      const extend = Effect.fn("ReservationService.extend")(function* (id: ReservationId, ttlSeconds: number) {
         const principal = yield* CurrentPrincipal
         const { reservation, verdict } = yield* ledger.extend({
           principal: principal.name,
           id,
           tenantId: principal.tenantId ?? null,
           origin: "api",
-          unrestricted: isUnrestricted(principal),
+          unrestricted: canActForOthers(principal),
           ttlSeconds
         })
         if (verdict === "unopened" && reservation !== undefined) {
@@ -232,7 +232,12 @@ export class Spend extends Context.Service<
         return reservationView(reservation)
       })
 
-      return Spend.of({ reserve: spanned("Spend.reserve", reserve), reconcile, release, extend })
+      return ReservationService.of({
+        reserve: withSpan("ReservationService.reserve", reserve),
+        reconcile,
+        release,
+        extend
+      })
     })
   )
 }

@@ -47,7 +47,7 @@ export class ReservationsRepository extends Context.Service<
     /** When the periods end that reservations count in, by their caps; null: never. */
     ends(ids: ReadonlyArray<ReservationId>): Effect.Effect<ReadonlyArray<PeriodEnd>>
   }
->()("app/ledger/ReservationsRepository") {
+>()("app/budgets/ReservationsRepository") {
   static readonly layer = Layer.effect(
     ReservationsRepository,
     Effect.gen(function* () {

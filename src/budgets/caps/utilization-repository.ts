@@ -2,12 +2,12 @@ import { Context, type DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import { AlertThreshold, CapId, CapScope, StandingKey } from "../ledger/cap-domain.ts"
+import { AlertThreshold, CapId, CapScope, UtilizationKey } from "../ledger/cap-domain.ts"
 import { Unit } from "../ledger/quantity-domain.ts"
 import { Sum } from "../ledger/repository.ts"
 
 /** A counter of a cap as it stands. */
-export const CounterStanding = Schema.Struct({
+export const CounterUtilization = Schema.Struct({
   tenantId: TenantId,
   capId: CapId,
   /** Nil where the cap has none yet. */
@@ -28,9 +28,9 @@ export const CounterStanding = Schema.Struct({
   periodStart: Schema.NullOr(InstantFromDate),
   periodEnd: Schema.NullOr(InstantFromDate)
 })
-export type CounterStanding = typeof CounterStanding.Type
+export type CounterUtilization = typeof CounterUtilization.Type
 
-export interface StandingFilter {
+export interface UtilizationFilter {
   readonly tenantId?: TenantId
   readonly capId?: CapId
   readonly counterKey?: string
@@ -38,20 +38,20 @@ export interface StandingFilter {
 
 const nil = "00000000-0000-0000-0000-000000000000"
 
-export class StandingsRepository extends Context.Service<
-  StandingsRepository,
+export class UtilizationRepository extends Context.Service<
+  UtilizationRepository,
   {
     /** Every cap with each of its counters that runs; a cap that counts each value has none before the first. */
     list(
-      filter: StandingFilter,
+      filter: UtilizationFilter,
       at: DateTime.Utc,
-      after: StandingKey | undefined,
+      after: UtilizationKey | undefined,
       limit: number
-    ): Effect.Effect<ReadonlyArray<CounterStanding>>
+    ): Effect.Effect<ReadonlyArray<CounterUtilization>>
   }
->()("app/ledger/StandingsRepository") {
+>()("app/budgets/UtilizationRepository") {
   static readonly layer = Layer.effect(
-    StandingsRepository,
+    UtilizationRepository,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const select = SqlSchema.findAll({
@@ -60,10 +60,10 @@ export class StandingsRepository extends Context.Service<
           capId: Schema.UndefinedOr(CapId),
           counterKey: Schema.UndefinedOr(Schema.String),
           at: Schema.DateTimeUtcFromDate,
-          after: Schema.UndefinedOr(StandingKey),
+          after: Schema.UndefinedOr(UtilizationKey),
           limit: Schema.Int
         }),
-        Result: CounterStanding,
+        Result: CounterUtilization,
         execute: ({ after, at, capId, counterKey, limit, tenantId }) => sql`
           WITH held AS (
             SELECT e.counter, sum(r.amount) AS usd, sum(r.tokens) AS tokens, count(*) AS requests
@@ -108,8 +108,8 @@ export class StandingsRepository extends Context.Service<
           ORDER BY c.id, coalesce(b.id, ${nil}::uuid) LIMIT ${limit}`
       })
 
-      return StandingsRepository.of({
-        list: Effect.fn("StandingsRepository.list")((filter, at, after, limit) =>
+      return UtilizationRepository.of({
+        list: Effect.fn("UtilizationRepository.list")((filter, at, after, limit) =>
           Effect.orDie(
             select({ tenantId: undefined, capId: undefined, counterKey: undefined, ...filter, at, after, limit })
           )

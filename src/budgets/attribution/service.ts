@@ -11,38 +11,44 @@ import { covers } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
-import { type Dimensions } from "../ledger/cap-book.ts"
+import { type Dimensions } from "../ledger/cap-index.ts"
 import { CallPlans } from "./call-plans.ts"
 import { type PlanId } from "../ledger/domain.ts"
 import { type CallPlan } from "../ledger/plan-repository.ts"
 import { PlanNotFound } from "../ledger/problem-domain.ts"
-import { type Asker } from "../ledger/request.ts"
+import { type Requester } from "../ledger/request.ts"
 
 /** What a caller declares of what it spends for. */
-export interface Declared extends Omit<Dimensions, "agentId" | "apiKeyId"> {
+export interface DeclaredAttribution extends Omit<Dimensions, "agentId" | "apiKeyId"> {
   readonly agentId?: AgentId | undefined
   readonly planId?: PlanId | undefined
 }
 
 /** What a spend counts for: the tenant, the values that scopes of caps name, and the plan that it draws on. */
-export interface Spending {
+export interface BudgetSubject {
   readonly tenantId: TenantId
   readonly dimensions: Dimensions
   readonly plan?: CallPlan | undefined
 }
 
-type SpenderRefused = AgentNotActive | AgentNotFound | ApplicationNotFound | PlanNotFound | Forbidden | ValidationFailed
+type AttributionError =
+  | AgentNotActive
+  | AgentNotFound
+  | ApplicationNotFound
+  | PlanNotFound
+  | Forbidden
+  | ValidationFailed
 
 /** Who spends: what the credential says, and what the caller may add to it. */
-export class Askers extends Context.Service<
-  Askers,
+export class Attribution extends Context.Service<
+  Attribution,
   {
     /** What a spend of the caller counts for; under a plan it is of the plan's agent and task type. */
-    spender(declared: Declared): Effect.Effect<Spending, SpenderRefused>
+    resolve(declared: DeclaredAttribution): Effect.Effect<BudgetSubject, AttributionError>
   }
->()("app/ledger/Askers") {
+>()("app/budgets/Attribution") {
   static readonly layer = Layer.effect(
-    Askers,
+    Attribution,
     Effect.gen(function* () {
       const agents = yield* Agents
       const applications = yield* Applications
@@ -58,8 +64,8 @@ export class Askers extends Context.Service<
 
       const spender = Effect.fnUntraced(function* (
         principal: Principal,
-        { planId, ...given }: Declared
-      ): Effect.fn.Return<Spending, SpenderRefused> {
+        { planId, ...given }: DeclaredAttribution
+      ): Effect.fn.Return<BudgetSubject, AttributionError> {
         const plan = planId === undefined ? undefined : yield* callPlans.get(planId)
         const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
         const own = ownValues(principal)
@@ -80,9 +86,9 @@ export class Askers extends Context.Service<
         return { tenantId, dimensions, plan }
       })
 
-      return Askers.of({
-        spender: (declared) =>
-          Effect.withFiber((fiber): Effect.Effect<Spending, SpenderRefused> => {
+      return Attribution.of({
+        resolve: (declared) =>
+          Effect.withFiber((fiber): Effect.Effect<BudgetSubject, AttributionError> => {
             const principal = Context.get(fiber.context, CurrentPrincipal)
             const own = ownValues(principal)
             const isAsked =
@@ -104,8 +110,8 @@ export class Askers extends Context.Service<
 const underPlan = (
   { name, tenantId }: Principal,
   plan: CallPlan,
-  declared: Omit<Declared, "planId">
-): Effect.Effect<Omit<Declared, "planId">, PlanNotFound | ValidationFailed> => {
+  declared: Omit<DeclaredAttribution, "planId">
+): Effect.Effect<Omit<DeclaredAttribution, "planId">, PlanNotFound | ValidationFailed> => {
   const agentId = declared.agentId ?? after(name, "agent:") ?? plan.agentId
   if (agentId !== plan.agentId || (tenantId !== undefined && tenantId !== plan.tenantId)) {
     return Effect.fail(new PlanNotFound({}))
@@ -138,7 +144,7 @@ const ownValues = ({
 }
 
 /** The caller as rows name it. */
-export const asker: Effect.Effect<Asker> = Effect.withFiber((fiber) =>
+export const requester: Effect.Effect<Requester> = Effect.withFiber((fiber) =>
   Effect.succeed({
     principal: Context.get(fiber.context, CurrentPrincipal).name,
     repeatable: Context.get(fiber.context, CurrentRepeatable)
@@ -146,14 +152,14 @@ export const asker: Effect.Effect<Asker> = Effect.withFiber((fiber) =>
 )
 
 /** The same, and as entries of the audit log name it. */
-export const recordedAsker: Effect.Effect<Asker & { readonly audit: AuditOrigin }> = Effect.zipWith(
-  asker,
+export const auditedRequester: Effect.Effect<Requester & { readonly audit: AuditOrigin }> = Effect.zipWith(
+  requester,
   auditOrigin,
   (by, audit) => ({ ...by, audit })
 )
 
 /** Whether a caller may act on what another principal reserved. */
-export const isUnrestricted = ({ capabilities, kind }: Principal): boolean =>
+export const canActForOthers = ({ capabilities, kind }: Principal): boolean =>
   kind !== "agent" && capabilities.some((held) => covers(held, "budgets:write"))
 
 /**

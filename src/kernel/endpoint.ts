@@ -1,0 +1,60 @@
+import { Context, type Schema } from "effect"
+import { type HttpMethod, type HttpRouter } from "effect/http"
+import { HttpApiEndpoint, type HttpApiSchema, OpenApi } from "effect/http-api"
+import { type RequiredCapability } from "./access.ts"
+import { AnswersIn, MaxBodyBytes } from "./validation.ts"
+
+/** What an endpoint says of itself beside its schemas. */
+interface Declaration {
+  readonly summary: string
+  readonly description: string
+  /** Who may call it; absent where no credential is needed. */
+  readonly access?: Context.Context<RequiredCapability>
+  /** The media types that it answers in, where it is not JSON alone. */
+  readonly answersIn?: ReadonlyArray<string>
+  /** The largest body that it reads, where it is not `Api:MaxBodyBytes`. */
+  readonly maxBodyBytes?: number
+}
+
+const declaring = <Method extends HttpMethod.HttpMethod>(method: Method) => {
+  const make = HttpApiEndpoint.make(method)
+  return <
+    const Identifier extends string,
+    const Path extends HttpRouter.PathInput,
+    Params extends Schema.Top | Schema.Struct.Fields = never,
+    Query extends Schema.Top | Schema.Struct.Fields = never,
+    Payload extends HttpApiEndpoint.PayloadConstraintCodecs<Method> = never,
+    Headers extends Schema.Top | Schema.Struct.Fields = never,
+    const Success extends HttpApiEndpoint.SuccessConstraint = HttpApiSchema.NoContent,
+    const Error extends Schema.Top | ReadonlyArray<Schema.Top> = never
+  >(
+    identifier: Identifier,
+    path: Path,
+    options: Declaration & {
+      readonly params?: Params
+      readonly query?: Query
+      readonly headers?: Headers
+      readonly payload?: Payload
+      /** 204 without a body unless given. */
+      readonly success?: Success
+      readonly error?: Error
+    }
+  ) => {
+    const { access, answersIn, description, maxBodyBytes, summary } = options
+    // The compiler cannot tell that a generic error is no stream.
+    return make<Identifier, Path, Params, Query, Payload, Headers, Success, Error>(identifier, path, options as never)
+      .annotateMerge(access ?? Context.empty())
+      .annotateMerge(answersIn === undefined ? Context.empty() : Context.make(AnswersIn, answersIn))
+      .annotateMerge(maxBodyBytes === undefined ? Context.empty() : Context.make(MaxBodyBytes, maxBodyBytes))
+      .annotateMerge(OpenApi.annotations({ summary, description }))
+  }
+}
+
+/** Declares an endpoint: its schemas, who may call it and what the OpenAPI document says of it. */
+export const endpoint = {
+  get: declaring("GET"),
+  post: declaring("POST"),
+  put: declaring("PUT"),
+  patch: declaring("PATCH"),
+  delete: declaring("DELETE")
+}
