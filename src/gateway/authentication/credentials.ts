@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
 import { RateLimited, Unauthenticated } from "../../kernel/principal.ts"
 import { GatewayCredentials } from "../../access/credentials.ts"
-import { Callers } from "./callers.ts"
+import { Callers } from "./gateway-authentication.ts"
 
 /** The gateway's policy for its own words: who calls, or why nobody does, as a problem. */
 export const GatewayCredentialsLayer = Layer.effect(

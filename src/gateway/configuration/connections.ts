@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { bearsCredential } from "./checks.ts"
+import { bearsCredential } from "./validate.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { anthropic } from "../providers/anthropic.ts"
@@ -9,7 +9,7 @@ import { makeHttpProvider } from "../providers/http-provider.ts"
 import { makeLoopback } from "../providers/loopback.ts"
 import { openAi } from "../providers/openai.ts"
 import { type Provider } from "../providers/provider.ts"
-import { loopbackProvider, type RunningProvider } from "./running.ts"
+import { loopbackProvider, type RunningProvider } from "./gateway-snapshot.ts"
 
 const vendors = { openai: openAi, anthropic }
 /** Models that think say nothing for minutes; half of the time that a call has, so that another target has the rest. */

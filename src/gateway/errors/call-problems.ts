@@ -18,7 +18,7 @@ import {
   ProviderUnavailable,
   TurnBudgetExceeded
 } from "../configuration/domain.ts"
-import { type CallRefused } from "./refusal.ts"
+import { type CallRefused } from "./gateway-error.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call in the gateway's own words gets no answer. */

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { type RequestBound } from "./bounds.ts"
+import { type RequestBound } from "./token-upper-bound.ts"
 import { costBound } from "../catalog/cost.ts"
-import { type Room } from "./denials.ts"
-import { type Governed } from "./metering.ts"
-import { type CallRefused, refused } from "../errors/refusal.ts"
+import { type Room } from "./budget-errors.ts"
+import { type Governed } from "./budget-reservations.ts"
+import { type CallRefused, refused } from "../errors/gateway-error.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
-import { type RunningModel, type RunningTarget } from "../configuration/running.ts"
+import { type RunningModel, type RunningTarget } from "../configuration/gateway-snapshot.ts"
 
 /** What a call is let in with. */
 export interface Estimate {

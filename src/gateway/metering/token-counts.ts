@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { makeThread } from "../../platform/runtime/thread.ts"
-import { type RunningTarget } from "../configuration/running.ts"
+import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
 
 export type TokenEncoding = "o200k_base" | "cl100k_base"
 

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Incoming } from "./outgoing.ts"
+import { type Incoming } from "./provider-request.ts"
 
 /** Of a call that may be answered from what was answered before. */
 export interface Cacheable extends Incoming {

@@ -1,13 +1,13 @@
 import { Context, Effect, Layer, type Scope } from "effect"
-import { Attempts } from "../routing/attempts.ts"
-import { chatBound } from "../metering/bounds.ts"
+import { Attempts } from "../routing/router.ts"
+import { chatBound } from "../metering/token-upper-bound.ts"
 import { passedBack } from "./call-answers.ts"
-import { type Call } from "./calls.ts"
-import { GatewayConfiguration } from "../configuration/configuration.ts"
+import { type Call } from "./call-pipeline.ts"
+import { GatewayConfiguration } from "../configuration/service.ts"
 import { modelFor } from "../routing/model-choice.ts"
-import { checkIncoming, outgoing } from "./outgoing.ts"
+import { checkIncoming, outgoing } from "./provider-request.ts"
 import { refusalOf } from "./provider-refusals.ts"
-import { type CallRefused } from "../errors/refusal.ts"
+import { type CallRefused } from "../errors/gateway-error.ts"
 
 /** How many tokens a request is, in Anthropic's words. */
 export interface Counted {

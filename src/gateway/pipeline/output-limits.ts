@@ -1,4 +1,4 @@
-import { type RunningTarget } from "../configuration/running.ts"
+import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
 
 /** The members that limit an output in OpenAI's dialect: its own newer one, and the older that all its speakers know. */
 type LimitMember = "max_completion_tokens" | "max_tokens"

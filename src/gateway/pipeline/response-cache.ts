@@ -3,9 +3,9 @@ import { type Dialect, type TokenUsage } from "../translation/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { type Cacheable, cacheKey } from "./cache-key.ts"
-import { type CallMeter } from "../metering/call-meter.ts"
+import { type CallMeter } from "../metering/usage-meter.ts"
 import { cacheLooked } from "./cache-metrics.ts"
-import { type RunningGateway, type RunningModel } from "../configuration/running.ts"
+import { type RunningGateway, type RunningModel } from "../configuration/gateway-snapshot.ts"
 
 /** An answer as it is kept: its bytes in the dialect that was asked in. */
 interface Kept {

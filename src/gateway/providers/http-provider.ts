@@ -12,7 +12,7 @@ import {
   type ProviderModel
 } from "./provider.ts"
 import { retryAfterSeconds } from "./retry-after.ts"
-import { saidError, saidNothing } from "./said-error.ts"
+import { saidError, saidNothing } from "./parse-provider-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 

@@ -4,7 +4,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { type BreakerState } from "../configuration/domain.ts"
 import { ProviderFailure } from "../providers/provider.ts"
 import { breakerSeen } from "./routing-metrics.ts"
-import { type RunningGateway } from "../configuration/running.ts"
+import { type RunningGateway } from "../configuration/gateway-snapshot.ts"
 
 const longestOpen = "1 hour"
 /** For so long a breaker that let a call go well is taken to be closed: other replicas may have opened it. */

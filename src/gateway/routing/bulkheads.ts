@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { ProviderFailure } from "../providers/provider.ts"
-import { type RunningProvider } from "../configuration/running.ts"
+import { type RunningProvider } from "../configuration/gateway-snapshot.ts"
 
 const full = new ProviderFailure({
   reason: "busy",

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type Operation } from "../providers/provider.ts"
-import { type CallRefused, refused } from "../errors/refusal.ts"
-import { type RunningGateway, type RunningModel } from "../configuration/running.ts"
+import { type CallRefused, refused } from "../errors/gateway-error.ts"
+import { type RunningGateway, type RunningModel } from "../configuration/gateway-snapshot.ts"
 
 /** The model that a call asks for by its name, where it does what is asked. */
 export const modelFor = (

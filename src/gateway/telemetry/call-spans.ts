@@ -3,7 +3,7 @@ import { type TokenUsage } from "../translation/domain.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type AnswerFacts } from "./answer-facts.ts"
 import { type Operation, ProviderFailure } from "../providers/provider.ts"
-import { type RunningProvider, type RunningTarget } from "../configuration/running.ts"
+import { type RunningProvider, type RunningTarget } from "../configuration/gateway-snapshot.ts"
 
 /** What OpenTelemetry's conventions for generative AI call an operation. */
 export const operationNames: Readonly<Record<Operation, string>> = {

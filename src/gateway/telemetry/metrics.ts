@@ -2,7 +2,7 @@ import { Context, Metric } from "effect"
 import { type TokenUsage } from "../translation/domain.ts"
 import { operationNames, providerName } from "./call-spans.ts"
 import { type Operation } from "../providers/provider.ts"
-import { type RunningTarget } from "../configuration/running.ts"
+import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
 
 /** How a settled amount was found. */
 export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"

@@ -1,4 +1,4 @@
-import { type MessageUsage } from "./anthropic-domain.ts"
+import { type MessageUsage } from "./anthropic-messages/domain.ts"
 import { noUsage, type TokenUsage } from "./domain.ts"
 
 /** Some write numbers as texts. */

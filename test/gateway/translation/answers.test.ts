@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Schema } from "effect"
-import { completionToMessage, messageToCompletion } from "../../../src/gateway/translation/answers.ts"
-import { ChunksToEvents } from "../../../src/gateway/translation/chunks-to-events.ts"
-import { ChatChunk, ChatCompletion } from "../../../src/gateway/translation/openai-domain.ts"
-import { saidIn } from "../../../src/gateway/wire/native/native.ts"
+import { completionToMessage, messageToCompletion } from "../../../src/gateway/translation/anthropic-messages/answers.ts"
+import { ChunksToEvents } from "../../../src/gateway/translation/anthropic-messages/chunks-to-events.ts"
+import { ChatChunk, ChatCompletion } from "../../../src/gateway/translation/openai-chat/domain.ts"
+import { saidIn } from "../../../src/gateway/wire/native/translation.ts"
 import { errorBody, errorEvent, readError, readErrorIn, statusIn } from "../../../src/gateway/translation/errors.ts"
 import {
   believable,

@@ -6,13 +6,13 @@ import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { capViews } from "../../../budgets/reservations/views.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
-import { Callers, type DeclaredCall } from "../../authentication/callers.ts"
+import { Callers, type DeclaredCall } from "../../authentication/gateway-authentication.ts"
 import { type CallAnswer } from "../../pipeline/call-answers.ts"
-import { Calls, type EstimatedCall } from "../../pipeline/calls.ts"
+import { Calls, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
 import { type CallProblem, problemOf } from "../../errors/call-problems.ts"
-import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./native.ts"
+import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 import { NativeEvents } from "./native-events.ts"
-import { refused } from "../../errors/refusal.ts"
+import { refused } from "../../errors/gateway-error.ts"
 import {
   type EmbeddingAnswer,
   type EmbeddingRequest,

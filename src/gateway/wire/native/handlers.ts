@@ -4,7 +4,7 @@ import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
 import { linkedPage } from "../../../kernel/location.ts"
 import { entityTag } from "../../../kernel/precondition.ts"
 import { Completions } from "./completions.ts"
-import { GatewayConfiguration, type VersionedDocument } from "../../configuration/configuration.ts"
+import { GatewayConfiguration, type VersionedDocument } from "../../configuration/service.ts"
 import { Gateway } from "./service.ts"
 import { LlmAdminApi, LlmApi, LlmCallsApi } from "./api.ts"
 

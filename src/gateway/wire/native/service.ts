@@ -2,8 +2,8 @@ import { Clock, Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { CurrentPrincipal, Forbidden } from "../../../kernel/principal.ts"
 import { ValidationFailed } from "../../../kernel/problems.ts"
 import { Breakers } from "../../routing/breakers.ts"
-import { referenceOf } from "../../configuration/checks.ts"
-import { GatewayConfiguration } from "../../configuration/configuration.ts"
+import { referenceOf } from "../../configuration/validate.ts"
+import { GatewayConfiguration } from "../../configuration/service.ts"
 import { Connections } from "../../configuration/connections.ts"
 import {
   type BreakerState,
@@ -18,8 +18,8 @@ import {
   ProviderUnavailable
 } from "../../configuration/domain.ts"
 import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
-import { type RunningModel, type RunningProvider } from "../../configuration/running.ts"
-import { ProviderSightings } from "../../routing/sightings.ts"
+import { type RunningModel, type RunningProvider } from "../../configuration/gateway-snapshot.ts"
+import { ProviderSightings } from "../../routing/provider-health.ts"
 
 /** A provider that nobody called for so long is asked for its models before it is called healthy. */
 const longestUnseen = 60_000

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { estimateOf, fitting, type Terms } from "../../../../src/gateway/metering/estimates.ts"
-import { runningGateway } from "../../../../src/gateway/configuration/running.ts"
+import { runningGateway } from "../../../../src/gateway/configuration/gateway-snapshot.ts"
 import { runningLoopback } from "../../../support/loopback.ts"
 
 const [model] = runningGateway({}, null, runningLoopback, [], []).models
