@@ -13,7 +13,7 @@ import { ConfigurationApi } from "./applications/configuration/files/api.ts"
 import { ConfigurationTreesApi } from "./applications/configuration/trees/tree-api.ts"
 import { DashboardApi } from "./operations/dashboard/api.ts"
 import { DelegationsApi } from "./identity/delegations/api.ts"
-import { GatewayContentsApi } from "./gateway/transcripts/api.ts"
+import { TranscriptsApi } from "./gateway/transcripts/api.ts"
 import { HealthApi } from "./operations/health/api.ts"
 import { Validation } from "./kernel/validation.ts"
 import { LlmAdminApi, LlmApi, LlmCallsApi } from "./gateway/wire/native/api.ts"
@@ -59,7 +59,7 @@ export class Api extends HttpApi.make("application-manager")
     LlmApi,
     LlmCallsApi,
     LlmAdminApi,
-    GatewayContentsApi,
+    TranscriptsApi,
     SpendApi,
     BudgetCapsApi,
     BudgetAlertsApi,

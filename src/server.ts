@@ -49,8 +49,8 @@ import { DashboardHandlers } from "./operations/dashboard/handlers.ts"
 import { Dashboard } from "./operations/dashboard/service.ts"
 import { DelegationsHandlers } from "./identity/delegations/handlers.ts"
 import { Delegations } from "./identity/delegations/service.ts"
-import { GatewayContentsHandlers } from "./gateway/transcripts/handlers.ts"
-import { GatewayContents } from "./gateway/transcripts/service.ts"
+import { TranscriptsHandlers } from "./gateway/transcripts/handlers.ts"
+import { Transcripts } from "./gateway/transcripts/service.ts"
 import { HealthHandlers } from "./operations/health/handlers.ts"
 import { HealthChecks } from "./operations/health/service.ts"
 import { IdempotencyLayer } from "./platform/idempotency/service.ts"
@@ -144,7 +144,7 @@ const Handlers = Layer.mergeAll(
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
-  GatewayContentsHandlers,
+  TranscriptsHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   BudgetAlertsHandlers,
@@ -210,7 +210,7 @@ const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).p
 
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
-  Layer.provideMerge(Layer.merge(LedgerServices, GatewayContents.layer)),
+  Layer.provideMerge(Layer.merge(LedgerServices, Transcripts.layer)),
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 

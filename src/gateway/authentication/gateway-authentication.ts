@@ -16,10 +16,10 @@ import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { CurrentRequest, headersOf } from "../../platform/http/request.ts"
 import { SettingsError } from "../../platform/settings/settings-reader.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type CallRefused, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
+import { type GatewayError, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
 
 /** A reservation that a call is to be made with. */
-export interface Prepared {
+export interface ExistingReservation {
   readonly id: ReservationId
   readonly amountNanoUsd: bigint
 }
@@ -30,7 +30,7 @@ export interface GatewayCaller {
   readonly agentId: AgentId | undefined
   readonly planId: PlanId | undefined
   readonly taskType: string | undefined
-  readonly prepared: Prepared | undefined
+  readonly prepared: ExistingReservation | undefined
   readonly perTurnNanoUsd: bigint | null
 }
 
@@ -43,22 +43,22 @@ export interface DeclaredCall {
 }
 
 /** Who may call the gateway, in the words of every SDK: keys and agents' tokens, in either header. */
-export class Callers extends Context.Service<
-  Callers,
+export class GatewayAuthentication extends Context.Service<
+  GatewayAuthentication,
   {
     identify(
       request: HttpServerRequest.HttpServerRequest,
       /** Of which each is enough. */
       capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
-    ): Effect.Effect<GatewayCaller, CallRefused>
+    ): Effect.Effect<GatewayCaller, GatewayError>
     /** Who calls by a credential that the gateway takes; undefined where none came. */
-    admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CallRefused>
+    admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, GatewayError>
     /** The agent that a caller is, or declares, with what it brings along. */
-    agentOf(principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused>
+    agentOf(principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError>
   }
->()("app/llm/Callers") {
+>()("app/gateway/Callers") {
   static readonly layer = Layer.effect(
-    Callers,
+    GatewayAuthentication,
     Effect.gen(function* () {
       const account = yield* ServiceAccount
       const agents = yield* Agents
@@ -114,14 +114,14 @@ export class Callers extends Context.Service<
         Effect.catch(tokens.check(token), (refusal) =>
           Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
         )
-      const check = (credential: string): Effect.Effect<Principal, CallRefused> =>
+      const check = (credential: string): Effect.Effect<Principal, GatewayError> =>
         isAgentToken(credential)
           ? checkToken(credential)
           : Effect.flatMap(account.owns(credential), (owns) =>
               owns ? Effect.succeed(serviceAccount) : checkKey(credential)
             )
 
-      const alone = (only: Principal): Effect.Effect<Principal, CallRefused> => {
+      const alone = (only: Principal): Effect.Effect<Principal, GatewayError> => {
         if (policy === "ApiKeyAndAgentToken") return reject("Both a key and an agent's token are asked for.")
         const isAgent = only.kind === "agent"
         return policy === (isAgent ? "ApiKey" : "AgentToken")
@@ -129,9 +129,9 @@ export class Callers extends Context.Service<
           : Effect.succeed(only)
       }
 
-      const together = (first: Principal, second: Principal): Effect.Effect<Principal, CallRefused> => {
+      const together = (first: Principal, second: Principal): Effect.Effect<Principal, GatewayError> => {
         if (policy !== "ApiKeyAndAgentToken") {
-          return second.name === first.name ? alone(first) : reject("The two credentials are of two callers.")
+          return second.name === first.name ? alone(first) : reject("The two credentials are of two authentication.")
         }
         const agent = [first, second].find(({ kind }) => kind === "agent")
         const other = [first, second].find(({ kind }) => kind !== "agent")
@@ -147,7 +147,7 @@ export class Callers extends Context.Service<
         })
       }
 
-      const principalOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal, CallRefused> => {
+      const principalOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal, GatewayError> => {
         const { authorization, "x-api-key": key } = headersOf(request)
         const bearer = authorization === undefined ? undefined : bearerToken(authorization)
         if (authorization !== undefined && bearer === undefined) {
@@ -230,7 +230,7 @@ export class Callers extends Context.Service<
         }
       })
 
-      const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, CallRefused> => {
+      const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError> => {
         const { agentId, planId, reservationId, taskType } = declared
         if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) return oddTaskType
         const isPlain = (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
@@ -247,7 +247,7 @@ export class Callers extends Context.Service<
         return isAgentToken(bearer) || bearer.startsWith("amk_") || (yield* account.owns(bearer))
       })
 
-      return Callers.of({
+      return GatewayAuthentication.of({
         agentOf,
         admit: Effect.fnUntraced(function* (request) {
           return (yield* bringsCredential(headersOf(request))) ? yield* principalOf(request) : undefined

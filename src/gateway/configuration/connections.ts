@@ -9,7 +9,7 @@ import { makeHttpProvider } from "../providers/http-provider.ts"
 import { makeLoopback } from "../providers/loopback.ts"
 import { openAi } from "../providers/openai.ts"
 import { type Provider } from "../providers/provider.ts"
-import { loopbackProvider, type RunningProvider } from "./gateway-snapshot.ts"
+import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
 
 const vendors = { openai: openAi, anthropic }
 /** Models that think say nothing for minutes; half of the time that a call has, so that another target has the rest. */
@@ -45,15 +45,15 @@ export class Connections extends Context.Service<
   Connections,
   {
     /** The provider that needs no account. */
-    readonly loopback: RunningProvider
+    readonly loopback: ConnectedProvider
     /** The providers of a configuration, and what is missing for some of them. */
     open(
       document: GatewayDocument
-    ): Effect.Effect<{ readonly providers: ReadonlyArray<RunningProvider>; readonly warnings: ReadonlyArray<string> }>
+    ): Effect.Effect<{ readonly providers: ReadonlyArray<ConnectedProvider>; readonly warnings: ReadonlyArray<string> }>
     /** A provider at an address of a caller's choice, with the caller's own key. */
     guarded(dialect: "openai" | "anthropic", baseUrl: string, apiKey: Redacted.Redacted<string> | undefined): Provider
   }
->()("app/llm/Connections") {
+>()("app/gateway/Connections") {
   static readonly layerNoDeps = Layer.effect(
     Connections,
     Effect.gen(function* () {

@@ -7,7 +7,7 @@ import { type Provider } from "../providers/provider.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
 /** A provider that calls can go to. */
-export interface RunningProvider {
+export interface ConnectedProvider {
   readonly id: string
   readonly dialect: Dialect
   /** Whose models it has, where that is known: then the catalogue's facts hold for them. */
@@ -19,8 +19,8 @@ export interface RunningProvider {
 }
 
 /** Where a model can be had. */
-export interface RunningTarget {
-  readonly provider: RunningProvider
+export interface ModelTarget {
+  readonly provider: ConnectedProvider
   readonly model: string
   readonly weight: number
   readonly priority: number
@@ -29,11 +29,11 @@ export interface RunningTarget {
 }
 
 /** A model that can be asked for. */
-export interface RunningModel {
+export interface ServedModel {
   readonly id: string
   readonly aliases: ReadonlyArray<string>
   readonly kind: "chat" | "embedding"
-  readonly targets: ReadonlyArray<RunningTarget>
+  readonly targets: ReadonlyArray<ModelTarget>
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
   readonly prices: Prices | null
@@ -42,15 +42,15 @@ export interface RunningModel {
 }
 
 /** The configuration as it runs, with every default filled in. */
-export interface RunningGateway {
+export interface GatewaySnapshot {
   /** Null where none was ever written. */
   readonly version: number | null
   /** Tells the prices apart from those of any other time; every charge keeps it. */
   readonly catalogueVersion: string
-  readonly providers: ReadonlyMap<string, RunningProvider>
-  readonly models: ReadonlyArray<RunningModel>
+  readonly providers: ReadonlyMap<string, ConnectedProvider>
+  readonly models: ReadonlyArray<ServedModel>
   /** By any name: its id, an alias, or a provider's id and the provider's own name for it. */
-  readonly modelNamed: (name: string) => RunningModel | undefined
+  readonly modelNamed: (name: string) => ServedModel | undefined
   readonly routing: {
     readonly retries: number
     readonly timeoutSeconds: number
@@ -63,7 +63,7 @@ export interface RunningGateway {
 }
 
 /** The provider that is there whatever the configuration says. */
-export const loopbackProvider = (provider: Provider): RunningProvider => ({
+export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   id: loopbackId,
   dialect: "openai",
   vendor: undefined,
@@ -74,7 +74,7 @@ export const loopbackProvider = (provider: Provider): RunningProvider => ({
 /** What the model that costs nothing pretends to cost, so that budgets can be tried with it. */
 const loopbackPrices: Prices = { inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n }
 
-const loopbackRunning = (provider: RunningProvider): RunningModel => ({
+const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   id: loopbackModel,
   aliases: [],
   kind: "chat",
@@ -88,8 +88,8 @@ const loopbackRunning = (provider: RunningProvider): RunningModel => ({
 
 const configured = (
   { aliases = [], cache, capabilities = [], ...model }: ConfiguredModel,
-  providers: ReadonlyMap<string, RunningProvider>
-): RunningModel => {
+  providers: ReadonlyMap<string, ConnectedProvider>
+): ServedModel => {
   const targets = model.targets.flatMap(({ model: name, priority = 0, provider: id, weight = 1 }) => {
     const provider = providers.get(id)
     if (provider === undefined) return []
@@ -112,8 +112,8 @@ const configured = (
 }
 
 /** The models that the catalogue knows of a provider, each by its own name. */
-const catalogued = (providers: Iterable<RunningProvider>): ReadonlyArray<RunningModel> => {
-  const models = new Map<string, RunningModel>()
+const catalogued = (providers: Iterable<ConnectedProvider>): ReadonlyArray<ServedModel> => {
+  const models = new Map<string, ServedModel>()
   for (const provider of providers) {
     for (const { kind, maxOutputTokens, model, prices } of provider.vendor === undefined
       ? []
@@ -144,18 +144,18 @@ const catalogued = (providers: Iterable<RunningProvider>): ReadonlyArray<Running
 }
 
 /** Puts a valid configuration into the form that calls are made by. */
-export const runningGateway = (
+export const gatewaySnapshot = (
   document: GatewayDocument,
   version: number | null,
-  loopback: RunningProvider,
-  given: ReadonlyArray<RunningProvider>,
+  loopback: ConnectedProvider,
+  given: ReadonlyArray<ConnectedProvider>,
   warnings: ReadonlyArray<string>
-): RunningGateway => {
+): GatewaySnapshot => {
   const providers = new Map([loopback, ...given].map((provider) => [provider.id, provider]))
   const own = (document.models ?? []).map((model) => configured(model, providers))
   const taken = new Set([loopbackModel, ...own.flatMap(({ aliases, id }) => [id, ...aliases])])
   const models = [loopbackRunning(loopback), ...own, ...catalogued(given).filter(({ id }) => !taken.has(id))]
-  const names = new Map<string, RunningModel>()
+  const names = new Map<string, ServedModel>()
   for (const model of models) {
     for (const { model: name, provider } of model.targets) {
       const target = model.targets.filter((one) => one.provider === provider && one.model === name)

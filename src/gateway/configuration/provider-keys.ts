@@ -26,7 +26,7 @@ export class ProviderKeys extends Context.Service<
     keep(key: string): Effect.Effect<string, never, Change>
     isKept(id: string): Effect.Effect<boolean>
   }
->()("app/llm/ProviderKeys") {
+>()("app/gateway/ProviderKeys") {
   static readonly layerNoDeps = Layer.effect(
     ProviderKeys,
     Effect.gen(function* () {

@@ -18,7 +18,7 @@ import {
 import { ConfigurationSeed } from "./configuration-seed.ts"
 import { Connections } from "./connections.ts"
 import { ProviderKeys } from "./provider-keys.ts"
-import { type RunningGateway, runningGateway } from "./gateway-snapshot.ts"
+import { type GatewaySnapshot, gatewaySnapshot } from "./gateway-snapshot.ts"
 
 const topic = "gateway_configuration"
 const resyncEvery = "15 seconds"
@@ -36,7 +36,7 @@ export class GatewayConfiguration extends Context.Service<
   GatewayConfiguration,
   {
     /** What runs now; asked for by every call. */
-    readonly running: () => RunningGateway
+    readonly snapshot: () => GatewaySnapshot
     readonly get: Effect.Effect<VersionedDocument>
     put(document: GatewayDocument, ifMatch: IfMatch | undefined): Effect.Effect<VersionedDocument, Unwriteable>
     versions(before: number | undefined, limit: number): Effect.Effect<Slice<ShownVersion, number>>
@@ -47,7 +47,7 @@ export class GatewayConfiguration extends Context.Service<
     /** Reads the configuration and every key again, here and in every replica. */
     readonly reload: Effect.Effect<GatewayReload, PayloadTooLarge | ValidationFailed>
   }
->()("app/llm/GatewayConfiguration") {
+>()("app/gateway/GatewayConfiguration") {
   static readonly layerNoDeps = Layer.effect(
     GatewayConfiguration,
     Effect.gen(function* () {
@@ -59,7 +59,7 @@ export class GatewayConfiguration extends Context.Service<
       const file = yield* (yield* ManagedFiles).file("llm-gateway", "gateway.json")
       const one = yield* Semaphore.make(1)
       const { loopback } = connections
-      let running = runningGateway({}, null, loopback, [], [])
+      let snapshot = gatewaySnapshot({}, null, loopback, [], [])
 
       const current = Effect.map(
         file.current,
@@ -69,9 +69,9 @@ export class GatewayConfiguration extends Context.Service<
       /** Makes what is stored run here; with `always` also where it does already, so that keys are read again. */
       const take = Effect.fnUntraced(function* (always: boolean) {
         const stored = yield* current
-        if (!always && stored.version === running.version) return
+        if (!always && stored.version === snapshot.version) return
         const { providers, warnings } = yield* connections.open(stored.document)
-        running = runningGateway(stored.document, stored.version, loopback, providers, warnings)
+        snapshot = gatewaySnapshot(stored.document, stored.version, loopback, providers, warnings)
       }, one.withPermit)
 
       /** Every fault of a document, those of references to keys included. */
@@ -160,7 +160,7 @@ export class GatewayConfiguration extends Context.Service<
         yield* takeSeed()
         yield* take(true)
         yield* notifications.send(topic, "reload")
-        const { models, providers, version, warnings } = running
+        const { models, providers, version, warnings } = snapshot
         return { version, providers: [...providers.keys()], models: models.map(({ id }) => id), warnings }
       }).pipe(Effect.withSpan("GatewayConfiguration.reload"))
 
@@ -177,7 +177,7 @@ export class GatewayConfiguration extends Context.Service<
       yield* resync.pipe(Effect.repeat(Schedule.spaced(resyncEvery)), Effect.forkScoped)
 
       return GatewayConfiguration.of({
-        running: () => running,
+        snapshot: () => snapshot,
         get: current,
         put,
         versions: Effect.fn("GatewayConfiguration.versions")(file.versions),

@@ -18,7 +18,7 @@ import {
   ProviderUnavailable,
   TurnBudgetExceeded
 } from "../configuration/domain.ts"
-import { type CallRefused } from "./gateway-error.ts"
+import { type GatewayError } from "./gateway-error.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call in the gateway's own words gets no answer. */
@@ -43,7 +43,7 @@ export type CallProblem =
   | ValidationFailed
 
 /** A refusal as a problem; what caps say is told as the ledger says it. */
-export const problemOf = ({ error, headers = {}, problem }: CallRefused): CallProblem => {
+export const problemOf = ({ error, headers = {}, problem }: GatewayError): CallProblem => {
   const { code, message: detail, param, status } = error
   if (problem instanceof BudgetDenied) return status === 402 ? problem : rateLimited(headers)
   if (problem !== undefined) return problem

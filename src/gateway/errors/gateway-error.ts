@@ -7,7 +7,7 @@ import { problemType } from "../../kernel/problem.ts"
 import { type AlreadyCompleted } from "./repeat-domain.ts"
 
 /** Why a call gets no answer, before it is written in the dialect of its caller. */
-export class CallRefused extends Data.TaggedError("CallRefused")<{
+export class GatewayError extends Data.TaggedError("CallRefused")<{
   readonly error: DialectError
   readonly headers?: Readonly<Record<string, string>>
   /** What is left of the limit that was hit, where it is one of requests or tokens. */
@@ -30,15 +30,15 @@ export const refused = (
   message: string,
   headers: Readonly<Record<string, string>> = {},
   param?: string
-): CallRefused => new CallRefused({ error: { status, code, message, param }, headers })
+): GatewayError => new GatewayError({ error: { status, code, message, param }, headers })
 
 /** What the ledger refuses, with its slug as the code. */
 export const refusedFor = (
   problem: TransferError | AgentNotActive,
   headers: Readonly<Record<string, string>> = {}
-): CallRefused => {
+): GatewayError => {
   const code = problem.type.slice(problemType("").length).replaceAll("-", "_")
-  return new CallRefused({ error: { status: problem.status, code, message: problem.detail }, headers, problem })
+  return new GatewayError({ error: { status: problem.status, code, message: problem.detail }, headers, problem })
 }
 
 export const retryAfter = (seconds: number): Readonly<Record<string, string>> => ({

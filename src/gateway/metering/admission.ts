@@ -1,49 +1,53 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { ReservationTooSmall } from "../../budgets/ledger/problem-domain.ts"
-import { type Prepared } from "../authentication/gateway-authentication.ts"
-import { type CallMeter } from "./usage-meter.ts"
-import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"
-import { type NoRoom, type Room } from "./budget-errors.ts"
-import { type Hold, Metering, type Spender } from "./budget-reservations.ts"
+import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
+import { type UsageMeter } from "./usage-meter.ts"
+import { type Estimate, estimateOf, fitting, type EstimateTerms } from "./estimates.ts"
+import { type AdmissionDenied, type RemainingBudget } from "./budget-errors.ts"
+import { type BudgetReservation, BudgetReservations, type Spender } from "./budget-reservations.ts"
 import { denied as countDenial } from "../telemetry/metrics.ts"
-import { type CallRefused, refused, refusedFor } from "../errors/gateway-error.ts"
+import { type GatewayError, refused, refusedFor } from "../errors/gateway-error.ts"
 import { textsOf } from "./request-texts.ts"
-import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { encodingOfAll, TokenCounts } from "./token-counts.ts"
 
 /** What a call is let in by, beside its terms. */
-export interface Asking {
+export interface AdmissionRequest {
   readonly body: Readonly<Record<string, unknown>>
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly perTurnNanoUsd?: bigint | null | undefined
-  readonly prepared?: Prepared | undefined
+  readonly prepared?: ExistingReservation | undefined
 }
 
 /** SDKs try again by themselves, unless they are told that it is of no use. */
-const hopeless = { "x-should-retry": "false" }
+const notRetryable = { "x-should-retry": "false" }
 
 /** Lets calls in: with the bound of what they may cost, with what their tokens cost, or with as much as there is room for. */
-export class Holding extends Context.Service<
-  Holding,
+export class Admission extends Context.Service<
+  Admission,
   {
     /** Keeps free what a call may cost at a target. */
     hold(
-      meter: CallMeter,
+      meter: UsageMeter,
       spender: Spender,
-      target: RunningTarget,
-      terms: Terms,
-      asking: Asking
-    ): Effect.Effect<Estimate, CallRefused>
+      target: ModelTarget,
+      terms: EstimateTerms,
+      request: AdmissionRequest
+    ): Effect.Effect<Estimate, GatewayError>
   }
->()("app/llm/Holding") {
+>()("app/gateway/Holding") {
   static readonly layer = Layer.effect(
-    Holding,
+    Admission,
     Effect.gen(function* () {
       const counts = yield* TokenCounts
-      const metering = yield* Metering
+      const metering = yield* BudgetReservations
 
       /** The same terms with the request's texts counted by the model's own tokenizer, where there is one. */
-      const counted = Effect.fnUntraced(function* (terms: Terms, { body }: Asking, { tenantId }: Spender) {
+      const counted = Effect.fnUntraced(function* (
+        terms: EstimateTerms,
+        { body }: AdmissionRequest,
+        { tenantId }: Spender
+      ) {
         const encoding = encodingOfAll(terms.targets)
         if (encoding === undefined) return undefined
         const { bytes, texts } = textsOf(body)
@@ -54,20 +58,20 @@ export class Holding extends Context.Service<
       })
 
       const hold = (
-        meter: CallMeter,
+        meter: UsageMeter,
         spender: Spender,
-        target: RunningTarget,
-        terms: Terms,
-        asking: Asking
-      ): Effect.Effect<Estimate, CallRefused> => {
-        const { metadata, perTurnNanoUsd, prepared } = asking
+        target: ModelTarget,
+        terms: EstimateTerms,
+        request: AdmissionRequest
+      ): Effect.Effect<Estimate, GatewayError> => {
+        const { metadata, perTurnNanoUsd, prepared } = request
         const most = least(perTurnNanoUsd ?? null, prepared?.amountNanoUsd ?? null)
-        let room: Room = { nanoUsd: most, tokens: null }
+        let room: RemainingBudget = { nanoUsd: most, tokens: null }
 
         // Whoever leaves meanwhile must find the hold in the meter, to be given back: the ledger makes it all the same.
-        const ask = (estimate: Estimate): Effect.Effect<CallRefused | undefined, CallRefused> => {
+        const ask = (estimate: Estimate): Effect.Effect<GatewayError | undefined, GatewayError> => {
           const { amountNanoUsd, tokens } = estimate
-          const held: Effect.Effect<Hold, NoRoom> =
+          const held: Effect.Effect<BudgetReservation, AdmissionDenied> =
             prepared === undefined
               ? metering.hold(spender, amountNanoUsd, tokens, metadata)
               : metering.adopt(spender, prepared, amountNanoUsd, tokens)
@@ -89,9 +93,9 @@ export class Holding extends Context.Service<
         const askWithin = (estimate: Estimate) =>
           most === null || estimate.amountNanoUsd <= most ? ask(estimate) : Effect.succeed(tooLarge(estimate, prepared))
 
-        const askForLess = Effect.fnUntraced(function* (wanted: Estimate, refused: CallRefused) {
-          let refusal: CallRefused | undefined = refused
-          const exact = yield* counted(terms, asking, spender)
+        const askForLess = Effect.fnUntraced(function* (wanted: Estimate, refused: GatewayError) {
+          let refusal: GatewayError | undefined = refused
+          const exact = yield* counted(terms, request, spender)
           const again = exact === undefined ? wanted : yield* estimateOf(exact)
           if (exact !== undefined) {
             refusal = yield* askWithin(again)
@@ -112,23 +116,23 @@ export class Holding extends Context.Service<
 
       /** By the caps that there are: where others were known before, it is seen to once more. */
       const holdByCaps = (
-        meter: CallMeter,
+        meter: UsageMeter,
         spender: Spender,
-        target: RunningTarget,
-        terms: Terms,
-        asking: Asking
-      ): Effect.Effect<Estimate, CallRefused> =>
-        Effect.flatMap(Effect.result(hold(meter, spender, target, terms, asking)), (held) =>
+        target: ModelTarget,
+        terms: EstimateTerms,
+        request: AdmissionRequest
+      ): Effect.Effect<Estimate, GatewayError> =>
+        Effect.flatMap(Effect.result(hold(meter, spender, target, terms, request)), (held) =>
           Effect.flatMapEager(metering.isGovernedStill(spender, terms.governed), (isStill) => {
             if (isStill) return Effect.fromResult(held)
             meter.release()
             return Effect.flatMapEager(metering.governed(spender), (governed) =>
-              hold(meter, spender, target, { ...terms, governed }, asking)
+              hold(meter, spender, target, { ...terms, governed }, request)
             )
           })
         )
 
-      return Holding.of({
+      return Admission.of({
         hold: (...all) => Effect.tapError(holdByCaps(...all), ({ error }) => countDenial(error.code ?? "unknown"))
       })
     })
@@ -138,7 +142,12 @@ export class Holding extends Context.Service<
 const least = (one: bigint | null, other: bigint | null): bigint | null =>
   one === null ? other : other === null || one < other ? one : other
 
-const tooLarge = ({ amountNanoUsd }: Estimate, prepared: Prepared | undefined): CallRefused =>
+const tooLarge = ({ amountNanoUsd }: Estimate, prepared: ExistingReservation | undefined): GatewayError =>
   prepared !== undefined && amountNanoUsd > prepared.amountNanoUsd
-    ? refusedFor(new ReservationTooSmall({ estimateUsd: amountNanoUsd }), hopeless)
-    : refused(402, "request_exceeds_budget", "The call may cost more than the agent's budget for one turn.", hopeless)
+    ? refusedFor(new ReservationTooSmall({ estimateUsd: amountNanoUsd }), notRetryable)
+    : refused(
+        402,
+        "request_exceeds_budget",
+        "The call may cost more than the agent's budget for one turn.",
+        notRetryable
+      )

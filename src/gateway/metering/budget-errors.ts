@@ -6,49 +6,49 @@ import { type ReservationId } from "../../budgets/ledger/domain.ts"
 import { BudgetDenied, PlanNotActive } from "../../budgets/ledger/problem-domain.ts"
 import { type ReserveResult, type InsufficientBudget, type AvailableBudget } from "../../budgets/ledger/request.ts"
 import { denialOf } from "../../budgets/reservations/views.ts"
-import { CallRefused, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
+import { GatewayError, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
 
 /** What caps leave; null where none of the kind governs. */
-export interface Room {
+export interface RemainingBudget {
   readonly nanoUsd: bigint | null
   readonly tokens: bigint | null
 }
 
 /** A hold that was refused, and for how much there would have been room, where less would do. */
-export interface NoRoom {
-  readonly refusal: CallRefused
-  readonly room: Room | undefined
+export interface AdmissionDenied {
+  readonly refusal: GatewayError
+  readonly room: RemainingBudget | undefined
 }
 
 /** Why a reservation is none for this call, in the words of a refusal. */
-export const unusable = (problem: TransferError, id: ReservationId): CallRefused => {
+export const unusable = (problem: TransferError, id: ReservationId): GatewayError => {
   if (problem._tag === "ReservationNotOpen" && problem.state === "held") return awaited(id)
-  if (problem._tag !== "BudgetDenied") return refusedFor(problem, hopeless)
+  if (problem._tag !== "BudgetDenied") return refusedFor(problem, notRetryable)
   const { detail: message, reason } = problem
   if (reason === "in-flight") {
-    return new CallRefused({
+    return new GatewayError({
       error: { status: 429, code: "rate_limit_exceeded", message },
       headers: retryAfter(1),
       problem
     })
   }
   const code = reason === "exceeds-limit" ? "request_exceeds_budget" : "insufficient_quota"
-  return new CallRefused({ error: { status: 402, code, message }, headers: hopeless, problem })
+  return new GatewayError({ error: { status: 402, code, message }, headers: notRetryable, problem })
 }
 
-const awaited = (id: ReservationId): CallRefused =>
+const awaited = (id: ReservationId): GatewayError =>
   refused(402, "approval_required", `Somebody has to approve the reservation ${id}.`, {
-    ...hopeless,
+    ...notRetryable,
     "x-reservation-id": id
   })
 
-export const leastRoom = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
+export const leastAvailable = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
   available
     .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft")
     .reduce<bigint | null>((least, { headroom }) => (least === null || headroom < least ? headroom : least), null)
 
 /** SDKs try again by themselves, unless they are told that it is of no use. */
-const hopeless = { "x-should-retry": "false" }
+const notRetryable = { "x-should-retry": "false" }
 
 /** Caps with periods up to this are rate limits. */
 const longestRateSeconds = 3600
@@ -59,14 +59,14 @@ const isRate = ({ cap }: AvailableBudget): boolean =>
     cap.period === "hour" ||
     (cap.period === "rolling" && (cap.windowSeconds ?? longestRateSeconds + 1) <= longestRateSeconds))
 
-export const noRoom = (
+export const admissionDenied = (
   result: Exclude<ReserveResult, { readonly verdict: "open" }>,
   principal: Principal,
   id: ReservationId,
   amount: bigint,
   tokens: number,
   now: number
-): NoRoom => {
+): AdmissionDenied => {
   switch (result.verdict) {
     case "denied":
     case "no-room":
@@ -75,7 +75,7 @@ export const noRoom = (
         room:
           result.insufficient.budget.cap.unit === "requests"
             ? undefined
-            : { nanoUsd: leastRoom(result.available, "usd"), tokens: leastRoom(result.available, "tokens") }
+            : { nanoUsd: leastAvailable(result.available, "usd"), tokens: leastAvailable(result.available, "tokens") }
       }
     case "held":
       return {
@@ -84,14 +84,14 @@ export const noRoom = (
       }
     case "uncovered":
       return {
-        refusal: refused(402, "insufficient_quota", "No budget cap governs this, and one is asked for.", hopeless),
+        refusal: refused(402, "insufficient_quota", "No budget cap governs this, and one is asked for.", notRetryable),
         room: undefined
       }
     case "plan-missing":
       return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), room: undefined }
     case "plan-inactive":
       return {
-        refusal: refusedFor(new PlanNotActive({ planStatus: result.planStatus }), hopeless),
+        refusal: refusedFor(new PlanNotActive({ planStatus: result.planStatus }), notRetryable),
         room: undefined
       }
     default:
@@ -105,20 +105,22 @@ const denied = (
   principal: Principal,
   { amount, tokens }: { readonly amount: bigint; readonly tokens: number },
   now: number
-): CallRefused => {
+): GatewayError => {
   const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
   const problem = new BudgetDenied(denialOf(principal, insufficient, available, asked))
   const { detail, reason } = problem
   const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) => {
     const quota = status === 429 ? quotaOf(insufficient, principal, now) : undefined
-    return new CallRefused({ error: { status, code, message: detail }, headers, quota, problem })
+    return new GatewayError({ error: { status, code, message: detail }, headers, quota, problem })
   }
   const { resetsAt } = insufficient.budget
   const secondsLeft = resetsAt === null ? 60 : (resetsAt - now) / 1000
   if (reason === "in-flight") return refuse(429, "rate_limit_exceeded", retryAfter(1))
   if (isRate(insufficient.budget)) return refuse(429, "rate_limit_exceeded", retryAfter(secondsLeft))
   const left = insufficient.limit - insufficient.spent
-  return left > 0n ? refuse(402, "request_exceeds_budget", hopeless) : refuse(402, "insufficient_quota", hopeless)
+  return left > 0n
+    ? refuse(402, "request_exceeds_budget", notRetryable)
+    : refuse(402, "insufficient_quota", notRetryable)
 }
 
 /**

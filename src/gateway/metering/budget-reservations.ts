@@ -11,11 +11,11 @@ import { type Requester, type CloseItem } from "../../budgets/ledger/request.ts"
 import { booksOf, applicableCaps } from "../../budgets/ledger/reserve-batch.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type Prepared } from "../authentication/gateway-authentication.ts"
-import { LiveHolds } from "./reservation-renewal.ts"
+import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
+import { ReservationRenewal } from "./reservation-renewal.ts"
 import { budgetClosed, budgetHeld, budgetLeft } from "../telemetry/budget-metrics.ts"
 import { type SettleMethod } from "../telemetry/metrics.ts"
-import { leastRoom, type NoRoom, noRoom, unusable } from "./budget-errors.ts"
+import { leastAvailable, type AdmissionDenied, admissionDenied, unusable } from "./budget-errors.ts"
 import { refused, retryAfter } from "../errors/gateway-error.ts"
 
 /** Who spends, and for what. */
@@ -29,7 +29,7 @@ export interface Settlement {
 }
 
 /** What is kept free for one call until it ends, once, however it ends. */
-export interface Hold {
+export interface BudgetReservation {
   readonly id: ReservationId
   readonly amountNanoUsd: bigint
   readonly tokens: number
@@ -42,7 +42,7 @@ export interface Hold {
 }
 
 /** Which kinds of caps a call falls under. */
-export interface Governed {
+export interface CapConstraints {
   /** Any cap in money: then a price must be known. */
   readonly byMoney: boolean
   /** A cap in money or tokens that refuses: then the cost must be bounded. */
@@ -52,34 +52,39 @@ export interface Governed {
 }
 
 /** Keeps free what a call may cost before it leaves, and charges what it did cost when it ends. */
-export class Metering extends Context.Service<
-  Metering,
+export class BudgetReservations extends Context.Service<
+  BudgetReservations,
   {
-    governed(spender: Spender): Effect.Effect<Governed>
+    governed(spender: Spender): Effect.Effect<CapConstraints>
     /** Whether no cap was found to be another one since. */
-    isGovernedStill(spender: Spender, governed: Governed): Effect.Effect<boolean>
+    isGovernedStill(spender: Spender, governed: CapConstraints): Effect.Effect<boolean>
     hold(
       spender: Spender,
       amountNanoUsd: bigint,
       tokens: number,
       metadata?: Readonly<Record<string, string>>
-    ): Effect.Effect<Hold, NoRoom>
+    ): Effect.Effect<BudgetReservation, AdmissionDenied>
     /** Calls with what was reserved before, by the same caller. */
-    adopt(spender: Spender, prepared: Prepared, amountNanoUsd: bigint, tokens: number): Effect.Effect<Hold, NoRoom>
+    adopt(
+      spender: Spender,
+      prepared: ExistingReservation,
+      amountNanoUsd: bigint,
+      tokens: number
+    ): Effect.Effect<BudgetReservation, AdmissionDenied>
   }
->()("app/llm/Metering") {
+>()("app/gateway/Metering") {
   static readonly layer = Layer.effect(
-    Metering,
+    BudgetReservations,
     Effect.gen(function* () {
       const transfers = yield* ReservationTransfers
       const books = yield* CapIndexes
       const ledger = yield* Ledger
-      const live = yield* LiveHolds
+      const live = yield* ReservationRenewal
       const newId = (yield* SecureRandom.SecureRandom).uuidV7()
       const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
 
       const governed = (spender: Spender) =>
-        Effect.mapEager(booksOf(books.get, [spender]), (known): Governed => {
+        Effect.mapEager(booksOf(books.get, [spender]), (known): CapConstraints => {
           const caps = applicableCaps(known, spender).filter(({ cap }) => cap.status === "active")
           return {
             byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
@@ -89,7 +94,7 @@ export class Metering extends Context.Service<
           }
         })
 
-      const isGovernedStill = (spender: Spender, { books: seen }: Governed) =>
+      const isGovernedStill = (spender: Spender, { books: seen }: CapConstraints) =>
         seen === undefined
           ? Effect.succeed(true)
           : Effect.mapEager(booksOf(books.get, [spender]), (known) =>
@@ -145,24 +150,24 @@ export class Metering extends Context.Service<
             id,
             amountNanoUsd: amount,
             tokens,
-            remainingNanoUsd: leastRoom(result.available, "usd"),
+            remainingNanoUsd: leastAvailable(result.available, "usd"),
             ...closing(id, spender.tenantId, who, amount, chargeId)
           }
         }
         const now = yield* Clock.currentTimeMillis
-        return yield* Effect.fail(noRoom(result, principal, id, amount, tokens, now))
+        return yield* Effect.fail(admissionDenied(result, principal, id, amount, tokens, now))
       })
 
       const adopt = Effect.fnUntraced(function* (
         spender: Spender,
-        { amountNanoUsd: reserved, id }: Prepared,
+        { amountNanoUsd: reserved, id }: ExistingReservation,
         amount: bigint,
         tokens: number
       ) {
         const { principal } = yield* requester
         const adopted = yield* transfers.adopt({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
-          Effect.mapError((problem): NoRoom =>
+          Effect.mapError((problem): AdmissionDenied =>
             "refusal" in problem ? problem : { refusal: unusable(problem, id), room: undefined }
           )
         )
@@ -175,12 +180,12 @@ export class Metering extends Context.Service<
         }
       })
 
-      return Metering.of({ governed, isGovernedStill, hold, adopt })
+      return BudgetReservations.of({ governed, isGovernedStill, hold, adopt })
     })
   )
 }
 
-const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, NoRoom> =>
+const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, AdmissionDenied> =>
   Effect.andThen(
     Effect.logError("The ledger cannot be asked", cause),
     Effect.fail({

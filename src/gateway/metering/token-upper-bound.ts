@@ -5,7 +5,7 @@ import { type Fault } from "../../kernel/problem.ts"
 type Json = Readonly<Record<string, unknown>>
 
 /** What a request can use at most. */
-export interface RequestBound {
+export interface TokenUpperBound {
   readonly inputTokens: number
   /** Of these, what images and documents are bounded by: nobody here can count them. */
   readonly mediaTokens: number
@@ -41,7 +41,7 @@ export const imageTokensOf = (models: ReadonlyArray<string>): number =>
   models.some((model) => dearImages.test(model)) ? perDearImage : perImage
 /** A page of a document is read as an image and as text. */
 const perPage = 8_000
-const mostPages = 600
+const maxPages = 600
 /** A page takes so many bytes of a PDF at least. */
 const bytesPerPage = 64
 
@@ -123,7 +123,7 @@ class Walk {
   private document(data: string | undefined, at: Fault["path"]): void {
     if (data === undefined) return this.refuse(at, "A document that stands elsewhere has no bound")
     this.payloadBytes += data.length
-    this.media(perPage * Math.min(mostPages, Math.ceil((data.length * 3) / 4 / bytesPerPage)))
+    this.media(perPage * Math.min(maxPages, Math.ceil((data.length * 3) / 4 / bytesPerPage)))
   }
 
   private media(tokens: number): void {
@@ -184,7 +184,7 @@ export const chatBound = (
   body: Json,
   bodyBytes: number,
   imageTokens: number = perImage
-): RequestBound => {
+): TokenUpperBound => {
   const walk = new Walk(dialect, imageTokens)
   const messages = listIn(body.messages)
   for (const [index, message] of messages.entries()) {
@@ -223,7 +223,7 @@ const askedOfOpenAi = (body: Json): number | undefined => {
 }
 
 /** What an embedding request can use at most; its output is no tokens. */
-export const embeddingBound = (body: Json, bodyBytes: number): RequestBound => ({
+export const embeddingBound = (body: Json, bodyBytes: number): TokenUpperBound => ({
   mediaTokens: 0,
   inputTokens: bodyBytes + perRequest + (Array.isArray(body.input) ? body.input.length : 1),
   extraOutputTokens: 0,

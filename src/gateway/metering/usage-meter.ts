@@ -2,16 +2,16 @@ import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
 import { noUsage, type TokenUsage } from "../translation/domain.ts"
 import { type AnswerFacts } from "../telemetry/answer-facts.ts"
 import { type Attempt } from "../routing/router.ts"
-import { type RequestBound } from "./token-upper-bound.ts"
+import { type TokenUpperBound } from "./token-upper-bound.ts"
 import { describeSettlement, exitOf, type SettledCall } from "../telemetry/call-spans.ts"
 import { costOf, ratesFor } from "../catalog/cost.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
 import { type Estimate } from "./estimates.ts"
-import { type Hold, type Settlement } from "./budget-reservations.ts"
+import { type BudgetReservation, type Settlement } from "./budget-reservations.ts"
 import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type Rates } from "../catalog/rate-domain.ts"
-import { type RunningModel, type RunningTarget } from "../configuration/gateway-snapshot.ts"
+import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { encodingOf } from "./token-counts.ts"
 
 /** Where nobody says how many tokens something is, so many bytes of text are taken for one. */
@@ -22,12 +22,12 @@ export interface MeteredCall {
   readonly operation: Operation
   readonly dialect: string
   readonly modelAsked: string
-  readonly model: RunningModel
+  readonly model: ServedModel
   readonly catalogueVersion: string
-  readonly bound: RequestBound
+  readonly bound: TokenUpperBound
   readonly metadata: Readonly<Record<string, string>> | undefined
   /** Counts texts by the tokenizer of a target, where it has one. */
-  readonly count: (target: RunningTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
+  readonly count: (target: ModelTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
   /** What the model reads: messages, and what it is told of tools. */
   readonly texts: () => ReadonlyArray<string>
   readonly traceId: string | undefined
@@ -45,7 +45,7 @@ export interface Progress {
  * The money of one call from its first hold to its end. Whatever happens, each hold is closed once: with what was used, with
  * what it may have cost, or with nothing.
  */
-export class CallMeter {
+export class UsageMeter {
   readonly attempts: Array<Attempt> = []
   /** Set while a request is out: who leaves then may have to pay for it. */
   progress: (() => Progress) | undefined
@@ -61,9 +61,9 @@ export class CallMeter {
   private streamingSince: number | undefined
   /** The span of the attempt that was answered, until it is known what that did cost. */
   private span: Tracer.Span | undefined
-  private hold: Hold | undefined
+  private hold: BudgetReservation | undefined
   private estimated: Estimate | undefined
-  private target: RunningTarget | undefined
+  private target: ModelTarget | undefined
   private readonly call: MeteredCall
   private readonly clock: Clock.Clock
   readonly startedAt: number
@@ -75,18 +75,18 @@ export class CallMeter {
   }
 
   /** Whether money is kept free at this target's provider. */
-  holdsFor(target: RunningTarget): boolean {
+  holdsFor(target: ModelTarget): boolean {
     return this.hold !== undefined && this.target?.provider.id === target.provider.id
   }
 
-  take(hold: Hold, target: RunningTarget, estimated: Estimate): void {
+  take(hold: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
     this.hold = hold
     this.estimated = estimated
     this.target = target
   }
 
   /** Another attempt begins. */
-  at(target: RunningTarget): void {
+  at(target: ModelTarget): void {
     this.target = target
     this.triedSince = this.now
     this.tries++
@@ -140,8 +140,8 @@ export class CallMeter {
   estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, estimated, target } = this
     const { bound } = call
-    const mostInput = estimated?.inputTokens ?? Infinity
-    const mostOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
+    const maxInput = estimated?.inputTokens ?? Infinity
+    const maxOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
     const count = (given: ReadonlyArray<string>) =>
       target === undefined || given.length === 0 ? Effect.succeedNone : call.count(target, given)
     return Effect.gen(function* () {
@@ -153,8 +153,8 @@ export class CallMeter {
       const said = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
         ...(usage ?? noUsage),
-        inputTokens: usage?.inputTokens || Math.min(mostInput, asked),
-        outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(mostOutput, said))
+        inputTokens: usage?.inputTokens || Math.min(maxInput, asked),
+        outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, said))
       }
     })
   }
@@ -168,7 +168,7 @@ export class CallMeter {
   }
 
   /** Charges everything that was kept free: the request was sent, and nobody will ever know what it did cost. */
-  forfeit(status: number): void {
+  chargeFullReservation(status: number): void {
     const { amountNanoUsd = 0n, tokens = 0 } = this.hold ?? {}
     this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
   }

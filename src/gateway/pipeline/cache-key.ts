@@ -1,9 +1,9 @@
 import { hash } from "node:crypto"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Incoming } from "./provider-request.ts"
+import { type DialectRequest } from "./provider-request.ts"
 
 /** Of a call that may be answered from what was answered before. */
-export interface Cacheable extends Incoming {
+export interface Cacheable extends DialectRequest {
   /** Headers that a provider sees, some of which change the answer. */
   readonly headers: Readonly<Record<string, string>>
   readonly fallbacks?: ReadonlyArray<string>

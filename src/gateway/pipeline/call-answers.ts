@@ -4,12 +4,12 @@ import { wholeToStream } from "../translation/whole-to-stream.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { gatheredAnswer, streamedAnswer, wholeAnswer, withUsage, wordsIn } from "./response-relay.ts"
 import { type Attempt } from "../routing/router.ts"
-import { type CallMeter, type Progress } from "../metering/usage-meter.ts"
+import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
 import { vectorsInBase64 } from "./embedding-formats.ts"
-import { type Incoming } from "./provider-request.ts"
+import { type DialectRequest } from "./provider-request.ts"
 import { type ProviderAnswer } from "../providers/provider.ts"
-import { type CallRefused } from "../errors/gateway-error.ts"
-import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
+import { type GatewayError } from "../errors/gateway-error.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** What is known of an answer beside its words. */
 export interface CallReport {
@@ -38,7 +38,7 @@ export interface CallAnswer {
 }
 
 /** What an answer is told with, whether it streams or not. */
-const told = ({ body, dialect }: Spoken, { provider, model }: RunningTarget, meter: CallMeter, requestId: string) => {
+const told = ({ body, dialect }: Spoken, { provider, model }: ModelTarget, meter: UsageMeter, requestId: string) => {
   const { now } = meter
   const id = meter.reservationId ?? ""
   const asked = body.stream_options
@@ -69,14 +69,14 @@ const told = ({ body, dialect }: Spoken, { provider, model }: RunningTarget, met
   }
 }
 
-type Spoken = Pick<Incoming, "body" | "dialect" | "operation">
+type Spoken = Pick<DialectRequest, "body" | "dialect" | "operation">
 
 const streamOf = (
   spoken: Spoken,
-  target: RunningTarget,
+  target: ModelTarget,
   { headers, status }: ProviderAnswer,
   { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
-  meter: CallMeter,
+  meter: UsageMeter,
   requestId: string
 ): CallAnswer => {
   const { includeUsage, now, options, report } = told(spoken, target, meter, requestId)
@@ -86,7 +86,7 @@ const streamOf = (
   return {
     status,
     headers: {
-      ...passedBack(headers),
+      ...forwardedResponseHeaders(headers),
       "x-reservation-id": report.reservationId,
       "content-type": "text/event-stream",
       "x-accel-buffering": "no",
@@ -98,7 +98,7 @@ const streamOf = (
 }
 
 /** What a whole answer without a usage is counted by: its words, or all of its bytes; a vector is none of both. */
-const saidIn = (given: Uint8Array, { operation }: Spoken, target: RunningTarget, meter: CallMeter): Progress => {
+const saidIn = (given: Uint8Array, { operation }: Spoken, target: ModelTarget, meter: UsageMeter): Progress => {
   if (operation === "embed") return { usage: undefined, textBytes: 0, texts: [] }
   const words = wordsIn(given, target.provider.dialect)
   if (words === undefined) {
@@ -113,12 +113,12 @@ const saidIn = (given: Uint8Array, { operation }: Spoken, target: RunningTarget,
 
 const wholeOf = (
   spoken: Spoken,
-  target: RunningTarget,
+  target: ModelTarget,
   { headers, status }: ProviderAnswer,
   given: Uint8Array,
-  meter: CallMeter,
+  meter: UsageMeter,
   requestId: string
-): Effect.Effect<CallAnswer, CallRefused> => {
+): Effect.Effect<CallAnswer, GatewayError> => {
   const { body, dialect, operation } = spoken
   const { includeUsage, options, report } = told(spoken, target, meter, requestId)
   const whole = wholeAnswer(given, options, operation)
@@ -140,7 +140,7 @@ const wholeOf = (
     return Effect.succeed({
       status,
       headers: {
-        ...passedBack(headers),
+        ...forwardedResponseHeaders(headers),
         "x-reservation-id": report.reservationId,
         "content-type": streamed === undefined ? "application/json" : "text/event-stream",
         "x-cost-usd": usdText(cost),
@@ -160,11 +160,11 @@ const wholeOf = (
 /** Hands a provider's answer on in the dialect of the call, and settles it: a whole one at once, a stream when it ends. */
 export const answerCall = (
   spoken: Spoken,
-  target: RunningTarget,
+  target: ModelTarget,
   answer: ProviderAnswer,
-  meter: CallMeter,
+  meter: UsageMeter,
   requestId: string
-): Effect.Effect<CallAnswer, CallRefused> => {
+): Effect.Effect<CallAnswer, GatewayError> => {
   const given = answer.body
   if (given instanceof Uint8Array) return wholeOf(spoken, target, answer, given, meter, requestId)
   if (spoken.body.stream === true) {
@@ -176,7 +176,9 @@ export const answerCall = (
 }
 
 /** What callers may see of a provider's headers: its limits, and its own id of the request. */
-export const passedBack = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+export const forwardedResponseHeaders = (
+  headers: Readonly<Record<string, string>>
+): Readonly<Record<string, string>> => {
   const passed: Record<string, string> = {}
   for (const name in headers) {
     const value = headers[name]!

@@ -6,17 +6,17 @@ import { ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { AlreadyCompleted } from "../errors/repeat-domain.ts"
-import { CallRefused, refused, retryAfter } from "../errors/gateway-error.ts"
+import { GatewayError, refused, retryAfter } from "../errors/gateway-error.ts"
 
 /** The key that a caller gave its call, and where. */
-export interface RepeatKey {
+export interface CallKey {
   readonly route: string
   readonly key: string
 }
 
 /** A call that may come again, and all that tells it from another. */
-export interface RepeatableCall {
-  readonly repeatable?: RepeatKey | undefined
+export interface IdempotentCall {
+  readonly repeatable?: CallKey | undefined
   readonly bytes: Uint8Array
   readonly agentId?: string | undefined
   readonly taskType?: string | undefined
@@ -24,7 +24,7 @@ export interface RepeatableCall {
 }
 
 /** What becomes of a key while its call is under way. */
-export interface Repeat {
+export interface ClaimedCall {
   /** Under this reservation the call runs from now on: the ledger knows how that ends. */
   holds(reservationId: ReservationId | undefined): Effect.Effect<void>
   /** The call gave no answer, or none that cost anything. */
@@ -32,7 +32,7 @@ export interface Repeat {
 }
 
 /** Of a call without a key. */
-const noRepeat: Repeat = { holds: () => Effect.void, free: Effect.void }
+const unclaimed: ClaimedCall = { holds: () => Effect.void, free: Effect.void }
 
 const printable = /^[\x20-\x7e]{1,255}$/
 
@@ -50,8 +50,8 @@ const inProgress = refused(
   retryAfter(1)
 )
 
-const completed = (reservationId: ReservationId, costNanoUsd: bigint): CallRefused =>
-  new CallRefused({
+const completed = (reservationId: ReservationId, costNanoUsd: bigint): GatewayError =>
+  new GatewayError({
     error: {
       status: 409,
       code: "already_completed",
@@ -69,28 +69,28 @@ const completed = (reservationId: ReservationId, costNanoUsd: bigint): CallRefus
  * Keeps a call from being made twice under one key. Nothing of its answer is kept: a repetition is told that the call is
  * under way, or what it did cost. Which of both it is, the ledger knows, also of a call whose process is gone.
  */
-export class Repeats extends Context.Service<
-  Repeats,
+export class CallIdempotency extends Context.Service<
+  CallIdempotency,
   {
     /** Makes a call, under its key if it has one; whatever is no answer gives the key back. */
     once<A, R>(
-      call: RepeatableCall,
-      make: (repeat: Repeat) => Effect.Effect<A, CallRefused, R>
-    ): Effect.Effect<A, CallRefused, R>
+      call: IdempotentCall,
+      make: (repeat: ClaimedCall) => Effect.Effect<A, GatewayError, R>
+    ): Effect.Effect<A, GatewayError, R>
   }
->()("app/llm/Repeats") {
+>()("app/gateway/Repeats") {
   static readonly layerNoDeps = Layer.effect(
-    Repeats,
+    CallIdempotency,
     Effect.gen(function* () {
       const keys = yield* CallKeys
       const ledger = yield* Ledger
       const reservations = yield* ReservationQueries
 
-      const claim = Effect.fn("Repeats.claim")(function* ({ key, route }: RepeatKey, request: Uint8Array) {
+      const claim = Effect.fn("Repeats.claim")(function* ({ key, route }: CallKey, request: Uint8Array) {
         if (!printable.test(key)) return yield* invalid
         const { name: principal } = yield* CurrentPrincipal
         const slot = { principal, route, key }
-        const repeat: Repeat = {
+        const repeat: ClaimedCall = {
           holds: (reservationId) => (reservationId === undefined ? Effect.void : keys.hold(slot, reservationId)),
           free: keys.free(slot)
         }
@@ -108,12 +108,12 @@ export class Repeats extends Context.Service<
         return (yield* keys.takeOver(slot, id, request)) ? repeat : yield* inProgress
       })
 
-      return Repeats.of({
+      return CallIdempotency.of({
         once: (call, make) => {
           const { repeatable } = call
-          if (repeatable === undefined) return make(noRepeat)
+          if (repeatable === undefined) return make(unclaimed)
           return Effect.uninterruptibleMask((restore) =>
-            Effect.flatMap(Effect.catchDefect(claim(repeatable, wordsOf(call)), unreachable), ({ free, holds }) => {
+            Effect.flatMap(Effect.catchDefect(claim(repeatable, fingerprint(call)), unreachable), ({ free, holds }) => {
               let isHeld = false
               const held = (id: ReservationId | undefined) =>
                 Effect.map(holds(id), () => void (isHeld ||= id !== undefined))
@@ -137,5 +137,5 @@ const unreachable = (defect: unknown) =>
     Effect.fail(refused(503, "overloaded", "The ledger cannot be reached.", retryAfter(2)))
   )
 
-const wordsOf = ({ agentId, bytes, fallbacks, taskType }: RepeatableCall): Uint8Array =>
+const fingerprint = ({ agentId, bytes, fallbacks, taskType }: IdempotentCall): Uint8Array =>
   Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])

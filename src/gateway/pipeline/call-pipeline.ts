@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Layer, Random, Scope, type Tracer } from "effect"
 import { type AgentId } from "../../identity/agents/domain.ts"
-import { GatewayContents } from "../transcripts/service.ts"
+import { Transcripts } from "../transcripts/service.ts"
 import { Attribution } from "../../budgets/attribution/service.ts"
 import { type PlanId } from "../../budgets/ledger/domain.ts"
 import { withSpan } from "../../kernel/with-span.ts"
@@ -8,39 +8,39 @@ import { type AvailableBudget } from "../../budgets/ledger/request.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "../routing/router.ts"
+import { Router, mayFailOver, mayRepeat, pauseBefore } from "../routing/router.ts"
 import { chatBound, embeddingBound, imageTokensOf } from "../metering/token-upper-bound.ts"
 import { answerCall, type CallAnswer } from "./call-answers.ts"
-import { CallMeter } from "../metering/usage-meter.ts"
+import { UsageMeter } from "../metering/usage-meter.ts"
 import { describeRequest } from "../telemetry/call-spans.ts"
-import { type Prepared } from "../authentication/gateway-authentication.ts"
+import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
-import { type Estimate, estimateOf, type Terms } from "../metering/estimates.ts"
-import { type Asking, Holding } from "../metering/admission.ts"
-import { Metering, type Spender } from "../metering/budget-reservations.ts"
+import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
+import { type AdmissionRequest, Admission } from "../metering/admission.ts"
+import { BudgetReservations, type Spender } from "../metering/budget-reservations.ts"
 import { modelFor } from "../routing/model-choice.ts"
-import { checkIncoming, type Incoming, outgoing } from "./provider-request.ts"
+import { validateRequest, type DialectRequest, providerRequest } from "./provider-request.ts"
 import { refusalOf } from "./provider-refusals.ts"
 import { type ProviderFailure } from "../providers/provider.ts"
-import { type CallRefused, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
-import { type Repeat, type RepeatKey, Repeats } from "./call-idempotency.ts"
+import { type GatewayError, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
+import { type ClaimedCall, type CallKey, CallIdempotency } from "./call-idempotency.ts"
 import { ResponseCache } from "./response-cache.ts"
 import { fellBack } from "../routing/routing-metrics.ts"
 import { routeOrder } from "../routing/resolve-model.ts"
-import { type RunningGateway, type RunningModel, type RunningTarget } from "../configuration/gateway-snapshot.ts"
-import { ProviderSightings } from "../routing/provider-health.ts"
+import { type GatewaySnapshot, type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { ProviderHealth } from "../routing/provider-health.ts"
 import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
 
 /** A call as its caller makes it. */
-export interface Call extends Incoming {
+export interface Call extends DialectRequest {
   /** Headers that a provider may see. */
   readonly headers: Readonly<Record<string, string>>
   readonly agentId?: AgentId | undefined
   readonly planId?: PlanId | undefined
   readonly taskType?: string | undefined
   /** What was reserved for it before. */
-  readonly prepared?: Prepared | undefined
+  readonly prepared?: ExistingReservation | undefined
   /** What its caller wants to find it by. */
   readonly metadata?: Readonly<Record<string, string>> | undefined
   /** What one call of the agent may cost at most. */
@@ -50,13 +50,13 @@ export interface Call extends Incoming {
   /** Whether the response cache may answer; as the model's configuration says where the caller does not. */
   readonly cache?: boolean | undefined
   /** The key under which the call is made once, and where. */
-  readonly repeatable?: RepeatKey | undefined
+  readonly repeatable?: CallKey | undefined
 }
 
 /** A target that a call may reach, and the model that it has it as: the one that was asked for, or a fallback. */
-interface Way {
-  readonly model: RunningModel
-  readonly target: RunningTarget
+interface Candidate {
+  readonly model: ServedModel
+  readonly target: ModelTarget
 }
 
 /** What a call may use and cost at most, under which caps. */
@@ -70,44 +70,44 @@ export class Calls extends Context.Service<
   Calls,
   {
     /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
-    call(call: Call): Effect.Effect<CallAnswer, CallRefused, Scope.Scope>
+    call(call: Call): Effect.Effect<CallAnswer, GatewayError, Scope.Scope>
     /** What a call may use and cost at most, and what the caps that govern it leave; nobody is asked. */
-    estimate(call: Call): Effect.Effect<EstimatedCall, CallRefused>
+    estimate(call: Call): Effect.Effect<EstimatedCall, GatewayError>
   }
->()("app/llm/Calls") {
+>()("app/gateway/Calls") {
   static readonly layer = Layer.effect(
     Calls,
     Effect.gen(function* () {
       const attribution = yield* Attribution
       const clock = yield* Clock.Clock
-      const attempts = yield* Attempts
+      const attempts = yield* Router
       const counts = yield* TokenCounts
       const configuration = yield* GatewayConfiguration
-      const contents = yield* GatewayContents
+      const contents = yield* Transcripts
       const cache = yield* ResponseCache
-      const holding = yield* Holding
-      const metering = yield* Metering
-      const repeats = yield* Repeats
-      const sightings = yield* ProviderSightings
+      const holding = yield* Admission
+      const metering = yield* BudgetReservations
+      const repeats = yield* CallIdempotency
+      const health = yield* ProviderHealth
       const availableBudgets = yield* AvailableBudgets
       const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
 
       const targetsOf = (
         { operation }: Call,
-        model: RunningModel,
-        gateway: RunningGateway
-      ): Effect.Effect<ReadonlyArray<RunningTarget>> => {
+        model: ServedModel,
+        gateway: GatewaySnapshot
+      ): Effect.Effect<ReadonlyArray<ModelTarget>> => {
         const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
         if (able.length < 2) return Effect.succeed(able)
         return Effect.map(Random.Random, (random) =>
           routeOrder(able, gateway.routing.strategy, {
-            latency: ({ model: name, provider }) => sightings.latency(provider.id, name),
+            latency: ({ model: name, provider }) => health.latency(provider.id, name),
             random: () => random.nextDoubleUnsafe()
           })
         )
       }
 
-      const spenderOf = ({ agentId, planId, taskType }: Call, model: RunningModel) =>
+      const spenderOf = ({ agentId, planId, taskType }: Call, model: ServedModel) =>
         Effect.mapError(
           attribution.resolve({
             model: model.id,
@@ -124,10 +124,10 @@ export class Calls extends Context.Service<
       /** One try at a target, which is told of in the end whatever comes of it. */
       const attempt = (
         call: Call,
-        target: RunningTarget,
+        target: ModelTarget,
         body: string | Uint8Array,
-        meter: CallMeter,
-        routing: RunningGateway["routing"],
+        meter: UsageMeter,
+        routing: GatewaySnapshot["routing"],
         deadline: number
       ) => {
         const startedAt = clock.currentTimeMillisUnsafe()
@@ -151,16 +151,16 @@ export class Calls extends Context.Service<
 
       /** What is known of a call before anybody is asked. */
       const considered = Effect.fnUntraced(function* (incoming: Call) {
-        yield* checkIncoming(incoming)
-        const gateway = configuration.running()
+        yield* validateRequest(incoming)
+        const gateway = configuration.snapshot()
         const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
-        const fallbacks: Array<RunningModel> = []
+        const fallbacks: Array<ServedModel> = []
         for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelFor(gateway, name, incoming.operation))
-        const ways: Array<Way> = []
+        const candidates: Array<Candidate> = []
         for (const one of [model, ...fallbacks]) {
-          for (const target of yield* targetsOf(incoming, one, gateway)) ways.push({ model: one, target })
+          for (const target of yield* targetsOf(incoming, one, gateway)) candidates.push({ model: one, target })
         }
-        const targets = ways.map(({ target }) => target)
+        const targets = candidates.map(({ target }) => target)
         const spender = yield* spenderOf(incoming, model)
         const { body, bytes, operation } = incoming
         const hasOutput = operation === "chat"
@@ -173,24 +173,24 @@ export class Calls extends Context.Service<
         return {
           gateway,
           spender,
-          ways,
+          candidates,
           terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput }
         }
       })
 
       /** The caps that bind a call at a target; an agent's budget for one turn and a reservation bind as caps do. */
-      const governed = ({ perTurnNanoUsd = null, prepared }: Asking, spender: Spender) =>
+      const governed = ({ perTurnNanoUsd = null, prepared }: AdmissionRequest, spender: Spender) =>
         perTurnNanoUsd === null && prepared === undefined
           ? metering.governed(spender)
           : Effect.succeed({ byMoney: true, byHard: true })
 
       const estimate = Effect.fn("Calls.estimate")(function* (incoming: Call) {
-        const { spender, terms, ways } = yield* considered(incoming)
-        const [way] = ways
+        const { spender, terms, candidates } = yield* considered(incoming)
+        const [way] = candidates
         if (way === undefined) return yield* noTarget
         // A fallback, or another provider, may be governed by others.
         const caps = new Map<string, AvailableBudget>()
-        for (const one of ways) {
+        for (const one of candidates) {
           for (const budget of yield* availableBudgets.of(at(spender, one))) {
             caps.set(`${budget.cap.id} ${budget.counterKey}`, budget)
           }
@@ -199,8 +199,8 @@ export class Calls extends Context.Service<
         return { ...bound, model: terms.model.id, caps: [...caps.values()] }
       })
 
-      const answer = Effect.fnUntraced(function* (incoming: Call, repeat: Repeat) {
-        const { gateway, spender, terms, ways } = yield* considered(incoming)
+      const answer = Effect.fnUntraced(function* (incoming: Call, repeat: ClaimedCall) {
+        const { gateway, spender, terms, candidates } = yield* considered(incoming)
         const { bound, model } = terms
         const slot = cache.slot(incoming, model, spender.tenantId, gateway)
         const kept = slot === undefined ? undefined : yield* slot.find
@@ -210,7 +210,7 @@ export class Calls extends Context.Service<
         const request = yield* CurrentRequest
         const scope = yield* Effect.scope
         const deadline = clock.currentTimeMillisUnsafe() + routing.timeoutSeconds * 1000
-        const meter = new CallMeter(
+        const meter = new UsageMeter(
           {
             operation,
             dialect: incoming.dialect,
@@ -230,13 +230,13 @@ export class Calls extends Context.Service<
         let { prepared } = incoming
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
-        for (const [place, way] of ways.entries()) {
+        for (const [place, way] of candidates.entries()) {
           const { target } = way
-          const before = ways[place - 1]
+          const before = candidates[place - 1]
           if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           const asked = at(spender, way)
           const bounds = yield* governed({ ...incoming, prepared }, asked)
-          const here: Terms = { ...terms, model: way.model, governed: bounds }
+          const here: EstimateTerms = { ...terms, model: way.model, governed: bounds }
           // Other caps may govern another provider, or another model.
           if (!meter.holdsFor(target) || (before !== undefined && before.model !== way.model)) meter.release()
           for (let tries = 1; ; tries++) {
@@ -246,7 +246,7 @@ export class Calls extends Context.Service<
               prepared = undefined
               yield* repeat.holds(meter.reservationId)
             }
-            const sent = yield* outgoing(incoming, target, estimate.limit, estimate.outputTokens)
+            const sent = yield* providerRequest(incoming, target, estimate.limit, estimate.outputTokens)
             const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
             if (made._tag === "Success") {
               const { reservationId = "" } = meter
@@ -257,7 +257,7 @@ export class Calls extends Context.Service<
             }
             const { failure } = made
             last = failure
-            if (failure.sent) meter.forfeit(failure.error.status)
+            if (failure.sent) meter.chargeFullReservation(failure.error.status)
             if (clock.currentTimeMillisUnsafe() >= deadline) {
               meter.release()
               return yield* outOfTime
@@ -287,7 +287,7 @@ export class Calls extends Context.Service<
   )
 }
 
-const at = (spender: Spender, { model, target }: Way): Spender => ({
+const at = (spender: Spender, { model, target }: Candidate): Spender => ({
   ...spender,
   dimensions: { ...spender.dimensions, model: model.id, provider: target.provider.id }
 })

@@ -1,4 +1,4 @@
-import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** The members that limit an output in OpenAI's dialect: its own newer one, and the older that all its speakers know. */
 type LimitMember = "max_completion_tokens" | "max_tokens"
@@ -11,9 +11,9 @@ const knowsOlderAlone = /^(?:mistral|deepseek|cohere|moonshot|ollama)/
 const refusesOlder = /(?:^|\/)(?:o\d|gpt-5)/
 
 /** By which member a target is told a limit that its caller did not give. */
-export const limitMember = ({ model, provider: { vendor } }: RunningTarget): LimitMember =>
+export const limitMember = ({ model, provider: { vendor } }: ModelTarget): LimitMember =>
   vendor === undefined || knowsNewer.test(vendor) || refusesOlder.test(model) ? "max_completion_tokens" : "max_tokens"
 
 /** Whether a target has to be told by the older one what its caller said by the newer. */
-export const knowsOlderLimitAlone = ({ provider: { vendor } }: RunningTarget): boolean =>
+export const knowsOlderLimitAlone = ({ provider: { vendor } }: ModelTarget): boolean =>
   vendor !== undefined && knowsOlderAlone.test(vendor)

@@ -9,14 +9,14 @@ import { faultsOf } from "../../platform/http/validation.ts"
 import { edited, mergePatch } from "../json/json-edits.ts"
 import { knowsOlderLimitAlone, limitMember } from "./output-limits.ts"
 import { type Operation } from "../providers/provider.ts"
-import { CallRefused, refused } from "../errors/gateway-error.ts"
-import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
-import { unsignedThinking } from "./unsigned-thinking.ts"
+import { GatewayError, refused } from "../errors/gateway-error.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { withoutUnsignedThinking } from "./unsigned-thinking.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
 /** A request as it came, in its caller's dialect. */
-export interface Incoming {
+export interface DialectRequest {
   readonly dialect: Dialect
   readonly operation: Operation
   readonly body: Json
@@ -29,27 +29,27 @@ const decodeChat = Schema.decodeUnknownEffect(ChatRequest, options)
 const decodeMessages = Schema.decodeUnknownEffect(MessagesRequest, options)
 
 /** Nobody reads more. */
-const mostShown = 50
+const maxShown = 50
 
 /** A refusal that names the first member at fault, and says all that anybody reads. */
-export const refuseFaults = (faults: ReadonlyArray<Fault>): CallRefused => {
+export const validationError = (faults: ReadonlyArray<Fault>): GatewayError => {
   const shown = faults
-    .slice(0, mostShown)
+    .slice(0, maxShown)
     .map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
-  if (faults.length > mostShown) shown.push(`and ${faults.length - mostShown} more`)
+  if (faults.length > maxShown) shown.push(`and ${faults.length - maxShown} more`)
   return refused(400, "invalid_request", shown.join("; "), {}, faults[0]?.path.join("."))
 }
 
 const invalid = (error: Schema.SchemaError) =>
-  refuseFaults(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
+  validationError(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
 
 const carried = (result: Result.Result<Json, ReadonlyArray<Fault>>) =>
-  Effect.mapError(Effect.fromResult(result), refuseFaults)
+  Effect.mapError(Effect.fromResult(result), validationError)
 
 /** The request for another dialect's provider. */
 const translated = Effect.fnUntraced(function* (
-  { body, dialect }: Incoming,
-  target: RunningTarget,
+  { body, dialect }: DialectRequest,
+  target: ModelTarget,
   outputTokens: number
 ) {
   const { model } = target
@@ -74,7 +74,11 @@ const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): 
  * What a request in its own dialect has changed on its way, as a JSON merge patch: the model, a limit where none was given, or
  * under a name that is not read there, and that usage is told.
  */
-const changes = ({ body, dialect, operation }: Incoming, target: RunningTarget, limit: number | undefined): Json => {
+const changes = (
+  { body, dialect, operation }: DialectRequest,
+  target: ModelTarget,
+  limit: number | undefined
+): Json => {
   const changed: Record<string, unknown> = {}
   if (body.model !== target.model) changed.model = target.model
   if (operation !== "chat") return changed
@@ -88,18 +92,18 @@ const changes = ({ body, dialect, operation }: Incoming, target: RunningTarget, 
  * The body for a target. `limit` is the output limit to send where the caller gave none; `outputTokens` is what another
  * dialect must be told in any case.
  */
-export const outgoing = (
-  incoming: Incoming,
-  target: RunningTarget,
+export const providerRequest = (
+  incoming: DialectRequest,
+  target: ModelTarget,
   limit: number | undefined,
   outputTokens: number
-): Effect.Effect<string | Uint8Array, CallRefused> => {
+): Effect.Effect<string | Uint8Array, GatewayError> => {
   const { body, bytes } = incoming
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
   const patch = mergePatch(bytes, body, changes(incoming, target, limit))
-  const unsigned = incoming.dialect === "anthropic" ? unsignedThinking(bytes, body) : []
+  const unsigned = incoming.dialect === "anthropic" ? withoutUnsignedThinking(bytes, body) : []
   return Effect.succeed(edited(bytes, [...patch, ...unsigned]))
 }
 
@@ -107,8 +111,8 @@ const isLimit = (value: unknown, least: number, most: number): boolean =>
   value === undefined || value === null || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)
 
 /** More than any model writes, and little enough for the ledger to hold what it costs. */
-const mostOutputTokens = 2_147_483_647
-const mostChoices = 1024
+const maxOutputTokens = 2_147_483_647
+const maxChoices = 1024
 
 /** Members that are metered, which some servers read in capitals as well. */
 const metered = new Set(
@@ -125,7 +129,7 @@ const metered = new Set(
 )
 
 /** The first fault of a request that even its own dialect does not take, as far as it must be read to be metered. */
-export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Effect<void, CallRefused> => {
+export const validateRequest = ({ body, dialect, operation }: DialectRequest): Effect.Effect<void, GatewayError> => {
   const faults: Array<Fault> = []
   const expect = (member: string, isGood: boolean, expected: string) => {
     if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
@@ -137,7 +141,7 @@ export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Ef
   if (operation === "embed") {
     const { input } = body
     expect("input", typeof input === "string" || (Array.isArray(input) && input.length > 0), "text, or a list of texts")
-    if (Array.isArray(input)) expect("input", input.length <= mostInputs, `at most ${mostInputs} inputs`)
+    if (Array.isArray(input)) expect("input", input.length <= maxInputs, `at most ${maxInputs} inputs`)
   } else {
     const { messages } = body
     expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
@@ -148,15 +152,15 @@ export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Ef
     for (const name of ["max_tokens", "max_completion_tokens"]) {
       // Anthropic fills its cache for whoever asks for no word.
       const least = dialect === "anthropic" ? 0 : 1
-      expect(name, isLimit(body[name], least, mostOutputTokens), `a whole number from ${least} to ${mostOutputTokens}`)
+      expect(name, isLimit(body[name], least, maxOutputTokens), `a whole number from ${least} to ${maxOutputTokens}`)
     }
-    expect("n", isLimit(body.n, 1, mostChoices), `a whole number from 1 to ${mostChoices}`)
+    expect("n", isLimit(body.n, 1, maxChoices), `a whole number from 1 to ${maxChoices}`)
     expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
     if (dialect === "anthropic" && operation === "chat") {
       expect("max_tokens", typeof body.max_tokens === "number", "the output limit")
     }
   }
-  if (faults.length > 0) return Effect.fail(refuseFaults(faults))
+  if (faults.length > 0) return Effect.fail(validationError(faults))
   return dialect === "anthropic" && (body.thread ?? null) !== null ? Effect.fail(noThreads) : Effect.void
 }
 
@@ -164,7 +168,7 @@ export const checkIncoming = ({ body, dialect, operation }: Incoming): Effect.Ef
  * A conversation that one provider holds has no bound that it could be let in by, and is lost on any other. The SDK's tool
  * runner asks for one by itself, and goes on without where it is told so.
  */
-const noThreads = new CallRefused({
+const noThreads = new GatewayError({
   error: {
     status: 400,
     code: "thread_unsupported_request",
@@ -174,4 +178,4 @@ const noThreads = new CallRefused({
   }
 })
 
-const mostInputs = 2048
+const maxInputs = 2048

@@ -3,9 +3,9 @@ import { type Dialect, type TokenUsage } from "../translation/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type CallAnswer } from "./call-answers.ts"
 import { type Cacheable, cacheKey } from "./cache-key.ts"
-import { type CallMeter } from "../metering/usage-meter.ts"
+import { type UsageMeter } from "../metering/usage-meter.ts"
 import { cacheLooked } from "./cache-metrics.ts"
-import { type RunningGateway, type RunningModel } from "../configuration/gateway-snapshot.ts"
+import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway-snapshot.ts"
 
 /** An answer as it is kept: its bytes in the dialect that was asked in. */
 interface Kept {
@@ -23,10 +23,10 @@ interface Kept {
 export interface CacheSlot {
   readonly find: Effect.Effect<CallAnswer | undefined>
   /** The answer as it is handed on; it is kept once its end is there, and only if that is a good one. */
-  keep(answer: CallAnswer, meter: CallMeter): Effect.Effect<CallAnswer>
+  keep(answer: CallAnswer, meter: UsageMeter): Effect.Effect<CallAnswer>
 }
 
-const mostBytes = 67_108_864
+const maxBytes = 67_108_864
 const largestAnswerBytes = 1_048_576
 
 /**
@@ -37,9 +37,9 @@ export class ResponseCache extends Context.Service<
   ResponseCache,
   {
     /** Undefined where the call is not to be cached. */
-    slot(call: Cacheable, model: RunningModel, tenantId: TenantId, gateway: RunningGateway): CacheSlot | undefined
+    slot(call: Cacheable, model: ServedModel, tenantId: TenantId, gateway: GatewaySnapshot): CacheSlot | undefined
   }
->()("app/llm/ResponseCache") {
+>()("app/gateway/ResponseCache") {
   static readonly layer = Layer.sync(ResponseCache, () => {
     const kept = new Map<string, Kept>()
     let bytesKept = 0
@@ -49,18 +49,18 @@ export class ResponseCache extends Context.Service<
       kept.delete(key)
     }
 
-    const put = (key: string, answer: Kept, mostEntries: number): void => {
+    const put = (key: string, answer: Kept, maxEntries: number): void => {
       drop(key)
       kept.set(key, answer)
       bytesKept += answer.bytes.length
       // The first is the one that was used least lately.
       for (const [oldest] of kept) {
-        if (kept.size <= mostEntries && bytesKept <= mostBytes) break
+        if (kept.size <= maxEntries && bytesKept <= maxBytes) break
         drop(oldest)
       }
     }
 
-    const slot = (call: Cacheable, tenantId: TenantId, { cache, catalogueVersion }: RunningGateway): CacheSlot => {
+    const slot = (call: Cacheable, tenantId: TenantId, { cache, catalogueVersion }: GatewaySnapshot): CacheSlot => {
       const key = cacheKey(call, tenantId, catalogueVersion)
 
       const find = Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -80,7 +80,7 @@ export class ResponseCache extends Context.Service<
           put(key, { bytes, isStream, status, provider, model, usage, dialect: call.dialect, until }, cache.maxEntries)
         })
 
-      const keep = (answer: CallAnswer, meter: CallMeter): Effect.Effect<CallAnswer> => {
+      const keep = (answer: CallAnswer, meter: UsageMeter): Effect.Effect<CallAnswer> => {
         const { body, report } = answer
         const told = { ...answer, headers: { ...answer.headers, "x-cache": "miss" } }
         if (body instanceof Uint8Array) return Effect.as(store(answer, body, false, report.usage), told)

@@ -5,7 +5,7 @@ import { type Dialect, type TokenUsage } from "../translation/domain.ts"
 import { ChatCompletion, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
 import { StreamToWhole } from "../translation/stream-to-whole.ts"
 import {
-  believable,
+  plausibleUsage,
   toCompletionUsage,
   toMessageUsage,
   usageOfCompletion,
@@ -13,10 +13,10 @@ import {
   usageOfMessage
 } from "../translation/usage.ts"
 import { type AnswerFacts, factsIn } from "../telemetry/answer-facts.ts"
-import { type CallMeter, type Progress } from "../metering/usage-meter.ts"
+import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
 import { type Bytes, type Operation, type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
-import { type CallRefused, refused } from "../errors/gateway-error.ts"
-import { mostKeptBytes, Relay, type RelayOptions } from "./stream-transformer.ts"
+import { type GatewayError, refused } from "../errors/gateway-error.ts"
+import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
 /** A whole answer in the dialect of its caller, and what the provider said that it used. */
@@ -32,18 +32,18 @@ const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
 /** The usage that a completion or an embedding tells. */
 const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined => {
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
-  return believable(operation === "embed" ? usageOfEmbedding(value.usage) : usageOfCompletion(value.usage))
+  return plausibleUsage(operation === "embed" ? usageOfEmbedding(value.usage) : usageOfCompletion(value.usage))
 }
 
-const unreadable: CallRefused = refused(502, "provider-error", "The provider's answer cannot be read.")
+const unreadable: GatewayError = refused(502, "provider-error", "The provider's answer cannot be read.")
 const utf8 = new TextEncoder()
 
 /** An answer that came as a whole; JSON that cannot be read is handed on in its own dialect, and counted by its bytes. */
 export const wholeAnswer = (
   bytes: Uint8Array,
-  { createdSeconds, from, head, to }: Pick<RelayOptions, "createdSeconds" | "from" | "head" | "to">,
+  { createdSeconds, from, head, to }: Pick<StreamOptions, "createdSeconds" | "from" | "head" | "to">,
   operation: Operation
-): Result.Result<Whole, CallRefused> => {
+): Result.Result<Whole, GatewayError> => {
   // An answer without a word was broken off.
   if (bytes.length === 0) return Result.fail(unreadable)
   const text = Buffer.from(bytes).toString("utf8")
@@ -54,7 +54,7 @@ export const wholeAnswer = (
         ? Result.succeed({ bytes, usage: undefined, facts: undefined })
         : Result.fail(unreadable)
     }
-    const usage = believable(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
+    const usage = plausibleUsage(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
     return Result.succeed({ bytes: out, usage, facts: factsIn(message.value) })
   }
@@ -65,7 +65,7 @@ export const wholeAnswer = (
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Result.fail(unreadable)
-  const usage = believable(usageOfCompletion(completion.value.usage))
+  const usage = plausibleUsage(usageOfCompletion(completion.value.usage))
   return Result.succeed({
     bytes: json(completionToMessage(completion.value, head)),
     usage,
@@ -74,19 +74,19 @@ export const wholeAnswer = (
 }
 
 /** More is no answer. */
-const mostGatheredBytes = 134_217_728
+const maxGatheredBytes = 134_217_728
 
 /** A stream where a whole answer was asked for, put together; empty where it broke off. */
 export const gatheredAnswer = Effect.fnUntraced(function* (
   { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
   dialect: Dialect,
-  meter: CallMeter
+  meter: UsageMeter
 ) {
   const gathering = new StreamToWhole(dialect)
   let length = 0
   meter.progress = () => ({ usage: undefined, textBytes: length, texts: [] })
   let read: ReadonlyArray<Uint8Array> | undefined = first
-  while (read !== undefined && length <= mostGatheredBytes) {
+  while (read !== undefined && length <= maxGatheredBytes) {
     for (const bytes of read) {
       length += bytes.length
       gathering.push(bytes)
@@ -99,11 +99,11 @@ export const gatheredAnswer = Effect.fnUntraced(function* (
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 
-const progressOf = ({ textBytes, texts, usage }: Relay): Progress => ({
+const progressOf = ({ textBytes, texts, usage }: StreamTransformer): Progress => ({
   usage,
   textBytes,
   // A part of the words would count for less than all of them.
-  texts: texts.length === 0 || textBytes > mostKeptBytes ? [] : [texts.join("")]
+  texts: texts.length === 0 || textBytes > maxKeptBytes ? [] : [texts.join("")]
 })
 
 /** The words of an answer, for whoever counts them; nothing where they cannot be told from what is around them. */
@@ -141,10 +141,10 @@ export const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage
 export const streamedAnswer = (
   first: ReadonlyArray<Uint8Array>,
   rest: Bytes,
-  options: RelayOptions,
-  meter: CallMeter
+  options: StreamOptions,
+  meter: UsageMeter
 ): Stream.Stream<Uint8Array> => {
-  const relay = new Relay(options)
+  const relay = new StreamTransformer(options)
   meter.progress = () => progressOf(relay)
   meter.facts = relay.facts
   let waiting: ReadonlyArray<Uint8Array> = first

@@ -7,8 +7,8 @@ import { type DialectError, errorEvent, readError } from "../translation/errors.
 import { comment, EventReader, isComment, type ServerEvent } from "../translation/event-reader.ts"
 import { EventsToChunks } from "../translation/anthropic-messages/events-to-chunks.ts"
 import { ChatChunk, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
-import { believable, laterUsage, usageOfCompletion, usageOfMessage } from "../translation/usage.ts"
-import { StreamedFacts } from "../telemetry/answer-facts.ts"
+import { plausibleUsage, laterUsage, usageOfCompletion, usageOfMessage } from "../translation/usage.ts"
+import { StreamFacts } from "../telemetry/answer-facts.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
@@ -19,9 +19,9 @@ const bytesIn = (...texts: ReadonlyArray<string | null | undefined>): number =>
   texts.reduce((sum, text) => sum + (text ? Buffer.byteLength(text) : 0), 0)
 
 /** Nobody counts more than so much. */
-export const mostKeptBytes = 262_144
+export const maxKeptBytes = 262_144
 
-export interface RelayOptions {
+export interface StreamOptions {
   /** Whether the words are to be kept for whoever counts them. */
   readonly keepsWords: boolean
   /** Whose events come in. */
@@ -39,7 +39,7 @@ export interface RelayOptions {
  * Hands a stream of events on to its caller and reads on the side what is charged by. In the caller's own dialect the bytes
  * go through as they come; another dialect is translated.
  */
-export class Relay {
+export class StreamTransformer {
   /** Whether the model said that it was done. */
   finished = false
   /** Whether the last event was there; some providers leave the connection open after it. */
@@ -49,7 +49,7 @@ export class Relay {
   /** The words themselves, where somebody can count them; too many are counted by nobody. */
   readonly texts: Array<string> = []
   /** What the provider says of its answer. */
-  readonly facts = new StreamedFacts()
+  readonly facts = new StreamFacts()
   /** What the provider said went wrong, once it had begun to answer. */
   failure: DialectError | undefined
   /** Whether that failure is in none of the provider's own words. */
@@ -58,7 +58,7 @@ export class Relay {
   private countedBytes = 0
   private completionUsage: TokenUsage | undefined
   private messageUsage: MessageUsage | undefined
-  private readonly options: RelayOptions
+  private readonly options: StreamOptions
   private readonly reader = new EventReader()
   private readonly toEvents: ChunksToEvents
   private readonly toChunks: EventsToChunks
@@ -66,7 +66,7 @@ export class Relay {
   private readonly hidesUsage: boolean
   private readonly translates: boolean
 
-  constructor(options: RelayOptions) {
+  constructor(options: StreamOptions) {
     this.options = options
     this.translates = options.from !== options.to
     this.hidesUsage = !this.translates && options.from === "openai" && !options.includeUsage
@@ -89,7 +89,7 @@ export class Relay {
 
   /** What the provider reported so far. */
   get usage(): TokenUsage | undefined {
-    return believable(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
+    return plausibleUsage(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
   }
 
   /** What a provider sends to keep its connection alive keeps the caller's alive as well. */
@@ -146,7 +146,7 @@ export class Relay {
 
   private say(...words: ReadonlyArray<string | null | undefined>): void {
     this.textBytes += bytesIn(...words)
-    if (!this.options.keepsWords || this.textBytes > mostKeptBytes) return
+    if (!this.options.keepsWords || this.textBytes > maxKeptBytes) return
     for (const word of words) if (word) this.texts.push(word)
   }
 

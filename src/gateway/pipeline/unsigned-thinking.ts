@@ -10,7 +10,7 @@ const isUnsigned = (block: unknown): boolean =>
  * Cuts thoughts without a signature out of the text of a messages request: Anthropic refuses them, and a conversation has
  * them that another vendor's model was in. A message of nothing else goes as a whole.
  */
-export const unsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
+export const withoutUnsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
   const concerned = listIn(body.messages).flatMap((message, index) => {
     const blocks = isJson(message) ? listIn(message.content) : []
     return blocks.some(isUnsigned) ? [{ index, blocks, isAll: blocks.every(isUnsigned) }] : []

@@ -27,14 +27,14 @@ const unreadable = failure(
  * An answer without its content coding: nobody asks for any, and some providers, or proxies before them, use one all the
  * same (RFC 9110, section 8.4). A stream in one cannot be read as it comes.
  */
-export const decoded = (answer: ProviderAnswer, mostBytes: number): Effect.Effect<ProviderAnswer, ProviderFailure> => {
+export const decoded = (answer: ProviderAnswer, maxBytes: number): Effect.Effect<ProviderAnswer, ProviderFailure> => {
   const coding = answer.headers["content-encoding"]?.trim().toLowerCase()
   if (coding === undefined || coding === "" || coding === "identity") return Effect.succeed(answer)
   const decode = decoders[coding]
   const { body } = answer
   if (decode === undefined || !(body instanceof Uint8Array)) return Effect.fail(unreadable)
   return Effect.callback((resume) =>
-    decode(body, { maxOutputLength: mostBytes }, (error, bytes) =>
+    decode(body, { maxOutputLength: maxBytes }, (error, bytes) =>
       resume(error === null ? Effect.succeed({ ...answer, body: bytes }) : Effect.fail(unreadable))
     )
   )

@@ -17,17 +17,17 @@ export interface ExchangeRequest {
   /** When, in milliseconds since 1970, the whole answer must be there. */
   readonly deadline?: number | undefined
   /** No more than so much of a whole answer is read. */
-  readonly mostBytes?: number
+  readonly maxBytes?: number
 }
 
 /** No error page is read beyond this. */
-const mostErrorBytes = 65_536
+const maxErrorBytes = 65_536
 
 /** No whole answer is larger; embeddings of 2,048 texts are half of it. */
 const largestAnswerBytes = 134_217_728
 
 /** What waits to be read of a stream before its provider is made to wait. */
-const mostWaitingBytes = 65_536
+const maxWaitingBytes = 65_536
 
 const givenUp = transportError("The caller gave the request up", "ERR_GIVEN_UP")
 const tooLate = transportError("The request took longer than it may", "ERR_DEADLINE")
@@ -63,11 +63,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   private chunks: Array<Uint8Array> = []
   private length = 0
   private controller: Dispatcher.DispatchController | undefined
-  private readonly mostBytes: number
+  private readonly maxBytes: number
   private readonly forget: () => void
 
-  constructor({ deadline, mostBytes = Infinity }: ExchangeRequest, deadlines: Deadlines) {
-    this.mostBytes = mostBytes
+  constructor({ deadline, maxBytes = Infinity }: ExchangeRequest, deadlines: Deadlines) {
+    this.maxBytes = maxBytes
     this.forget = deadline === undefined ? () => {} : deadlines.add(deadline, () => this.breakOff(tooLate))
   }
 
@@ -87,9 +87,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.chunks.push(chunk)
     this.length += chunk.length
     if (this.streams) {
-      if (this.length > mostWaitingBytes) controller.pause()
+      if (this.length > maxWaitingBytes) controller.pause()
       this.tell()
-    } else if (this.length >= (isSuccess(this.status) ? this.mostBytes : mostErrorBytes)) {
+    } else if (this.length >= (isSuccess(this.status) ? this.maxBytes : maxErrorBytes)) {
       this.end()
       controller.abort(enough)
     } else if (this.length > largestAnswerBytes) {

@@ -12,7 +12,7 @@ import {
   type ProviderModel
 } from "./provider.ts"
 import { retryAfterSeconds } from "./retry-after.ts"
-import { saidError, saidNothing } from "./parse-provider-error.ts"
+import { errorInAnswer, isEmptyAnswer } from "./parse-provider-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
@@ -35,7 +35,7 @@ export interface Vendor {
   readonly headers: Readonly<Record<string, string>>
 }
 
-const mostModelsBytes = 4_194_304
+const maxModelsBytes = 4_194_304
 /** Whatever is shorter, such as a version or a region, is no secret, and may be a part of any word. */
 const shortestSecret = 8
 
@@ -70,8 +70,8 @@ export const makeHttpProvider = (
   const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
     Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
       const isSuccess = answer.status >= 200 && answer.status < 300
-      if (isSuccess && saidNothing(answer)) return Effect.fail(nothing)
-      const refused = isSuccess ? saidError(answer) : answer
+      if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(nothing)
+      const refused = isSuccess ? errorInAnswer(answer) : answer
       return refused === undefined
         ? Effect.succeed(answer)
         : Effect.flatMap(Clock.currentTimeMillis, (now) =>
@@ -98,7 +98,7 @@ export const makeHttpProvider = (
       method: "GET",
       path: base + vendor.modelsPath,
       headers: { ...vendor.headers, ...fixed },
-      mostBytes: mostModelsBytes
+      maxBytes: maxModelsBytes
     })
     const listed = body instanceof Uint8Array ? decodeModels(Buffer.from(body).toString("utf8")) : Option.none()
     if (Option.isNone(listed)) {

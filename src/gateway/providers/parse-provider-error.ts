@@ -9,14 +9,14 @@ const beginsWithError = /^(?:\s|:[^\n]*\n)*(?:event:\s*error\b|data:\s*\{\s*"(?:
 const longestHead = 1024
 
 /** Whether an answer ended before its first byte. */
-export const saidNothing = ({ body }: ProviderAnswer): boolean =>
+export const isEmptyAnswer = ({ body }: ProviderAnswer): boolean =>
   body instanceof Uint8Array ? body.length === 0 : body.first.length === 0
 
 /**
  * The error that a provider tells in the place of an answer, although its status was a success: alone, or before anything
  * else of a stream. Undefined of every answer.
  */
-export const saidError = ({ body, headers }: ProviderAnswer): ProviderAnswer | undefined => {
+export const errorInAnswer = ({ body, headers }: ProviderAnswer): ProviderAnswer | undefined => {
   const data = body instanceof Uint8Array ? whole(body) : firstEvent(body.first)
   const error = errorIn(data)
   if (error === undefined) return undefined

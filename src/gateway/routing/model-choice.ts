@@ -1,14 +1,14 @@
 import { Effect } from "effect"
 import { type Operation } from "../providers/provider.ts"
-import { type CallRefused, refused } from "../errors/gateway-error.ts"
-import { type RunningGateway, type RunningModel } from "../configuration/gateway-snapshot.ts"
+import { type GatewayError, refused } from "../errors/gateway-error.ts"
+import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway-snapshot.ts"
 
 /** The model that a call asks for by its name, where it does what is asked. */
 export const modelFor = (
-  gateway: RunningGateway,
+  gateway: GatewaySnapshot,
   name: unknown,
   operation: Operation
-): Effect.Effect<RunningModel, CallRefused> => {
+): Effect.Effect<ServedModel, GatewayError> => {
   if (typeof name !== "string" || name === "") {
     return Effect.fail(refused(400, "invalid_request", "model: Expected the name of a model", {}, "model"))
   }

@@ -10,8 +10,8 @@ import {
 } from "../providers/provider.ts"
 import { attemptMeasured } from "../telemetry/metrics.ts"
 import { attemptFailed } from "./routing-metrics.ts"
-import { type RunningGateway, type RunningTarget } from "../configuration/gateway-snapshot.ts"
-import { ProviderSightings } from "./provider-health.ts"
+import { type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { ProviderHealth } from "./provider-health.ts"
 
 /** An attempt that was made, as answers and usage rows tell of it. */
 export interface Attempt {
@@ -22,7 +22,7 @@ export interface Attempt {
 }
 
 /** Who watches an attempt. */
-export interface AttemptWatch {
+export interface AttemptObserver {
   /** Told when the request leaves: from then on it may cost something. */
   sent(span: Tracer.Span): void
   /** Takes the span of an attempt that was answered, and ends it when it is known what that did cost. */
@@ -30,32 +30,32 @@ export interface AttemptWatch {
 }
 
 /** One try at one target: within its provider's bulkhead and its breaker, as a span of its own. */
-export class Attempts extends Context.Service<
-  Attempts,
+export class Router extends Context.Service<
+  Router,
   {
     make(
-      target: RunningTarget,
+      target: ModelTarget,
       request: ProviderRequest,
-      routing: RunningGateway["routing"],
-      watch?: AttemptWatch
+      routing: GatewaySnapshot["routing"],
+      watch?: AttemptObserver
     ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   }
->()("app/llm/Attempts") {
+>()("app/gateway/Attempts") {
   static readonly layer = Layer.effect(
-    Attempts,
+    Router,
     Effect.gen(function* () {
       const breakers = yield* Breakers
       const bulkheads = yield* Bulkheads
       const clock = yield* Clock.Clock
-      const sightings = yield* ProviderSightings
+      const health = yield* ProviderHealth
       // Where nothing is traced, all attempts share the span that tells nobody anything.
       const untraced = yield* Effect.provideService(Effect.makeSpan("attempt"), References.TracerEnabled, false)
 
-      const send = ({ model, provider }: RunningTarget, request: ProviderRequest) => {
+      const send = ({ model, provider }: ModelTarget, request: ProviderRequest) => {
         const startedAt = clock.currentTimeMillisUnsafe()
         return Effect.tapError(
           Effect.map(provider.provider.send(request), (answer) => {
-            sightings.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
+            health.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
             return answer
           }),
           ({ error, reason, received }) =>
@@ -63,14 +63,14 @@ export class Attempts extends Context.Service<
               const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
               // Every tenant sees it: in a provider's own words may be what another one said.
               const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
-              sightings.saw(provider.id, { reachable: reason === "status", latencyMs, error: told })
+              health.record(provider.id, { reachable: reason === "status", latencyMs, error: told })
             })
         )
       }
 
       /** Whoever entered a provider's bulkhead leaves it with the whole answer, with a stream when its scope ends. */
       const within = (
-        { provider }: RunningTarget,
+        { provider }: ModelTarget,
         deadline: number | undefined,
         attempt: Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
       ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope> =>
@@ -96,7 +96,7 @@ export class Attempts extends Context.Service<
           )
         )
 
-      return Attempts.of({
+      return Router.of({
         make: (target, request, routing, watch) => {
           const tried = (span: Tracer.Span) => {
             let sentAt: number | undefined

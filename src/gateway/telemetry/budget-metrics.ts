@@ -3,7 +3,7 @@ import { type AvailableBudget } from "../../budgets/ledger/request.ts"
 
 const nanoUsdPerUsd = 1e9
 /** Caps beyond this many are counted together with none: their names are not bounded by the service. */
-const mostCaps = 1000
+const maxCaps = 1000
 const registry = Context.empty()
 
 const reserved = Metric.counter("app.budget.reserved", {
@@ -20,7 +20,7 @@ const headrooms = new Map<string, Metric.Gauge<number>>()
 
 const headroomOf = ({ cap: { id, unit } }: AvailableBudget): Metric.Gauge<number> | undefined => {
   const known = headrooms.get(id)
-  if (known !== undefined || headrooms.size >= mostCaps) return known
+  if (known !== undefined || headrooms.size >= maxCaps) return known
   const gauge = Metric.gauge("app.budget.headroom", {
     description: "What a cap had left when it last let a call in, in its own unit",
     attributes: { "app.cap.id": id, "app.cap.unit": unit }

@@ -2,7 +2,7 @@ import { Context, Metric } from "effect"
 import { type TokenUsage } from "../translation/domain.ts"
 import { operationNames, providerName } from "./call-spans.ts"
 import { type Operation } from "../providers/provider.ts"
-import { type RunningTarget } from "../configuration/gateway-snapshot.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** How a settled amount was found. */
 export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"
@@ -53,7 +53,7 @@ const denials = Metric.counter("app.gateway.denials", {
 /** A call that ended, as telemetry tells of it. */
 export interface MeasuredCall {
   readonly operation: Operation
-  readonly target: RunningTarget | undefined
+  readonly target: ModelTarget | undefined
   /** Undefined where nobody will ever know. */
   readonly usage: TokenUsage | undefined
   readonly method: SettleMethod
@@ -68,12 +68,12 @@ export interface MeasuredCall {
 }
 
 const defaultRegistry = Context.empty()
-const mostKnown = 1000
+const maxKnown = 1000
 
 /** Metrics by their attributes, which `Metric.withAttributes` would put together at every update. */
 const known = new Map<string, ReturnType<typeof seriesOf>>()
 
-const seriesOf = (operation: Operation, { model, provider }: RunningTarget, errorType: string) => {
+const seriesOf = (operation: Operation, { model, provider }: ModelTarget, errorType: string) => {
   const attributes = {
     "gen_ai.operation.name": operationNames[operation],
     "gen_ai.provider.name": providerName(provider),
@@ -88,11 +88,11 @@ const seriesOf = (operation: Operation, { model, provider }: RunningTarget, erro
   }
 }
 
-const seriesFor = (operation: Operation, target: RunningTarget, errorType = "") => {
+const seriesFor = (operation: Operation, target: ModelTarget, errorType = "") => {
   const key = `${operation} ${target.provider.id} ${providerName(target.provider)} ${errorType} ${target.model}`
   let found = known.get(key)
   if (found === undefined) {
-    if (known.size === mostKnown) known.clear()
+    if (known.size === maxKnown) known.clear()
     known.set(key, (found = seriesOf(operation, target, errorType)))
   }
   return found
@@ -123,7 +123,7 @@ export const measured = (call: MeasuredCall): void => {
 /** Measures an attempt that was sent and got no answer. */
 export const attemptMeasured = (
   operation: Operation,
-  target: RunningTarget,
+  target: ModelTarget,
   errorType: string,
   durationMs: number
 ): void => seriesFor(operation, target, errorType).duration.updateUnsafe(durationMs / 1000, defaultRegistry)

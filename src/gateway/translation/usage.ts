@@ -31,13 +31,13 @@ export const usageOfCompletion = (usage: unknown): TokenUsage => {
   }
 }
 
-const mostTokens = 2_147_483_647
+const maxTokens = 2_147_483_647
 
 /** A usage that can be charged: one of nothing at all, or of more than any model takes, tells nothing. */
-export const believable = (usage: TokenUsage | undefined): TokenUsage | undefined => {
+export const plausibleUsage = (usage: TokenUsage | undefined): TokenUsage | undefined => {
   if (usage === undefined) return undefined
   const { inputTokens, outputTokens } = usage
-  return inputTokens + outputTokens > 0 && Math.max(inputTokens, outputTokens) <= mostTokens ? usage : undefined
+  return inputTokens + outputTokens > 0 && Math.max(inputTokens, outputTokens) <= maxTokens ? usage : undefined
 }
 
 /** Vectors are no tokens, so all of them were read; some providers tell the total alone. */

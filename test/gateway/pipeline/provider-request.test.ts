@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { type Dialect } from "../../../src/gateway/translation/domain.ts"
-import { outgoing } from "../../../src/gateway/pipeline/provider-request.ts"
-import { runningGateway } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { providerRequest } from "../../../src/gateway/pipeline/provider-request.ts"
+import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { runningLoopback } from "../../support/loopback.ts"
 
-const [model] = runningGateway({}, null, runningLoopback, [], []).models
+const [model] = gatewaySnapshot({}, null, runningLoopback, [], []).models
 
 const sent = Effect.fnUntraced(function* (
   text: string,
@@ -19,7 +19,7 @@ const sent = Effect.fnUntraced(function* (
   const target = { ...own, model: name ?? own.model, provider: { ...own.provider, vendor, dialect } }
   const body = JSON.parse(text)
   const bytes = new TextEncoder().encode(text)
-  const out = yield* outgoing({ dialect, operation: "chat", body, bytes }, target, limit, 10)
+  const out = yield* providerRequest({ dialect, operation: "chat", body, bytes }, target, limit, 10)
   return typeof out === "string" ? out : Buffer.from(out).toString("utf8")
 })
 

@@ -1,20 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "../../../src/gateway/routing/router.ts"
+import { Router, mayFailOver, mayRepeat, pauseBefore } from "../../../src/gateway/routing/router.ts"
 import { Breakers } from "../../../src/gateway/routing/breakers.ts"
 import { Bulkheads } from "../../../src/gateway/routing/bulkheads.ts"
 import { rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { type Provider, providerCredentials, ProviderFailure } from "../../../src/gateway/providers/provider.ts"
 import { routeOrder } from "../../../src/gateway/routing/resolve-model.ts"
-import { runningGateway, type RunningTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
-import { ProviderSightings } from "../../../src/gateway/routing/provider-health.ts"
+import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { ProviderHealth } from "../../../src/gateway/routing/provider-health.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
 
 const loopback = repeatableLoopback()
 
-const target = (model: string, members: Partial<RunningTarget> = {}): RunningTarget => ({
+const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget => ({
   provider: { id: "p", dialect: "openai", vendor: undefined, maxConcurrency: 2, provider: loopback },
   model,
   weight: 1,
@@ -24,7 +24,7 @@ const target = (model: string, members: Partial<RunningTarget> = {}): RunningTar
 })
 const priced = (usd: number) => rateTable({ inputUsdPerMTok: BigInt(usd), outputUsdPerMTok: BigInt(usd) })
 const none = { latency: () => undefined, random: () => 0 }
-const models = (targets: ReadonlyArray<RunningTarget>) => targets.map(({ model }) => model)
+const models = (targets: ReadonlyArray<ModelTarget>) => targets.map(({ model }) => model)
 
 describe("the order of targets", () => {
   it("is by priority, and among equals as they are written", () => {
@@ -39,7 +39,7 @@ describe("the order of targets", () => {
 
   it("is by latency, with what was never tried first", () => {
     const latencies: Readonly<Record<string, number>> = { a: 10, b: 20 }
-    const facts = { ...none, latency: ({ model }: RunningTarget) => latencies[model] }
+    const facts = { ...none, latency: ({ model }: ModelTarget) => latencies[model] }
     const targets = [target("b"), target("a"), target("new")]
     assert.deepStrictEqual(models(routeOrder(targets, "least-latency", facts)), ["new", "a", "b"])
   })
@@ -100,11 +100,11 @@ describe("another try", () => {
   })
 })
 
-const layers = Attempts.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(Breakers.layer, Bulkheads.layer, ProviderSightings.layer)),
+const layers = Router.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(Breakers.layer, Bulkheads.layer, ProviderHealth.layer)),
   Layer.provide(Settings.layerMemory())
 )
-const { routing } = runningGateway(
+const { routing } = gatewaySnapshot(
   { routing: { breaker: { failures: 2, openSeconds: 30 } } },
   null,
   runningLoopback,
@@ -117,7 +117,7 @@ const streaming = { ...request, body: '{"messages":[],"stream":true}' }
 describe("an attempt", () => {
   it.effect("is kept from a provider that failed too often, until it is tried again", () =>
     Effect.gen(function* () {
-      const attempts = yield* Attempts
+      const attempts = yield* Router
       const breakers = yield* Breakers
       let asked = 0
       let down = true
@@ -146,7 +146,7 @@ describe("an attempt", () => {
 
   it.effect("that is refused for itself, or comes too often, says nothing against the provider", () =>
     Effect.gen(function* () {
-      const attempts = yield* Attempts
+      const attempts = yield* Router
       const breakers = yield* Breakers
       for (const code of [400, 429]) {
         const provider: Provider = { ...loopback, send: () => Effect.fail(status(code)) }
@@ -161,7 +161,7 @@ describe("an attempt", () => {
 
   it.effect("waits for a place at the provider, and is refused where as many wait already", () =>
     Effect.gen(function* () {
-      const attempts = yield* Attempts
+      const attempts = yield* Router
       const scopes = yield* Effect.replicateEffect(Scope.make(), 2)
       // A stream keeps its place until it ends, a whole answer gives it back at once.
       for (const scope of scopes) {

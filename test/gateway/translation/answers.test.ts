@@ -1,12 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Schema } from "effect"
-import { completionToMessage, messageToCompletion } from "../../../src/gateway/translation/anthropic-messages/answers.ts"
+import {
+  completionToMessage,
+  messageToCompletion
+} from "../../../src/gateway/translation/anthropic-messages/answers.ts"
 import { ChunksToEvents } from "../../../src/gateway/translation/anthropic-messages/chunks-to-events.ts"
 import { ChatChunk, ChatCompletion } from "../../../src/gateway/translation/openai-chat/domain.ts"
 import { saidIn } from "../../../src/gateway/wire/native/translation.ts"
 import { errorBody, errorEvent, readError, readErrorIn, statusIn } from "../../../src/gateway/translation/errors.ts"
 import {
-  believable,
+  plausibleUsage,
   usageOfCompletion,
   usageOfMessage,
   toCompletionUsage,
@@ -69,12 +72,12 @@ describe("usage", () => {
   it("is read from texts too, and not believed where it is nothing, or more than there can be", () => {
     const written = usageOfCompletion({ prompt_tokens: "10", completion_tokens: "5" })
     assert.deepInclude(written, { inputTokens: 10, outputTokens: 5 })
-    assert.strictEqual(believable(written), written)
+    assert.strictEqual(plausibleUsage(written), written)
     for (const usage of ["x", [], null, { prompt_tokens: 0, completion_tokens: 0 }, { prompt_tokens: -5 }]) {
-      assert.isUndefined(believable(usageOfCompletion(usage)), JSON.stringify(usage))
+      assert.isUndefined(plausibleUsage(usageOfCompletion(usage)), JSON.stringify(usage))
     }
-    assert.isUndefined(believable(usageOfCompletion({ prompt_tokens: 1e30, completion_tokens: 1 })))
-    assert.isUndefined(believable(usageOfMessage({ input_tokens: 1, output_tokens: 9e18 })))
+    assert.isUndefined(plausibleUsage(usageOfCompletion({ prompt_tokens: 1e30, completion_tokens: 1 })))
+    assert.isUndefined(plausibleUsage(usageOfMessage({ input_tokens: 1, output_tokens: 9e18 })))
   })
 
   it("parts that a provider gives larger than their whole are cut to it", () => {

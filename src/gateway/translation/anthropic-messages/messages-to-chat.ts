@@ -9,7 +9,7 @@ type Part = Readonly<Record<string, unknown>>
 type Refuse = (path: Fault["path"], message: string) => void
 
 /** The largest number of stop sequences that OpenAI takes. */
-const mostStops = 4
+const maxStops = 4
 
 /** A messages request in OpenAI's form; a stream always asks for its usage. */
 export const messagesToChat = (
@@ -31,7 +31,7 @@ export const messagesToChat = (
   if (typeof request.temperature === "number") translated.temperature = request.temperature
   if (typeof request.top_p === "number") translated.top_p = request.top_p
   const stop = request.stop_sequences ?? []
-  if (stop.length > mostStops) refuse(["stop_sequences"], `OpenAI's models take at most ${mostStops}`)
+  if (stop.length > maxStops) refuse(["stop_sequences"], `OpenAI's models take at most ${maxStops}`)
   if (stop.length > 0) translated.stop = stop
   if (typeof request.stream === "boolean") translated.stream = request.stream
   if (request.stream === true) translated.stream_options = { include_usage: true }

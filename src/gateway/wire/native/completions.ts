@@ -6,7 +6,7 @@ import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { capViews } from "../../../budgets/reservations/views.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
-import { Callers, type DeclaredCall } from "../../authentication/gateway-authentication.ts"
+import { GatewayAuthentication, type DeclaredCall } from "../../authentication/gateway-authentication.ts"
 import { type CallAnswer } from "../../pipeline/call-answers.ts"
 import { Calls, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
 import { type CallProblem, problemOf } from "../../errors/call-problems.ts"
@@ -41,11 +41,11 @@ export class Completions extends Context.Service<
       request: EmbeddingRequest
     ): Effect.Effect<EmbeddingAnswer, CallProblem, HttpServerRequest.HttpServerRequest | Scope.Scope>
   }
->()("app/llm/Completions") {
+>()("app/gateway/Completions") {
   static readonly layer = Layer.effect(
     Completions,
     Effect.gen(function* () {
-      const callers = yield* Callers
+      const authentication = yield* GatewayAuthentication
       const calls = yield* Calls
 
       const callOf = Effect.fnUntraced(function* (
@@ -58,7 +58,7 @@ export class Completions extends Context.Service<
         info?.untimed()
         const { headers } = yield* HttpServerRequest.HttpServerRequest
         const key = headers["idempotency-key"]
-        const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
+        const caller = yield* authentication.agentOf(yield* CurrentPrincipal, declared)
         return {
           dialect: "openai" as const,
           operation,

@@ -1,12 +1,12 @@
 import { Effect } from "effect"
-import { type CallRefused, refused } from "../../errors/gateway-error.ts"
-import { type RunningModel } from "../../configuration/gateway-snapshot.ts"
+import { type GatewayError, refused } from "../../errors/gateway-error.ts"
+import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
 
 /** Nobody knows when most models were made; the SDKs want a moment. */
 const unknownMoment = "1970-01-01T00:00:00Z"
 
 /** A model as OpenAI's clients see it. */
-export const openAiModel = ({ id, targets }: RunningModel) => ({
+export const openAiModel = ({ id, targets }: ServedModel) => ({
   id,
   object: "model",
   created: 0,
@@ -14,13 +14,13 @@ export const openAiModel = ({ id, targets }: RunningModel) => ({
 })
 
 /** Every model as OpenAI's clients list them. */
-export const openAiModels = (models: ReadonlyArray<RunningModel>) => ({
+export const openAiModels = (models: ReadonlyArray<ServedModel>) => ({
   object: "list",
   data: models.map(openAiModel)
 })
 
 /** A model as Anthropic's clients see it; which abilities it has in its vendor's words is not known. */
-export const anthropicModel = ({ contextTokens, id, maxOutputTokens }: RunningModel) => ({
+export const anthropicModel = ({ contextTokens, id, maxOutputTokens }: ServedModel) => ({
   type: "model",
   id,
   display_name: id,
@@ -51,9 +51,9 @@ const largestLimit = 1000
 
 /** A page of the chat models as Anthropic's clients list them: 20 unless they ask for more, up to 1,000. */
 export const anthropicModels = Effect.fnUntraced(function* (
-  models: ReadonlyArray<RunningModel>,
+  models: ReadonlyArray<ServedModel>,
   { afterId, beforeId, limit }: PageAsked
-): Effect.fn.Return<object, CallRefused> {
+): Effect.fn.Return<object, GatewayError> {
   const most = limit === null ? usualLimit : /^\d{1,4}$/.test(limit) ? Number(limit) : 0
   if (most < 1 || most > largestLimit) {
     return yield* refused(

@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type Dialect } from "../../translation/domain.ts"
-import { Callers } from "../../authentication/gateway-authentication.ts"
+import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { anthropicModel, anthropicModels, openAiModel, openAiModels, pageAsked } from "./model-pages.ts"
 import { refused } from "../../errors/gateway-error.ts"
@@ -16,16 +16,16 @@ const dialectOf = ({ headers }: HttpServerRequest.HttpServerRequest): Dialect =>
 /** `/v1/models`: what can be asked for, as the SDKs of OpenAI and Anthropic list it. */
 export const ModelsWireLayer = Layer.unwrap(
   Effect.gen(function* () {
-    const callers = yield* Callers
+    const authentication = yield* GatewayAuthentication
     const configuration = yield* GatewayConfiguration
 
     const list = Effect.fnUntraced(function* (dialect: Dialect, url: string) {
-      const { models } = configuration.running()
+      const { models } = configuration.snapshot()
       return dialect === "openai" ? openAiModels(models) : yield* anthropicModels(models, pageAsked(url))
     })
 
     const retrieve = Effect.fnUntraced(function* (dialect: Dialect, name: string) {
-      const model = configuration.running().modelNamed(name)
+      const model = configuration.snapshot().modelNamed(name)
       if (model === undefined) {
         return yield* refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model")
       }
@@ -40,7 +40,7 @@ export const ModelsWireLayer = Layer.unwrap(
         "/v1/models/*",
         dialectOf,
         Effect.fnUntraced(function* (request, requestId) {
-          yield* callers.identify(request, anyUse)
+          yield* authentication.identify(request, anyUse)
           const { "*": name = "" } = yield* HttpRouter.params
           const dialect = dialectOf(request)
           const shown = name === "" ? yield* list(dialect, request.url) : yield* retrieve(dialect, name)

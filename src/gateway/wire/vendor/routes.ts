@@ -10,11 +10,11 @@ import { problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo } from "../../../platform/http/request.ts"
 import { bytesOf, declaresMoreThan } from "../../../platform/http/request-body.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
-import { Callers, type GatewayCaller } from "../../authentication/gateway-authentication.ts"
+import { GatewayAuthentication, type GatewayCaller } from "../../authentication/gateway-authentication.ts"
 import { type CallAnswer } from "../../pipeline/call-answers.ts"
 import { type Call, Calls } from "../../pipeline/call-pipeline.ts"
 import { type Operation } from "../../providers/provider.ts"
-import { type CallRefused, refused, retryAfter } from "../../errors/gateway-error.ts"
+import { type GatewayError, refused, retryAfter } from "../../errors/gateway-error.ts"
 import { repeatedMember } from "../../json/repeated-members.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { isJson, parsedJson } from "../../../kernel/parsed-json.ts"
@@ -43,7 +43,7 @@ const decoder = new TextDecoder()
 const readBody = (
   request: HttpServerRequest.HttpServerRequest,
   most: number
-): Effect.Effect<Pick<Call, "body" | "bytes">, CallRefused> => {
+): Effect.Effect<Pick<Call, "body" | "bytes">, GatewayError> => {
   if (declaresMoreThan(headersOf(request), most)) return tooLarge
   return Effect.matchEffect(bytesOf(request), {
     onFailure: () => tooLarge,
@@ -66,7 +66,7 @@ const repeatableAt = (path: string, key: string | undefined) =>
   key === undefined ? undefined : { route: `POST ${path}`, key }
 
 /** What a provider may see of the caller's headers; its credentials, cookies and own words are none of it. */
-const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
   const passed: Record<string, string> = {}
   for (const name in headers) {
     if (name === "user-agent" || name === "accept" || name.startsWith("anthropic-") || name.startsWith("openai-")) {
@@ -78,7 +78,7 @@ const passedOn = (headers: Readonly<Record<string, string>>): Readonly<Record<st
 
 const errorAnswer = (
   dialect: Dialect,
-  { error, headers = {} }: CallRefused,
+  { error, headers = {} }: GatewayError,
   requestId: string,
   limits: Readonly<Record<string, string>> = {}
 ) =>
@@ -112,7 +112,7 @@ export const serve = <E>(
   work: (
     request: HttpServerRequest.HttpServerRequest,
     requestId: string
-  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, CallRefused, E>
+  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError, E>
 ) =>
   Effect.withFiber((fiber) => {
     const info = Context.get(fiber.context, CurrentRequest)
@@ -164,7 +164,7 @@ const allowedAt = (url: string): string | undefined => {
 const notServed = ({
   method,
   url
-}: HttpServerRequest.HttpServerRequest): Effect.Effect<HttpServerResponse.HttpServerResponse, CallRefused> => {
+}: HttpServerRequest.HttpServerRequest): Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError> => {
   const allow = allowedAt(url)
   if (allow === undefined) return unknownPath
   return method === "OPTIONS"
@@ -185,7 +185,7 @@ const asksAnthropic = (url: string, headers: Readonly<Record<string, string | un
 /** `/v1/*`: the gateway as the SDKs of OpenAI and Anthropic speak it, errors included. */
 export const GatewayWireLayer = Layer.unwrap(
   Effect.gen(function* () {
-    const callers = yield* Callers
+    const authentication = yield* GatewayAuthentication
     const calls = yield* Calls
     const counts = yield* MessageCounts
     const { maxBodyBytes } = (yield* Settings).llm.gateway
@@ -199,14 +199,14 @@ export const GatewayWireLayer = Layer.unwrap(
           () => dialect,
           Effect.fnUntraced(function* (request, requestId) {
             const headers = headersOf(request)
-            const caller: GatewayCaller = yield* callers.identify(request, [capability])
+            const caller: GatewayCaller = yield* authentication.identify(request, [capability])
             const { body, bytes } = yield* readBody(request, maxBodyBytes)
             const call: Call = {
               dialect,
               operation,
               body,
               bytes,
-              headers: passedOn(headers),
+              headers: forwardedRequestHeaders(headers),
               agentId: caller.agentId,
               planId: caller.planId,
               taskType: caller.taskType,
@@ -215,7 +215,7 @@ export const GatewayWireLayer = Layer.unwrap(
               cache: cacheAsked(headers["x-cache"]),
               repeatable: repeatableAt(path, headers["idempotency-key"])
             }
-            const made: Effect.Effect<Omit<CallAnswer, "report">, CallRefused, Scope.Scope> = operation ===
+            const made: Effect.Effect<Omit<CallAnswer, "report">, GatewayError, Scope.Scope> = operation ===
             "count-tokens"
               ? Effect.map(counts.count(call), ({ bytes, headers }) => ({ status: 200, headers, body: bytes }))
               : calls.call(call)

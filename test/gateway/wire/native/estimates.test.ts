@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { estimateOf, fitting, type Terms } from "../../../../src/gateway/metering/estimates.ts"
-import { runningGateway } from "../../../../src/gateway/configuration/gateway-snapshot.ts"
+import { estimateOf, fitting, type EstimateTerms } from "../../../../src/gateway/metering/estimates.ts"
+import { gatewaySnapshot } from "../../../../src/gateway/configuration/gateway-snapshot.ts"
 import { runningLoopback } from "../../../support/loopback.ts"
 
-const [model] = runningGateway({}, null, runningLoopback, [], []).models
+const [model] = gatewaySnapshot({}, null, runningLoopback, [], []).models
 if (model === undefined) throw new Error("no loopback model")
 const bound = {
   inputTokens: 1000,
@@ -14,7 +14,7 @@ const bound = {
   askedOutputTokens: undefined,
   unbounded: []
 }
-const terms: Terms = {
+const terms: EstimateTerms = {
   model: { ...model, maxOutputTokens: 500 },
   targets: model.targets,
   bound,
