@@ -56,8 +56,7 @@ import { HealthChecks } from "./operations/health/service.ts"
 import { IdempotencyLayer } from "./platform/idempotency/service.ts"
 import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./gateway/wire/native/handlers.ts"
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./gateway/layers.ts"
-import { ModelsWireLayer } from "./gateway/wire/vendor/models.ts"
-import { GatewayWireLayer } from "./gateway/wire/vendor/routes.ts"
+import { VendorRoutesLayer } from "./gateway/wire/vendor/routes.ts"
 import { AfterChargesLayer } from "./budgets/ledger/sweeper.ts"
 import { BudgetAlertsHandlers } from "./budgets/alerts/handlers.ts"
 import { ApprovalsHandlers } from "./budgets/approvals/handlers.ts"
@@ -248,8 +247,7 @@ const Routes = Layer.mergeAll(
   ClaimPageLayer,
   PrometheusLayer,
   OAuthWireLayer,
-  GatewayWireLayer,
-  ModelsWireLayer,
+  VendorRoutesLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

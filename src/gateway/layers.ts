@@ -4,10 +4,9 @@ import { AvailableBudgets } from "../budgets/caps/available-budget.ts"
 import { Router } from "./routing/router.ts"
 import { Breakers } from "./routing/breakers.ts"
 import { Bulkheads } from "./routing/bulkheads.ts"
-import { GatewayAuthentication } from "./authentication/gateway-authentication.ts"
-import { Calls } from "./pipeline/call-pipeline.ts"
+import { GatewayAuthentication, GatewayCredentialsLayer } from "./authentication/gateway-authentication.ts"
+import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { Completions } from "./wire/native/completions.ts"
-import { GatewayCredentialsLayer } from "./authentication/credentials.ts"
 import { GatewayConfiguration } from "./configuration/service.ts"
 import { Admission } from "./metering/admission.ts"
 import { ReservationRenewal } from "./metering/reservation-renewal.ts"
@@ -33,7 +32,7 @@ const Metered = Admission.layer.pipe(
 export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer, GatewayCredentialsLayer).pipe(
   Layer.provideMerge(
     Layer.mergeAll(
-      Calls.layer.pipe(Layer.provide(AvailableBudgets.layer)),
+      CallPipeline.layer.pipe(Layer.provide(AvailableBudgets.layer)),
       GatewayAuthentication.layer,
       MessageCounts.layer
     )

@@ -1,22 +1,32 @@
 import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { AgentId } from "../../identity/agents/domain.ts"
+import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
-import { AgentTokens, ApiKeyCredentials, apiKeyRefusals } from "../../access/credentials.ts"
+import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, GatewayCredentials } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/bearer-token.ts"
-import { anonymous, CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/principal.ts"
+import {
+  anonymous,
+  CurrentPrincipal,
+  Forbidden,
+  type Principal,
+  RateLimited,
+  serviceAccount,
+  Unauthenticated
+} from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
 import { type Capability, covers, intersection } from "../../kernel/capability.ts"
 import { CallPlans } from "../../budgets/attribution/call-plans.ts"
+import { Attribution, type BudgetSubject } from "../../budgets/attribution/service.ts"
 import { PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
+import { PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { CurrentRequest, headersOf } from "../../platform/http/request.ts"
 import { SettingsError } from "../../platform/settings/settings-reader.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type GatewayError, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
+import { gatewayError, type GatewayError, invalidMember, retryAfter } from "../errors/gateway-error.ts"
 
 /** A reservation that a call is to be made with. */
 export interface ExistingReservation {
@@ -24,17 +34,20 @@ export interface ExistingReservation {
   readonly amountNanoUsd: bigint
 }
 
-/** Who calls the gateway, and what its agent brings along. */
+/** Who is charged for a call: resolved once, when the request comes in. */
 export interface GatewayCaller {
-  readonly principal: Principal
+  /** The tenant and the dimensions that caps count by, but for the model and its provider. */
+  readonly subject: BudgetSubject
   readonly agentId: AgentId | undefined
   readonly planId: PlanId | undefined
   readonly taskType: string | undefined
-  readonly prepared: ExistingReservation | undefined
+  /** The reservation that the call is to use. */
+  readonly reservation: ExistingReservation | undefined
+  /** The budget of the agent for one call. */
   readonly perTurnNanoUsd: bigint | null
 }
 
-/** What a call says of itself beside its credential. */
+/** The attribution that a request declares beside its credential. */
 export interface DeclaredCall {
   readonly agentId?: string | undefined
   readonly planId?: string | undefined
@@ -42,26 +55,30 @@ export interface DeclaredCall {
   readonly reservationId?: string | undefined
 }
 
-/** Who may call the gateway, in the words of every SDK: keys and agents' tokens, in either header. */
+/** Why a credential is refused. */
+export type CredentialError = GatewayError<RateLimited | Unauthenticated>
+
+/** Authenticates requests by the policy of the gateway: API keys and agent tokens, in either header. */
 export class GatewayAuthentication extends Context.Service<
   GatewayAuthentication,
   {
-    identify(
+    /** The principal of a request to a vendor's path, which needs one of these capabilities. */
+    authenticate(
       request: HttpServerRequest.HttpServerRequest,
-      /** Of which each is enough. */
       capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
-    ): Effect.Effect<GatewayCaller, GatewayError>
-    /** Who calls by a credential that the gateway takes; undefined where none came. */
-    admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, GatewayError>
-    /** The agent that a caller is, or declares, with what it brings along. */
-    agentOf(principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError>
+    ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>>
+    /** The principal of a credential that the gateway accepts; undefined where none came. */
+    admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CredentialError>
+    /** Who is charged for a call of the current principal, with what the request declares. */
+    attribute(declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError>
   }
->()("app/gateway/Callers") {
+>()("app/gateway/GatewayAuthentication") {
   static readonly layer = Layer.effect(
     GatewayAuthentication,
     Effect.gen(function* () {
       const account = yield* ServiceAccount
       const agents = yield* Agents
+      const attribution = yield* Attribution
       const audit = yield* Audit
       const callPlans = yield* CallPlans
       const changes = yield* AuthorityChanges
@@ -92,15 +109,13 @@ export class GatewayAuthentication extends Context.Service<
 
       const reject = Effect.fnUntraced(function* (message: string) {
         const request = yield* CurrentRequest
-        yield* Effect.mapError(limits.anonymous(request?.ipAddress ?? "unknown"), ({ retryAfterSeconds }) =>
-          refused(
-            429,
-            "rate_limit_exceeded",
-            "Too many requests without a valid credential.",
-            retryAfter(retryAfterSeconds)
-          )
-        )
-        return yield* refused(401, "invalid_api_key", message)
+        yield* Effect.mapError(limits.anonymous(request?.ipAddress ?? "unknown"), ({ retryAfterSeconds }) => {
+          const headers = retryAfter(retryAfterSeconds)
+          const detail = "Too many requests without a valid credential."
+          const seconds = Number(headers["retry-after"])
+          return gatewayError(new RateLimited({ detail, retryAfterSeconds: seconds }), { headers })
+        })
+        return yield* gatewayError(new Unauthenticated({ detail: message }))
       })
 
       const checkKey = (key: string) =>
@@ -114,14 +129,14 @@ export class GatewayAuthentication extends Context.Service<
         Effect.catch(tokens.check(token), (refusal) =>
           Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
         )
-      const check = (credential: string): Effect.Effect<Principal, GatewayError> =>
+      const check = (credential: string): Effect.Effect<Principal, CredentialError> =>
         isAgentToken(credential)
           ? checkToken(credential)
           : Effect.flatMap(account.owns(credential), (owns) =>
               owns ? Effect.succeed(serviceAccount) : checkKey(credential)
             )
 
-      const alone = (only: Principal): Effect.Effect<Principal, GatewayError> => {
+      const alone = (only: Principal): Effect.Effect<Principal, CredentialError> => {
         if (policy === "ApiKeyAndAgentToken") return reject("Both a key and an agent's token are asked for.")
         const isAgent = only.kind === "agent"
         return policy === (isAgent ? "ApiKey" : "AgentToken")
@@ -129,7 +144,7 @@ export class GatewayAuthentication extends Context.Service<
           : Effect.succeed(only)
       }
 
-      const together = (first: Principal, second: Principal): Effect.Effect<Principal, GatewayError> => {
+      const together = (first: Principal, second: Principal): Effect.Effect<Principal, CredentialError> => {
         if (policy !== "ApiKeyAndAgentToken") {
           return second.name === first.name ? alone(first) : reject("The two credentials are of two authentication.")
         }
@@ -147,7 +162,7 @@ export class GatewayAuthentication extends Context.Service<
         })
       }
 
-      const principalOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal, GatewayError> => {
+      const principalOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal, CredentialError> => {
         const { authorization, "x-api-key": key } = headersOf(request)
         const bearer = authorization === undefined ? undefined : bearerToken(authorization)
         if (authorization !== undefined && bearer === undefined) {
@@ -163,79 +178,90 @@ export class GatewayAuthentication extends Context.Service<
         return Effect.flatMap(Effect.all([check(first), check(second)]), ([one, other]) => together(one, other))
       }
 
-      const reservationNamed = Effect.fnUntraced(function* (principal: Principal, reservationId: string) {
-        if (!uuid.test(reservationId)) {
-          const message = "reservationId: Expected the id of a reservation"
-          return yield* refused(400, "invalid_request", message, {}, "reservationId")
-        }
-        return yield* reservations.find(ReservationId.make(reservationId)).pipe(
-          Effect.provideService(CurrentPrincipal, principal),
-          Effect.mapError((problem) => refusedFor(problem))
+      const reservationNamed = Effect.fnUntraced(function* (reservationId: string) {
+        if (!uuid.test(reservationId)) return yield* expectedId("reservationId", "a reservation")
+        return yield* Effect.mapError(reservations.find(ReservationId.make(reservationId)), (problem) =>
+          gatewayError(problem)
         )
       })
 
       const planNamed = Effect.fnUntraced(function* (planId: string) {
-        if (!uuid.test(planId)) {
-          return yield* refused(400, "invalid_request", "planId: Expected the id of a plan", {}, "planId")
-        }
+        if (!uuid.test(planId)) return yield* expectedId("planId", "a plan")
         return yield* Effect.mapError(callPlans.get(PlanId.make(planId)), () => noPlan)
       })
 
-      /** Which agent is charged, with which task type; what it declares must be so. */
+      /** The agent that is charged, and its limits; what the request declares has to agree with them. */
       const declaredAgent = Effect.fnUntraced(function* (
         principal: Principal,
         { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
       ) {
-        const reservation = reservationId === undefined ? undefined : yield* reservationNamed(principal, reservationId)
-        const prepared = reservation && { id: reservation.id, amountNanoUsd: reservation.amount }
-        // A call is for whom its reservation is, and draws on the same plan, unless it says otherwise.
-        const named = agentId ?? reservation?.agentId ?? undefined
-        const planId = underPlan ?? reservation?.planId ?? undefined
+        const found = reservationId === undefined ? undefined : yield* reservationNamed(reservationId)
+        const reservation = found && { id: found.id, amountNanoUsd: found.amount }
+        // A call belongs to the agent and the plan of its reservation, unless it declares others.
+        const named = agentId ?? found?.agentId ?? undefined
+        const planId = underPlan ?? found?.planId ?? undefined
         const own = principal.kind === "agent" ? principal.name.slice("agent:".length) : undefined
         if (own !== undefined && named !== undefined && named !== own) {
-          return yield* refused(403, "forbidden", "The credential is another agent's.")
+          return yield* gatewayError(new Forbidden({ missing: [], detail: "The credential is another agent's." }))
         }
         const plan = planId === undefined ? undefined : yield* planNamed(planId)
         const id = own ?? named ?? plan?.agentId
-        if (id === undefined) return { ...nobody, principal, taskType, prepared }
-        if (!uuid.test(id))
-          return yield* refused(400, "invalid_request", "agentId: Expected the id of an agent", {}, "agentId")
+        if (id === undefined) return { ...noAgent, taskType, reservation }
+        if (!uuid.test(id)) return yield* expectedId("agentId", "an agent")
         if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
           return yield* noPlan
         }
         const agent = Option.getOrUndefined(yield* Cache.get(bounds, AgentId.make(id)))
-        if (agent === undefined || (principal.tenantId ?? agent.tenantId) !== agent.tenantId)
-          return yield* refused(404, "agent_not_found", "No agent has this id.")
+        if (agent === undefined || (principal.tenantId ?? agent.tenantId) !== agent.tenantId) {
+          return yield* gatewayError(new AgentNotFound({}), { message: "No agent has this id." })
+        }
         if (plan !== undefined && taskType !== undefined && taskType !== plan.taskType) {
-          const expected = plan.taskType === null ? "The plan has no task type." : `The plan's is ${plan.taskType}.`
-          return yield* refused(400, "task_type_not_allowed", expected, {}, "taskType")
+          return yield* wrongTaskType(
+            plan.taskType === null ? "The plan has no task type." : `The plan's is ${plan.taskType}.`
+          )
         }
         const task = (plan === undefined ? (taskType ?? agent.defaultTaskType) : plan.taskType) ?? undefined
         if (task !== undefined && agent.allowedTaskTypes.length > 0 && !agent.allowedTaskTypes.includes(task)) {
-          return yield* refused(
-            400,
-            "task_type_not_allowed",
-            `The agent may not do tasks of type ${task}.`,
-            {},
-            "taskType"
-          )
+          return yield* wrongTaskType(`The agent may not do tasks of type ${task}.`)
         }
         return {
-          principal,
           agentId: agent.id,
           planId: plan?.id,
           taskType: task,
-          prepared,
+          reservation,
           perTurnNanoUsd: agent.perTurnBudget ?? null
         }
       })
 
-      const agentOf = (principal: Principal, declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError> => {
-        const { agentId, planId, reservationId, taskType } = declared
-        if (taskType !== undefined && (taskType === "" || taskType.length > longestTaskType)) return oddTaskType
-        const isPlain = (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
-        return isPlain ? Effect.succeed({ ...nobody, principal, taskType }) : declaredAgent(principal, declared)
+      const subjectOf = (caller: Omit<GatewayCaller, "subject">): Effect.Effect<GatewayCaller, GatewayError> => {
+        const { agentId, planId, taskType } = caller
+        const declared = {
+          planId,
+          ...(agentId === undefined ? {} : { agentId }),
+          ...(taskType === undefined ? {} : { taskType })
+        }
+        return Effect.matchEffect(attribution.resolve(declared), {
+          onSuccess: (subject) => Effect.succeed({ ...caller, subject }),
+          onFailure: (problem) =>
+            Effect.fail(
+              problem._tag === "AgentNotActive" || problem._tag === "Forbidden"
+                ? gatewayError(problem)
+                : gatewayError(new AgentNotFound({}), { status: problem.status, message: problem.detail })
+            )
+        })
       }
+
+      const attribute = (declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError> =>
+        Effect.withFiber((fiber) => {
+          const principal = Context.get(fiber.context, CurrentPrincipal)
+          const { agentId, planId, reservationId, taskType } = declared
+          if (taskType !== undefined && (taskType === "" || taskType.length > maxTaskType)) {
+            return Effect.fail(invalidMember("taskType", `taskType: Expected 1 to ${maxTaskType} characters`))
+          }
+          return (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
+            ? subjectOf({ ...noAgent, taskType, reservation: undefined })
+            : Effect.flatMap(declaredAgent(principal, declared), subjectOf)
+        })
 
       /** Whether a request brings something that the gateway takes, and no sign-in. */
       const bringsCredential = Effect.fnUntraced(function* (headers: Readonly<Record<string, string | undefined>>) {
@@ -248,41 +274,44 @@ export class GatewayAuthentication extends Context.Service<
       })
 
       return GatewayAuthentication.of({
-        agentOf,
+        attribute,
         admit: Effect.fnUntraced(function* (request) {
           return (yield* bringsCredential(headersOf(request))) ? yield* principalOf(request) : undefined
         }),
-        identify: (request, capabilities) =>
-          Effect.flatMap(principalOf(request), (principal) => {
-            if (!principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))) {
-              return refused(403, "forbidden", `The caller lacks ${capabilities[0]}.`)
-            }
-            const {
-              "x-agent-id": agentId,
-              "x-plan-id": planId,
-              "x-reservation-id": reservationId,
-              "x-task-type": taskType
-            } = headersOf(request)
-            return agentOf(principal, { agentId, planId, reservationId, taskType })
-          })
+        authenticate: (request, capabilities) =>
+          Effect.flatMap(
+            principalOf(request),
+            (principal): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>> =>
+              principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
+                ? Effect.succeed(principal)
+                : Effect.fail(
+                    gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
+                  )
+          )
       })
     })
   ).pipe(Layer.provide(CallPlans.layer))
 }
 
-/** What a caller brings along that is no agent's. */
-const nobody = { agentId: undefined, planId: undefined, prepared: undefined, perTurnNanoUsd: null }
-
-const noPlan = refused(404, "plan_not_found", "The agent has no plan with this id.")
-
-const longestTaskType = 200
-const oddTaskType = refused(
-  400,
-  "invalid_request",
-  `taskType: Expected 1 to ${longestTaskType} characters`,
-  {},
-  "taskType"
+/** The gateway's policy for the paths of the native format. */
+export const GatewayCredentialsLayer = Layer.effect(
+  GatewayCredentials,
+  Effect.map(GatewayAuthentication, (authentication) =>
+    GatewayCredentials.of({
+      identify: (request) => Effect.mapError(authentication.admit(request), ({ problem }) => problem)
+    })
+  )
 )
+
+const noAgent = { agentId: undefined, planId: undefined, perTurnNanoUsd: null }
+
+const noPlan = gatewayError(new PlanNotFound({}))
+
+const expectedId = (member: string, what: string) => invalidMember(member, `${member}: Expected the id of ${what}`)
+
+const wrongTaskType = (message: string) => invalidMember("taskType", message, "task_type_not_allowed")
+
+const maxTaskType = 200
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 

@@ -71,7 +71,7 @@ export const ConfiguredTarget = Schema.Struct({
 export type ConfiguredTarget = typeof ConfiguredTarget.Type
 
 export const ConfiguredModel = Schema.Struct({
-  id: member(ModelName, "What authentication ask for"),
+  id: member(ModelName, "What callers ask for"),
   aliases: member(
     optional(Schema.Array(ModelName).pipe(Schema.check(Schema.isMaxLength(50)))),
     "Other names that it is asked for by; none unless given"
@@ -96,7 +96,7 @@ export const ConfiguredModel = Schema.Struct({
   ),
   cache: member(
     optional(Schema.Boolean),
-    "Answer equal requests of a tenant from the response cache, also where authentication do not ask for it; false unless given"
+    "Answer equal requests of a tenant from the response cache, also where callers do not ask for it; false unless given"
   )
 }).annotate({ identifier: "ConfiguredModel" })
 export type ConfiguredModel = typeof ConfiguredModel.Type

@@ -4,49 +4,52 @@ import { type ExistingReservation } from "../authentication/gateway-authenticati
 import { type UsageMeter } from "./usage-meter.ts"
 import { type Estimate, estimateOf, fitting, type EstimateTerms } from "./estimates.ts"
 import { type AdmissionDenied, type RemainingBudget } from "./budget-errors.ts"
-import { type BudgetReservation, BudgetReservations, type Spender } from "./budget-reservations.ts"
+import { type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { type BudgetReservation, BudgetReservations } from "./budget-reservations.ts"
 import { denied as countDenial } from "../telemetry/metrics.ts"
-import { type GatewayError, refused, refusedFor } from "../errors/gateway-error.ts"
+import { TurnBudgetExceeded } from "../configuration/domain.ts"
+import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { textsOf } from "./request-texts.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { encodingOfAll, TokenCounts } from "./token-counts.ts"
 
-/** What a call is let in by, beside its terms. */
+/** What admission depends on beside the terms of the estimate. */
 export interface AdmissionRequest {
   readonly body: Readonly<Record<string, unknown>>
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly perTurnNanoUsd?: bigint | null | undefined
-  readonly prepared?: ExistingReservation | undefined
+  /** A reservation that was made before the call. */
+  readonly reservation?: ExistingReservation | undefined
 }
 
-/** SDKs try again by themselves, unless they are told that it is of no use. */
-const notRetryable = { "x-should-retry": "false" }
-
-/** Lets calls in: with the bound of what they may cost, with what their tokens cost, or with as much as there is room for. */
+/**
+ * Admits calls: with the upper bound of their cost, with the cost of their counted tokens where the bound finds no budget, or
+ * with a lower output limit that fits.
+ */
 export class Admission extends Context.Service<
   Admission,
   {
-    /** Keeps free what a call may cost at a target. */
-    hold(
+    /** Reserves what a call may cost at a target. */
+    admit(
       meter: UsageMeter,
-      spender: Spender,
+      subject: BudgetSubject,
       target: ModelTarget,
       terms: EstimateTerms,
       request: AdmissionRequest
     ): Effect.Effect<Estimate, GatewayError>
   }
->()("app/gateway/Holding") {
+>()("app/gateway/Admission") {
   static readonly layer = Layer.effect(
     Admission,
     Effect.gen(function* () {
       const counts = yield* TokenCounts
-      const metering = yield* BudgetReservations
+      const reservations = yield* BudgetReservations
 
       /** The same terms with the request's texts counted by the model's own tokenizer, where there is one. */
       const counted = Effect.fnUntraced(function* (
         terms: EstimateTerms,
         { body }: AdmissionRequest,
-        { tenantId }: Spender
+        { tenantId }: BudgetSubject
       ) {
         const encoding = encodingOfAll(terms.targets)
         if (encoding === undefined) return undefined
@@ -57,83 +60,85 @@ export class Admission extends Context.Service<
         return { ...terms, bound: { ...terms.bound, inputTokens } }
       })
 
-      const hold = (
+      const admitBy = (
         meter: UsageMeter,
-        spender: Spender,
+        subject: BudgetSubject,
         target: ModelTarget,
         terms: EstimateTerms,
         request: AdmissionRequest
       ): Effect.Effect<Estimate, GatewayError> => {
-        const { metadata, perTurnNanoUsd, prepared } = request
-        const most = least(perTurnNanoUsd ?? null, prepared?.amountNanoUsd ?? null)
-        let room: RemainingBudget = { nanoUsd: most, tokens: null }
+        const { metadata, perTurnNanoUsd, reservation } = request
+        const most = least(perTurnNanoUsd ?? null, reservation?.amountNanoUsd ?? null)
+        let remaining: RemainingBudget = { nanoUsd: most, tokens: null }
 
-        // Whoever leaves meanwhile must find the hold in the meter, to be given back: the ledger makes it all the same.
-        const ask = (estimate: Estimate): Effect.Effect<GatewayError | undefined, GatewayError> => {
+        // The ledger reserves even when the caller has left, so the meter must know the reservation to release it.
+        const reserve = (estimate: Estimate): Effect.Effect<GatewayError | undefined, GatewayError> => {
           const { amountNanoUsd, tokens } = estimate
           const held: Effect.Effect<BudgetReservation, AdmissionDenied> =
-            prepared === undefined
-              ? metering.hold(spender, amountNanoUsd, tokens, metadata)
-              : metering.adopt(spender, prepared, amountNanoUsd, tokens)
+            reservation === undefined
+              ? reservations.reserve(subject, amountNanoUsd, tokens, metadata)
+              : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
           return Effect.uninterruptible(
             Effect.matchEffect(held, {
-              onSuccess: (hold) => {
-                meter.take(hold, target, estimate)
+              onSuccess: (made) => {
+                meter.hold(made, target, estimate)
                 return Effect.succeed(undefined)
               },
-              onFailure: ({ refusal, room: left }) => {
-                if (left === undefined) return Effect.fail(refusal)
-                room = { nanoUsd: least(most, left.nanoUsd), tokens: left.tokens }
-                return Effect.succeed(refusal)
+              onFailure: ({ error, remaining: left }) => {
+                if (left === undefined) return Effect.fail(error)
+                remaining = { nanoUsd: least(most, left.nanoUsd), tokens: left.tokens }
+                return Effect.succeed(error)
               }
             })
           )
         }
 
-        const askWithin = (estimate: Estimate) =>
-          most === null || estimate.amountNanoUsd <= most ? ask(estimate) : Effect.succeed(tooLarge(estimate, prepared))
+        const reserveWithin = (estimate: Estimate) =>
+          most === null || estimate.amountNanoUsd <= most
+            ? reserve(estimate)
+            : Effect.succeed(tooLarge(estimate, reservation))
 
-        const askForLess = Effect.fnUntraced(function* (wanted: Estimate, refused: GatewayError) {
-          let refusal: GatewayError | undefined = refused
-          const exact = yield* counted(terms, request, spender)
+        const reserveLess = Effect.fnUntraced(function* (wanted: Estimate, first: GatewayError) {
+          let denied: GatewayError | undefined = first
+          const exact = yield* counted(terms, request, subject)
           const again = exact === undefined ? wanted : yield* estimateOf(exact)
           if (exact !== undefined) {
-            refusal = yield* askWithin(again)
-            if (refusal === undefined) return again
+            denied = yield* reserveWithin(again)
+            if (denied === undefined) return again
           }
-          const smaller = fitting(exact ?? terms, again, room)
-          if (smaller === undefined) return yield* refusal
-          refusal = yield* ask(smaller)
-          return refusal === undefined ? smaller : yield* refusal
+          const smaller = fitting(exact ?? terms, again, remaining)
+          if (smaller === undefined) return yield* denied
+          denied = yield* reserve(smaller)
+          return denied === undefined ? smaller : yield* denied
         })
 
         return Effect.flatMapEager(estimateOf(terms), (wanted) =>
-          Effect.flatMap(askWithin(wanted), (refusal) =>
-            refusal === undefined ? Effect.succeed(wanted) : askForLess(wanted, refusal)
+          Effect.flatMap(reserveWithin(wanted), (denied) =>
+            denied === undefined ? Effect.succeed(wanted) : reserveLess(wanted, denied)
           )
         )
       }
 
-      /** By the caps that there are: where others were known before, it is seen to once more. */
-      const holdByCaps = (
+      /** Once more where the caps have changed since the terms were made. */
+      const admit = (
         meter: UsageMeter,
-        spender: Spender,
+        subject: BudgetSubject,
         target: ModelTarget,
         terms: EstimateTerms,
         request: AdmissionRequest
       ): Effect.Effect<Estimate, GatewayError> =>
-        Effect.flatMap(Effect.result(hold(meter, spender, target, terms, request)), (held) =>
-          Effect.flatMapEager(metering.isGovernedStill(spender, terms.governed), (isStill) => {
+        Effect.flatMap(Effect.result(admitBy(meter, subject, target, terms, request)), (held) =>
+          Effect.flatMapEager(reservations.areCurrent(subject, terms.constraints), (isStill) => {
             if (isStill) return Effect.fromResult(held)
             meter.release()
-            return Effect.flatMapEager(metering.governed(spender), (governed) =>
-              hold(meter, spender, target, { ...terms, governed }, request)
+            return Effect.flatMapEager(reservations.constraintsOf(subject), (constraints) =>
+              admitBy(meter, subject, target, { ...terms, constraints }, request)
             )
           })
         )
 
       return Admission.of({
-        hold: (...all) => Effect.tapError(holdByCaps(...all), ({ error }) => countDenial(error.code ?? "unknown"))
+        admit: (...all) => Effect.tapError(admit(...all), ({ error }) => countDenial(error.code ?? "unknown"))
       })
     })
   )
@@ -142,12 +147,10 @@ export class Admission extends Context.Service<
 const least = (one: bigint | null, other: bigint | null): bigint | null =>
   one === null ? other : other === null || one < other ? one : other
 
-const tooLarge = ({ amountNanoUsd }: Estimate, prepared: ExistingReservation | undefined): GatewayError =>
-  prepared !== undefined && amountNanoUsd > prepared.amountNanoUsd
-    ? refusedFor(new ReservationTooSmall({ estimateUsd: amountNanoUsd }), notRetryable)
-    : refused(
-        402,
-        "request_exceeds_budget",
-        "The call may cost more than the agent's budget for one turn.",
-        notRetryable
-      )
+const tooLarge = ({ amountNanoUsd }: Estimate, reservation: ExistingReservation | undefined): GatewayError =>
+  gatewayError(
+    reservation !== undefined && amountNanoUsd > reservation.amountNanoUsd
+      ? new ReservationTooSmall({ estimateUsd: amountNanoUsd })
+      : new TurnBudgetExceeded({ detail: "The call may cost more than the agent's budget for one turn." }),
+    { headers: notRetryable }
+  )

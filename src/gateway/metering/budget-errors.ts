@@ -1,54 +1,64 @@
 import { type Principal } from "../../kernel/principal.ts"
-import { type Quota } from "../translation/quota-headers.ts"
+import { type Quota } from "../translation/errors.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { allTenants } from "../../budgets/ledger/cap-domain.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
-import { BudgetDenied, PlanNotActive } from "../../budgets/ledger/problem-domain.ts"
+import { BudgetDenied, PlanNotActive, PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
 import { type ReserveResult, type InsufficientBudget, type AvailableBudget } from "../../budgets/ledger/request.ts"
 import { denialOf } from "../../budgets/reservations/views.ts"
-import { GatewayError, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
+import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
+import {
+  gatewayError,
+  type GatewayError,
+  notRetryable,
+  overloaded,
+  rateLimited,
+  retryAfter
+} from "../errors/gateway-error.ts"
 
-/** What caps leave; null where none of the kind governs. */
+/** What caps leave; null where none of the kind applies. */
 export interface RemainingBudget {
   readonly nanoUsd: bigint | null
   readonly tokens: bigint | null
 }
 
-/** A hold that was refused, and for how much there would have been room, where less would do. */
+/** A reservation that was denied, and what caps leave where a smaller one may fit. */
 export interface AdmissionDenied {
-  readonly refusal: GatewayError
-  readonly room: RemainingBudget | undefined
+  readonly error: GatewayError
+  readonly remaining: RemainingBudget | undefined
 }
 
-/** Why a reservation is none for this call, in the words of a refusal. */
-export const unusable = (problem: TransferError, id: ReservationId): GatewayError => {
-  if (problem._tag === "ReservationNotOpen" && problem.state === "held") return awaited(id)
-  if (problem._tag !== "BudgetDenied") return refusedFor(problem, notRetryable)
-  const { detail: message, reason } = problem
-  if (reason === "in-flight") {
-    return new GatewayError({
-      error: { status: 429, code: "rate_limit_exceeded", message },
-      headers: retryAfter(1),
-      problem
-    })
-  }
-  const code = reason === "exceeds-limit" ? "request_exceeds_budget" : "insufficient_quota"
-  return new GatewayError({ error: { status: 402, code, message }, headers: notRetryable, problem })
+/** Why a call may not use an existing reservation. */
+export const transferError = (problem: TransferError, id: ReservationId): GatewayError => {
+  if (problem._tag === "ReservationNotOpen" && problem.state === "held") return approvalRequired(id)
+  if (problem._tag !== "BudgetDenied") return gatewayError(problem, { headers: notRetryable })
+  if (problem.reason === "in-flight") return rateLimitReached(problem, retryAfter(1))
+  return budgetExhausted(problem, problem.reason === "exceeds-limit")
 }
 
-const awaited = (id: ReservationId): GatewayError =>
-  refused(402, "approval_required", `Somebody has to approve the reservation ${id}.`, {
-    ...notRetryable,
-    "x-reservation-id": id
+const approvalRequired = (id: ReservationId): GatewayError =>
+  gatewayError(new ApprovalRequired({ reservationId: id }), {
+    message: `Somebody has to approve the reservation ${id}.`,
+    headers: { ...notRetryable, "x-reservation-id": id }
+  })
+
+/** A denial that passes with time: vendors' clients know it as a rate limit. */
+const rateLimitReached = (
+  { detail }: BudgetDenied,
+  headers: Readonly<Record<string, string>>,
+  quota?: Quota | undefined
+): GatewayError => gatewayError(rateLimited(headers), { message: detail, headers, quota })
+
+const budgetExhausted = (problem: BudgetDenied, isTooLarge: boolean): GatewayError =>
+  gatewayError(problem, {
+    code: isTooLarge ? "request_exceeds_budget" : "insufficient_quota",
+    headers: notRetryable
   })
 
 export const leastAvailable = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
   available
     .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft")
     .reduce<bigint | null>((least, { headroom }) => (least === null || headroom < least ? headroom : least), null)
-
-/** SDKs try again by themselves, unless they are told that it is of no use. */
-const notRetryable = { "x-should-retry": "false" }
 
 /** Caps with periods up to this are rate limits. */
 const longestRateSeconds = 3600
@@ -59,6 +69,7 @@ const isRate = ({ cap }: AvailableBudget): boolean =>
     cap.period === "hour" ||
     (cap.period === "rolling" && (cap.windowSeconds ?? longestRateSeconds + 1) <= longestRateSeconds))
 
+/** The verdict of the ledger on a reservation, as an error. */
 export const admissionDenied = (
   result: Exclude<ReserveResult, { readonly verdict: "open" }>,
   principal: Principal,
@@ -71,35 +82,34 @@ export const admissionDenied = (
     case "denied":
     case "no-room":
       return {
-        refusal: denied(result.insufficient, result.available, principal, { amount, tokens }, now),
-        room:
+        error: budgetDenied(result.insufficient, result.available, principal, { amount, tokens }, now),
+        remaining:
           result.insufficient.budget.cap.unit === "requests"
             ? undefined
             : { nanoUsd: leastAvailable(result.available, "usd"), tokens: leastAvailable(result.available, "tokens") }
       }
     case "held":
-      return {
-        refusal: awaited(id),
-        room: undefined
-      }
+      return { error: approvalRequired(id), remaining: undefined }
     case "uncovered":
-      return {
-        refusal: refused(402, "insufficient_quota", "No budget cap governs this, and one is asked for.", notRetryable),
-        room: undefined
-      }
+      return { error: uncovered, remaining: undefined }
     case "plan-missing":
-      return { refusal: refused(404, "plan_not_found", "The agent has no plan with this id."), room: undefined }
-    case "plan-inactive":
-      return {
-        refusal: refusedFor(new PlanNotActive({ planStatus: result.planStatus }), notRetryable),
-        room: undefined
-      }
+      return { error: gatewayError(new PlanNotFound({})), remaining: undefined }
+    case "plan-inactive": {
+      const problem = new PlanNotActive({ planStatus: result.planStatus })
+      return { error: gatewayError(problem, { headers: notRetryable }), remaining: undefined }
+    }
     default:
-      return { refusal: refused(503, "overloaded", "The ledger gave no answer.", retryAfter(1)), room: undefined }
+      return { error: overloaded("The ledger gave no answer.", 1), remaining: undefined }
   }
 }
 
-const denied = (
+const uncovered = gatewayError(new ProviderRefused({ detail: "No budget cap governs this, and one is asked for." }), {
+  status: 402,
+  code: "insufficient_quota",
+  headers: notRetryable
+})
+
+const budgetDenied = (
   insufficient: InsufficientBudget,
   available: ReadonlyArray<AvailableBudget>,
   principal: Principal,
@@ -108,19 +118,13 @@ const denied = (
 ): GatewayError => {
   const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
   const problem = new BudgetDenied(denialOf(principal, insufficient, available, asked))
-  const { detail, reason } = problem
-  const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) => {
-    const quota = status === 429 ? quotaOf(insufficient, principal, now) : undefined
-    return new GatewayError({ error: { status, code, message: detail }, headers, quota, problem })
-  }
   const { resetsAt } = insufficient.budget
-  const secondsLeft = resetsAt === null ? 60 : (resetsAt - now) / 1000
-  if (reason === "in-flight") return refuse(429, "rate_limit_exceeded", retryAfter(1))
-  if (isRate(insufficient.budget)) return refuse(429, "rate_limit_exceeded", retryAfter(secondsLeft))
-  const left = insufficient.limit - insufficient.spent
-  return left > 0n
-    ? refuse(402, "request_exceeds_budget", notRetryable)
-    : refuse(402, "insufficient_quota", notRetryable)
+  const quota = () => quotaOf(insufficient, principal, now)
+  if (problem.reason === "in-flight") return rateLimitReached(problem, retryAfter(1), quota())
+  if (isRate(insufficient.budget)) {
+    return rateLimitReached(problem, retryAfter(resetsAt === null ? 60 : (resetsAt - now) / 1000), quota())
+  }
+  return budgetExhausted(problem, insufficient.limit > insufficient.spent)
 }
 
 /**

@@ -15,11 +15,8 @@ import { type ExistingReservation } from "../authentication/gateway-authenticati
 import { ReservationRenewal } from "./reservation-renewal.ts"
 import { budgetClosed, budgetHeld, budgetLeft } from "../telemetry/budget-metrics.ts"
 import { type SettleMethod } from "../telemetry/metrics.ts"
-import { leastAvailable, type AdmissionDenied, admissionDenied, unusable } from "./budget-errors.ts"
-import { refused, retryAfter } from "../errors/gateway-error.ts"
-
-/** Who spends, and for what. */
-export type Spender = BudgetSubject
+import { leastAvailable, type AdmissionDenied, admissionDenied, transferError } from "./budget-errors.ts"
+import { overloaded } from "../errors/gateway-error.ts"
 
 /** What a call did cost. */
 export interface Settlement {
@@ -55,24 +52,24 @@ export interface CapConstraints {
 export class BudgetReservations extends Context.Service<
   BudgetReservations,
   {
-    governed(spender: Spender): Effect.Effect<CapConstraints>
+    constraintsOf(subject: BudgetSubject): Effect.Effect<CapConstraints>
     /** Whether no cap was found to be another one since. */
-    isGovernedStill(spender: Spender, governed: CapConstraints): Effect.Effect<boolean>
-    hold(
-      spender: Spender,
+    areCurrent(subject: BudgetSubject, constraints: CapConstraints): Effect.Effect<boolean>
+    reserve(
+      subject: BudgetSubject,
       amountNanoUsd: bigint,
       tokens: number,
       metadata?: Readonly<Record<string, string>>
     ): Effect.Effect<BudgetReservation, AdmissionDenied>
     /** Calls with what was reserved before, by the same caller. */
-    adopt(
-      spender: Spender,
-      prepared: ExistingReservation,
+    transfer(
+      subject: BudgetSubject,
+      existing: ExistingReservation,
       amountNanoUsd: bigint,
       tokens: number
     ): Effect.Effect<BudgetReservation, AdmissionDenied>
   }
->()("app/gateway/Metering") {
+>()("app/gateway/BudgetReservations") {
   static readonly layer = Layer.effect(
     BudgetReservations,
     Effect.gen(function* () {
@@ -83,21 +80,21 @@ export class BudgetReservations extends Context.Service<
       const newId = (yield* SecureRandom.SecureRandom).uuidV7()
       const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
 
-      const governed = (spender: Spender) =>
-        Effect.mapEager(booksOf(books.get, [spender]), (known): CapConstraints => {
-          const caps = applicableCaps(known, spender).filter(({ cap }) => cap.status === "active")
+      const constraintsOf = (subject: BudgetSubject) =>
+        Effect.mapEager(booksOf(books.get, [subject]), (known): CapConstraints => {
+          const caps = applicableCaps(known, subject).filter(({ cap }) => cap.status === "active")
           return {
-            byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
+            byMoney: subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
             byHard:
-              spender.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft"),
+              subject.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft"),
             books: known
           }
         })
 
-      const isGovernedStill = (spender: Spender, { books: seen }: CapConstraints) =>
+      const areCurrent = (subject: BudgetSubject, { books: seen }: CapConstraints) =>
         seen === undefined
           ? Effect.succeed(true)
-          : Effect.mapEager(booksOf(books.get, [spender]), (known) =>
+          : Effect.mapEager(booksOf(books.get, [subject]), (known) =>
               [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
             )
 
@@ -119,8 +116,8 @@ export class BudgetReservations extends Context.Service<
         }
       }
 
-      const hold = Effect.fnUntraced(function* (
-        spender: Spender,
+      const reserve = Effect.fnUntraced(function* (
+        subject: BudgetSubject,
         amount: bigint,
         tokens: number,
         metadata?: Readonly<Record<string, string>>
@@ -134,10 +131,10 @@ export class BudgetReservations extends Context.Service<
             ...who,
             kind: "reserve",
             id,
-            tenantId: spender.tenantId,
+            tenantId: subject.tenantId,
             origin: "gateway",
-            dimensions: spender.dimensions,
-            plan: spender.plan,
+            dimensions: subject.dimensions,
+            plan: subject.plan,
             amount,
             tokens,
             ttlSeconds,
@@ -151,24 +148,24 @@ export class BudgetReservations extends Context.Service<
             amountNanoUsd: amount,
             tokens,
             remainingNanoUsd: leastAvailable(result.available, "usd"),
-            ...closing(id, spender.tenantId, who, amount, chargeId)
+            ...closing(id, subject.tenantId, who, amount, chargeId)
           }
         }
         const now = yield* Clock.currentTimeMillis
         return yield* Effect.fail(admissionDenied(result, principal, id, amount, tokens, now))
       })
 
-      const adopt = Effect.fnUntraced(function* (
-        spender: Spender,
+      const transfer = Effect.fnUntraced(function* (
+        subject: BudgetSubject,
         { amountNanoUsd: reserved, id }: ExistingReservation,
         amount: bigint,
         tokens: number
       ) {
         const { principal } = yield* requester
-        const adopted = yield* transfers.adopt({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
+        const adopted = yield* transfers.adopt({ ...subject, id, reserved, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem): AdmissionDenied =>
-            "refusal" in problem ? problem : { refusal: unusable(problem, id), room: undefined }
+            "remaining" in problem ? problem : { error: transferError(problem, id), remaining: undefined }
           )
         )
         return {
@@ -176,11 +173,11 @@ export class BudgetReservations extends Context.Service<
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
           remainingNanoUsd: adopted.roomNanoUsd,
-          ...closing(id, spender.tenantId, { principal }, adopted.amount, (yield* newId) as ChargeId)
+          ...closing(id, subject.tenantId, { principal }, adopted.amount, (yield* newId) as ChargeId)
         }
       })
 
-      return BudgetReservations.of({ governed, isGovernedStill, hold, adopt })
+      return BudgetReservations.of({ constraintsOf, areCurrent, reserve, transfer })
     })
   )
 }
@@ -188,8 +185,5 @@ export class BudgetReservations extends Context.Service<
 const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, AdmissionDenied> =>
   Effect.andThen(
     Effect.logError("The ledger cannot be asked", cause),
-    Effect.fail({
-      refusal: refused(503, "overloaded", "The ledger cannot be reached.", retryAfter(2)),
-      room: undefined
-    })
+    Effect.fail({ error: overloaded("The ledger cannot be reached.", 2), remaining: undefined })
   )

@@ -33,35 +33,43 @@ export interface MeteredCall {
   readonly traceId: string | undefined
 }
 
-/** What the model said so far, as far as anybody knows. */
+/** What the model has answered so far, as far as it is known. */
 export interface Progress {
   readonly usage: TokenUsage | undefined
   readonly textBytes: number
-  /** The words themselves, where there is a tokenizer for them. */
+  /** The text itself, where there is a tokenizer for it. */
   readonly texts: ReadonlyArray<string>
 }
 
 /**
- * The money of one call from its first hold to its end. Whatever happens, each hold is closed once: with what was used, with
- * what it may have cost, or with nothing.
+ * The phases of a call's money. Each reservation goes from `held` over `sent`, and for a stream `streaming`, to `ended`, where
+ * nothing changes any more; a retry that reserves anew begins with `held` again.
+ */
+type Phase = "unreserved" | "held" | "sent" | "streaming" | "ended"
+
+/**
+ * The money of one call, from its first reservation to its end. Every ending is one of four transitions, and closes the
+ * reservation once: `settle` charges a usage, `chargeFullReservation` all that was reserved, `release` nothing, and `abandon`
+ * what had been answered when the caller left.
  */
 export class UsageMeter {
   readonly attempts: Array<Attempt> = []
-  /** Set while a request is out: who leaves then may have to pay for it. */
-  progress: (() => Progress) | undefined
-  timeToFirstTokenMs: number | null = null
-  /** What a stream used that came to its end as it should. */
-  completedWith: TokenUsage | undefined
+  /** The usage of a stream that was answered completely. */
+  completedUsage: TokenUsage | undefined
+  private phase: Phase = "unreserved"
+  /** Reads what the model has answered so far. */
+  private progress: () => Progress = noProgress
   /** What the provider says of its answer. */
-  facts: AnswerFacts | undefined
+  private facts: AnswerFacts | undefined
+  private timeToFirstTokenMs: number | null = null
   /** When the last attempt began, and how many there were. */
   private triedSince = 0
   private tries = 0
   /** When the first bytes of a stream were there. */
   private streamingSince: number | undefined
-  /** The span of the attempt that was answered, until it is known what that did cost. */
+  /** The span of the attempt that was answered, until its cost is known. */
   private span: Tracer.Span | undefined
-  private hold: BudgetReservation | undefined
+  private reservation: BudgetReservation | undefined
   private estimated: Estimate | undefined
   private target: ModelTarget | undefined
   private readonly call: MeteredCall
@@ -74,33 +82,65 @@ export class UsageMeter {
     this.startedAt = clock.currentTimeMillisUnsafe()
   }
 
-  /** Whether money is kept free at this target's provider. */
+  /** Whether money is reserved at this target's provider. */
   holdsFor(target: ModelTarget): boolean {
-    return this.hold !== undefined && this.target?.provider.id === target.provider.id
+    return this.reservation !== undefined && this.target?.provider.id === target.provider.id
   }
 
-  take(hold: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
-    this.hold = hold
+  /** → held: money is reserved for the call at a target. */
+  hold(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
+    this.phase = "held"
+    this.reservation = reservation
     this.estimated = estimated
     this.target = target
   }
 
-  /** Another attempt begins. */
-  at(target: ModelTarget): void {
+  /** An attempt at a target begins; it waits for its place, and has cost nothing yet. */
+  beginAttempt(target: ModelTarget): void {
     this.target = target
     this.triedSince = this.now
     this.tries++
   }
 
-  /** From here on the answer streams. */
-  streams(now: number): void {
-    this.streamingSince = now
-    this.timeToFirstTokenMs = now - this.startedAt
+  /** held → sent: from now on the request may cost something, whoever leaves. */
+  sent(): void {
+    this.phase = "sent"
+    this.progress = noProgress
   }
 
-  /** Ends this span when the call is settled, with what it used. */
-  traceBy(span: Tracer.Span): void {
+  /** The attempt was answered; its span ends when the call is settled, with what it used. */
+  answered(attempt: Attempt, span: Tracer.Span | undefined): void {
+    this.attempts.push(attempt)
     this.span = span
+  }
+
+  /** sent → held: the attempt failed, and the reservation serves the next one. */
+  attemptFailed(attempt: Attempt): void {
+    this.attempts.push(attempt)
+    if (this.phase === "sent") this.phase = "held"
+  }
+
+  /** sent → streaming: the first bytes of a stream are there. */
+  streams(now: number, facts: AnswerFacts): void {
+    this.phase = "streaming"
+    this.streamingSince = now
+    this.timeToFirstTokenMs = now - this.startedAt
+    this.facts = facts
+  }
+
+  /** How to read what the model has answered so far. */
+  observe(progress: () => Progress): void {
+    this.progress = progress
+  }
+
+  /** What a whole answer says of itself. */
+  describe(facts: AnswerFacts | undefined): void {
+    this.facts = facts
+  }
+
+  /** The bytes of text that the model has answered so far. */
+  get answeredBytes(): number {
+    return this.progress().textBytes
   }
 
   get now(): number {
@@ -108,12 +148,12 @@ export class UsageMeter {
   }
 
   get reservationId(): ReservationId | undefined {
-    return this.hold?.id
+    return this.reservation?.id
   }
 
-  /** What caps in money leave, once `costNanoUsd` is charged; null where none governs. */
+  /** What caps in money leave, once `costNanoUsd` is charged; null where none applies. */
   remaining(costNanoUsd: bigint | undefined): bigint | null {
-    const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.hold ?? {}
+    const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.reservation ?? {}
     return remainingNanoUsd === null
       ? null
       : costNanoUsd === undefined
@@ -121,21 +161,21 @@ export class UsageMeter {
         : remainingNanoUsd + amountNanoUsd - costNanoUsd
   }
 
-  /** What a usage costs at the target that served it; nothing where nobody knows a price. */
+  /** What a usage costs at the target that served it; nothing where the price is unknown. */
   cost(usage: TokenUsage): bigint {
     const rates = this.target?.rates ?? null
     return rates === null ? 0n : costOf(usage, rates)
   }
 
-  /** Whether its words are worth keeping: there is a tokenizer for them. */
+  /** Whether the text of the answer is worth keeping: there is a tokenizer for it. */
   get countsTokens(): boolean {
     return this.target !== undefined && encodingOf(this.target) !== undefined
   }
 
   /**
    * The usage that is charged where the provider reported none, or only a part: texts counted by the model's tokenizer,
-   * else by their bytes, images and documents as they were kept free, since nobody can count them; and never more than was
-   * kept free for all.
+   * else by their bytes, images and documents as they were bounded, since they cannot be counted; and never more than was
+   * reserved.
    */
   estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, estimated, target } = this
@@ -150,16 +190,16 @@ export class UsageMeter {
       const { mediaTokens } = bound
       const byBytes = () => Math.ceil((bound.inputTokens - mediaTokens) / bytesPerToken)
       const asked = mediaTokens + Option.getOrElse(input, byBytes)
-      const said = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
+      const answered = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
         ...(usage ?? noUsage),
         inputTokens: usage?.inputTokens || Math.min(maxInput, asked),
-        outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, said))
+        outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, answered))
       }
     })
   }
 
-  /** Charges what was used; answers what it cost. */
+  /** → ended: charges a usage; answers its cost. */
   settle(usage: TokenUsage, method: SettleMethod, status: number): bigint {
     const cost = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
@@ -167,33 +207,36 @@ export class UsageMeter {
     return cost
   }
 
-  /** Charges everything that was kept free: the request was sent, and nobody will ever know what it did cost. */
+  /** → ended: charges everything that was reserved, for a request that was sent and will never be answered. */
   chargeFullReservation(status: number): void {
-    const { amountNanoUsd = 0n, tokens = 0 } = this.hold ?? {}
+    const { amountNanoUsd = 0n, tokens = 0 } = this.reservation ?? {}
     this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
   }
 
-  /** Gives everything back. */
+  /** → ended: gives everything back. */
   release(): void {
-    const { hold } = this
-    this.hold = undefined
-    this.progress = undefined
+    const reservation = this.end()
     this.endSpan()
-    if (hold === undefined) return
+    if (reservation === undefined) return
     released()
-    const { now } = this
-    hold.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, now))
+    reservation.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, this.now))
   }
 
-  /** The end of a call that did not come to its own: its caller left, or something broke. */
+  /** → ended: the caller left, or something broke, before the call ended by itself. */
   readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
-    const progress = this.progress?.()
-    if (progress === undefined) {
-      this.release()
-      return Effect.void
+    if (this.phase === "sent" || this.phase === "streaming") {
+      return Effect.map(this.estimate(this.progress()), (usage) => void this.settle(usage, "aborted", 499))
     }
-    return Effect.map(this.estimate(progress), (usage) => void this.settle(usage, "aborted", 499))
+    if (this.phase === "held") this.release()
+    return Effect.void
   })
+
+  private end(): BudgetReservation | undefined {
+    const { reservation } = this
+    this.phase = "ended"
+    this.reservation = undefined
+    return reservation
+  }
 
   /** The time that providers took: all attempts, one that is still out, and of a stream what came after its first bytes. */
   private upstreamMs(now: number): number {
@@ -239,12 +282,11 @@ export class UsageMeter {
   }
 
   private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): void {
-    const { hold, target } = this
-    this.hold = undefined
-    this.progress = undefined
+    const { target } = this
+    const reservation = this.end()
     const { costNanoUsd, method } = settlement
     const { facts, firstChunkMs, timeToFirstTokenMs } = this
-    const reservationId = hold?.id ?? ""
+    const reservationId = reservation?.id ?? ""
     const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
     this.endSpan({
       usage,
@@ -256,9 +298,9 @@ export class UsageMeter {
       facts,
       errorType
     })
-    if (hold === undefined) return
+    if (reservation === undefined) return
     const { now } = this
-    hold.settle(settlement, this.details(usage, status, now))
+    reservation.settle(settlement, this.details(usage, status, now))
     measured({
       operation: this.call.operation,
       target,
@@ -272,6 +314,8 @@ export class UsageMeter {
     })
   }
 }
+
+const noProgress = (): Progress => ({ usage: undefined, textBytes: 0, texts: [] })
 
 /** Rates as rows keep them, of which a configuration has few. */
 const written = new WeakMap<Rates, Readonly<Record<string, string>>>()

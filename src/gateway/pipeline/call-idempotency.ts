@@ -2,83 +2,58 @@ import { Context, Effect, Exit, Layer, Option } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { CallKeys } from "../../platform/idempotency/call-keys.ts"
+import {
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused
+} from "../../platform/idempotency/domain.ts"
 import { ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
-import { AlreadyCompleted } from "../errors/repeat-domain.ts"
-import { GatewayError, refused, retryAfter } from "../errors/gateway-error.ts"
+import { AlreadyCompleted } from "../errors/domain.ts"
+import { gatewayError, type GatewayError, notRetryable, overloaded, retryAfter } from "../errors/gateway-error.ts"
+import { type Call, type CallKey } from "./call-request.ts"
 
-/** The key that a caller gave its call, and where. */
-export interface CallKey {
-  readonly route: string
-  readonly key: string
-}
-
-/** A call that may come again, and all that tells it from another. */
-export interface IdempotentCall {
-  readonly repeatable?: CallKey | undefined
-  readonly bytes: Uint8Array
-  readonly agentId?: string | undefined
-  readonly taskType?: string | undefined
-  readonly fallbacks?: ReadonlyArray<string> | undefined
-}
-
-/** What becomes of a key while its call is under way. */
+/** The key of a call under way. */
 export interface ClaimedCall {
-  /** Under this reservation the call runs from now on: the ledger knows how that ends. */
-  holds(reservationId: ReservationId | undefined): Effect.Effect<void>
-  /** The call gave no answer, or none that cost anything. */
-  readonly free: Effect.Effect<void>
+  /** The call runs under this reservation from now on: the ledger knows how that ends. */
+  reserved(reservationId: ReservationId | undefined): Effect.Effect<void>
+  /** Gives the key back: the call has no answer, or none that cost anything. */
+  readonly release: Effect.Effect<void>
 }
 
-/** Of a call without a key. */
-const unclaimed: ClaimedCall = { holds: () => Effect.void, free: Effect.void }
+/** A call without a key. */
+const unclaimed: ClaimedCall = { reserved: () => Effect.void, release: Effect.void }
 
 const printable = /^[\x20-\x7e]{1,255}$/
 
-const invalid = refused(400, "idempotency_key_invalid", "Idempotency-Key must be 1 to 255 printable ASCII characters.")
-const reused = refused(
-  422,
-  "idempotency_key_reused",
-  "This Idempotency-Key was used for a request with another body.",
-  { "x-should-retry": "false" }
-)
-const inProgress = refused(
-  409,
-  "idempotency_in_progress",
-  "A request with this Idempotency-Key is still being served.",
-  retryAfter(1)
-)
+const invalid = gatewayError(new IdempotencyKeyInvalid({}))
+const reused = gatewayError(new IdempotencyKeyReused({}), {
+  message: "This Idempotency-Key was used for a request with another body.",
+  headers: notRetryable
+})
+const inProgress = gatewayError(new IdempotencyInProgress({}), { headers: retryAfter(1) })
 
-const completed = (reservationId: ReservationId, costNanoUsd: bigint): GatewayError =>
-  new GatewayError({
-    error: {
-      status: 409,
-      code: "already_completed",
-      message: `A call with this Idempotency-Key was made under the reservation ${reservationId} and cost ${usdText(costNanoUsd)} US dollars.`
-    },
-    headers: {
-      "x-should-retry": "false",
-      "x-reservation-id": reservationId,
-      "x-cost-usd": usdText(costNanoUsd)
-    },
-    problem: new AlreadyCompleted({ reservationId, costUsd: costNanoUsd })
+const completed = (reservationId: ReservationId, costNanoUsd: bigint) =>
+  gatewayError(new AlreadyCompleted({ reservationId, costUsd: costNanoUsd }), {
+    message: `A call with this Idempotency-Key was made under the reservation ${reservationId} and cost ${usdText(costNanoUsd)} US dollars.`,
+    headers: { ...notRetryable, "x-reservation-id": reservationId, "x-cost-usd": usdText(costNanoUsd) }
   })
 
 /**
- * Keeps a call from being made twice under one key. Nothing of its answer is kept: a repetition is told that the call is
- * under way, or what it did cost. Which of both it is, the ledger knows, also of a call whose process is gone.
+ * Makes a call once under its Idempotency-Key. Its answer is not stored: a repetition fails, and says that the call is in
+ * progress, or its cost. The ledger knows which of both, even when the process that made the call is gone.
  */
 export class CallIdempotency extends Context.Service<
   CallIdempotency,
   {
-    /** Makes a call, under its key if it has one; whatever is no answer gives the key back. */
+    /** Makes a call, under its key if it has one; a failure gives the key back. */
     once<A, R>(
-      call: IdempotentCall,
-      make: (repeat: ClaimedCall) => Effect.Effect<A, GatewayError, R>
+      call: Call,
+      make: (claimed: ClaimedCall) => Effect.Effect<A, GatewayError, R>
     ): Effect.Effect<A, GatewayError, R>
   }
->()("app/gateway/Repeats") {
+>()("app/gateway/CallIdempotency") {
   static readonly layerNoDeps = Layer.effect(
     CallIdempotency,
     Effect.gen(function* () {
@@ -86,42 +61,45 @@ export class CallIdempotency extends Context.Service<
       const ledger = yield* Ledger
       const reservations = yield* ReservationQueries
 
-      const claim = Effect.fn("Repeats.claim")(function* ({ key, route }: CallKey, request: Uint8Array) {
+      const claim = Effect.fn("CallIdempotency.claim")(function* ({ key, route }: CallKey, request: Uint8Array) {
         if (!printable.test(key)) return yield* invalid
         const { name: principal } = yield* CurrentPrincipal
         const slot = { principal, route, key }
-        const repeat: ClaimedCall = {
-          holds: (reservationId) => (reservationId === undefined ? Effect.void : keys.hold(slot, reservationId)),
-          free: keys.free(slot)
+        const ours: ClaimedCall = {
+          reserved: (reservationId) => (reservationId === undefined ? Effect.void : keys.hold(slot, reservationId)),
+          release: keys.free(slot)
         }
         const claimed = yield* keys.claim(slot, request)
-        if (claimed.state === "claimed") return repeat
+        if (claimed.state === "claimed") return ours
         if (claimed.state === "reused") return yield* reused
         if (claimed.state === "unheld") return yield* inProgress
         const id = ReservationId.make(claimed.reservationId)
-        // Whoever was answered finds what that did cost.
+        // A call that was answered is settled before its cost is read.
         yield* ledger.flushSettlements((yield* CurrentPrincipal).tenantId ?? null)
         const found = yield* Effect.option(reservations.find(id))
         const state = Option.isSome(found) ? found.value.state : "released"
         if (state === "open" || state === "held") return yield* inProgress
         if (Option.isSome(found) && state === "settled") return yield* completed(id, found.value.actual ?? 0n)
-        return (yield* keys.takeOver(slot, id, request)) ? repeat : yield* inProgress
+        return (yield* keys.takeOver(slot, id, request)) ? ours : yield* inProgress
       })
 
       return CallIdempotency.of({
         once: (call, make) => {
-          const { repeatable } = call
-          if (repeatable === undefined) return make(unclaimed)
+          const { idempotency } = call
+          if (idempotency === undefined) return make(unclaimed)
           return Effect.uninterruptibleMask((restore) =>
-            Effect.flatMap(Effect.catchDefect(claim(repeatable, fingerprint(call)), unreachable), ({ free, holds }) => {
-              let isHeld = false
-              const held = (id: ReservationId | undefined) =>
-                Effect.map(holds(id), () => void (isHeld ||= id !== undefined))
-              // Whoever left before there was a reservation left nothing that could tell how the call ended.
-              return Effect.onExit(restore(make({ free, holds: held })), (exit) =>
-                Exit.isSuccess(exit) || (isHeld && Exit.hasInterrupts(exit)) ? Effect.void : free
-              )
-            })
+            Effect.flatMap(
+              Effect.catchDefect(claim(idempotency, fingerprint(call)), unreachable),
+              ({ release, reserved }) => {
+                let isHeld = false
+                const held = (id: ReservationId | undefined) =>
+                  Effect.map(reserved(id), () => void (isHeld ||= id !== undefined))
+                // Without a reservation, nothing could tell a repetition how an interrupted call ended.
+                return Effect.onExit(restore(make({ release, reserved: held })), (exit) =>
+                  Exit.isSuccess(exit) || (isHeld && Exit.hasInterrupts(exit)) ? Effect.void : release
+                )
+              }
+            )
           )
         }
       })
@@ -134,8 +112,9 @@ export class CallIdempotency extends Context.Service<
 const unreachable = (defect: unknown) =>
   Effect.andThen(
     Effect.logError("The keys of calls cannot be asked", defect),
-    Effect.fail(refused(503, "overloaded", "The ledger cannot be reached.", retryAfter(2)))
+    Effect.fail(overloaded("The ledger cannot be reached.", 2))
   )
 
-const fingerprint = ({ agentId, bytes, fallbacks, taskType }: IdempotentCall): Uint8Array =>
+/** Everything that tells a call from another one under the same key. */
+const fingerprint = ({ bytes, caller: { agentId, taskType }, fallbacks }: Call): Uint8Array =>
   Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])

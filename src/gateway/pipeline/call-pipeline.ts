@@ -1,127 +1,195 @@
-import { Clock, Context, Effect, Layer, Random, Scope, type Tracer } from "effect"
-import { type AgentId } from "../../identity/agents/domain.ts"
-import { Transcripts } from "../transcripts/service.ts"
-import { Attribution } from "../../budgets/attribution/service.ts"
-import { type PlanId } from "../../budgets/ledger/domain.ts"
-import { withSpan } from "../../kernel/with-span.ts"
-import { type AvailableBudget } from "../../budgets/ledger/request.ts"
+import { Clock, Context, Effect, Layer, Random, Scope } from "effect"
+import { type BudgetSubject } from "../../budgets/attribution/service.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
+import { type AvailableBudget } from "../../budgets/ledger/request.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { Router, mayFailOver, mayRepeat, pauseBefore } from "../routing/router.ts"
-import { chatBound, embeddingBound, imageTokensOf } from "../metering/token-upper-bound.ts"
-import { answerCall, type CallAnswer } from "./call-answers.ts"
-import { UsageMeter } from "../metering/usage-meter.ts"
-import { describeRequest } from "../telemetry/call-spans.ts"
-import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
+import { Overloaded } from "../../kernel/problems.ts"
+import { ProviderTimeout } from "../configuration/domain.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
+import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
+import { gatewayError, GatewayError, providerError, retryAfter } from "../errors/gateway-error.ts"
+import { Admission } from "../metering/admission.ts"
+import { BudgetReservations } from "../metering/budget-reservations.ts"
 import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
-import { type AdmissionRequest, Admission } from "../metering/admission.ts"
-import { BudgetReservations, type Spender } from "../metering/budget-reservations.ts"
-import { modelFor } from "../routing/model-choice.ts"
-import { validateRequest, type DialectRequest, providerRequest } from "./provider-request.ts"
-import { refusalOf } from "./provider-refusals.ts"
-import { type ProviderFailure } from "../providers/provider.ts"
-import { type GatewayError, refused, refusedFor, retryAfter } from "../errors/gateway-error.ts"
-import { type ClaimedCall, type CallKey, CallIdempotency } from "./call-idempotency.ts"
-import { ResponseCache } from "./response-cache.ts"
-import { fellBack } from "../routing/routing-metrics.ts"
-import { routeOrder } from "../routing/resolve-model.ts"
-import { type GatewaySnapshot, type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { ProviderHealth } from "../routing/provider-health.ts"
 import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
+import { chatBound, embeddingBound, imageTokensOf } from "../metering/token-upper-bound.ts"
+import { UsageMeter } from "../metering/usage-meter.ts"
+import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
+import { ProviderHealth } from "../routing/provider-health.ts"
+import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
+import { mayFailOver, mayRepeat, pauseBefore, Router } from "../routing/router.ts"
+import { fellBack } from "../routing/routing-metrics.ts"
+import { describeRequest } from "../telemetry/call-spans.ts"
+import { Transcripts } from "../transcripts/service.ts"
+import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
+import { type Call, validateRequest } from "./call-request.ts"
+import { providerRequest } from "./provider-request.ts"
+import { ResponseCache } from "./response-cache.ts"
+import { type CallAnswer, relayResponse } from "./response-relay.ts"
 
-/** A call as its caller makes it. */
-export interface Call extends DialectRequest {
-  /** Headers that a provider may see. */
-  readonly headers: Readonly<Record<string, string>>
-  readonly agentId?: AgentId | undefined
-  readonly planId?: PlanId | undefined
-  readonly taskType?: string | undefined
-  /** What was reserved for it before. */
-  readonly prepared?: ExistingReservation | undefined
-  /** What its caller wants to find it by. */
-  readonly metadata?: Readonly<Record<string, string>> | undefined
-  /** What one call of the agent may cost at most. */
-  readonly perTurnNanoUsd?: bigint | null | undefined
-  /** Models to be asked in turn where every target of the first one fails. */
-  readonly fallbacks?: ReadonlyArray<string>
-  /** Whether the response cache may answer; as the model's configuration says where the caller does not. */
-  readonly cache?: boolean | undefined
-  /** The key under which the call is made once, and where. */
-  readonly repeatable?: CallKey | undefined
-}
-
-/** A target that a call may reach, and the model that it has it as: the one that was asked for, or a fallback. */
-interface Candidate {
+/** A call whose model is known, before anything is reserved or sent. */
+interface ResolvedCall {
+  readonly call: Call
+  readonly gateway: GatewaySnapshot
   readonly model: ServedModel
-  readonly target: ModelTarget
+  readonly candidates: ReadonlyArray<Candidate>
+  readonly terms: Omit<EstimateTerms, "constraints">
 }
 
-/** What a call may use and cost at most, under which caps. */
+/** An answer of a provider, and the target that gave it. */
+interface RoutedAnswer {
+  readonly target: ModelTarget
+  readonly answer: ProviderAnswer
+}
+
+/** The most that a call may use and cost, and what the caps that apply to it have left. */
 export interface EstimatedCall extends Estimate {
   readonly model: string
   readonly caps: ReadonlyArray<AvailableBudget>
 }
 
-/** Carries calls to providers: each is let in by what it may cost, and charged for what it did cost. */
-export class Calls extends Context.Service<
-  Calls,
+/** Carries a call from its request to its answer. */
+export class CallPipeline extends Context.Service<
+  CallPipeline,
   {
-    /** The scope is the request's: when it ends before the answer does, the call is given up and charged so far. */
+    /** The scope is the request's: when it ends before the answer does, the call is cancelled and charged so far. */
     call(call: Call): Effect.Effect<CallAnswer, GatewayError, Scope.Scope>
-    /** What a call may use and cost at most, and what the caps that govern it leave; nobody is asked. */
+    /** The most that a call may cost, and what the caps that apply leave; no provider is called. */
     estimate(call: Call): Effect.Effect<EstimatedCall, GatewayError>
   }
->()("app/gateway/Calls") {
+>()("app/gateway/CallPipeline") {
   static readonly layer = Layer.effect(
-    Calls,
+    CallPipeline,
     Effect.gen(function* () {
-      const attribution = yield* Attribution
-      const clock = yield* Clock.Clock
-      const attempts = yield* Router
-      const counts = yield* TokenCounts
-      const configuration = yield* GatewayConfiguration
-      const contents = yield* Transcripts
+      const admission = yield* Admission
+      const budgets = yield* AvailableBudgets
       const cache = yield* ResponseCache
-      const holding = yield* Admission
-      const metering = yield* BudgetReservations
-      const repeats = yield* CallIdempotency
+      const clock = yield* Clock.Clock
+      const configuration = yield* GatewayConfiguration
+      const counts = yield* TokenCounts
       const health = yield* ProviderHealth
-      const availableBudgets = yield* AvailableBudgets
+      const idempotency = yield* CallIdempotency
+      const random = yield* Random.Random
+      const reservations = yield* BudgetReservations
+      const router = yield* Router
+      const transcripts = yield* Transcripts
       const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
+      const routingFacts = {
+        latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
+        random: () => random.nextDoubleUnsafe()
+      }
 
-      const targetsOf = (
-        { operation }: Call,
-        model: ServedModel,
-        gateway: GatewaySnapshot
-      ): Effect.Effect<ReadonlyArray<ModelTarget>> => {
-        const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
-        if (able.length < 2) return Effect.succeed(able)
-        return Effect.map(Random.Random, (random) =>
-          routeOrder(able, gateway.routing.strategy, {
-            latency: ({ model: name, provider }) => health.latency(provider.id, name),
-            random: () => random.nextDoubleUnsafe()
-          })
+      /** Step 1: the model, its candidates in their order, and the upper bound of the tokens. */
+      const resolve = (call: Call): ResolvedCall | GatewayError => {
+        const { body, bytes, dialect, fallbacks = [], operation } = call
+        const invalid = validateRequest(call)
+        if (invalid !== undefined) return invalid
+        const gateway = configuration.snapshot()
+        const models: Array<ServedModel> = []
+        for (const name of [body.model, ...fallbacks]) {
+          const found = resolveModel(gateway, name, operation)
+          if (found instanceof GatewayError) return found
+          models.push(found)
+        }
+        const model = models[0]!
+        const candidates = candidatesOf(gateway, models, operation, routingFacts)
+        const targets = candidates.map(({ target }) => target)
+        const hasOutput = operation === "chat"
+        const bound = hasOutput
+          ? chatBound(dialect, body, bytes.length, imageTokensOf(targets.map(({ model: name }) => name)))
+          : embeddingBound(body, bytes.length)
+        // A fallback may read more than the model.
+        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
+        return {
+          call,
+          gateway,
+          model,
+          candidates,
+          terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput }
+        }
+      }
+
+      /** Step 2: a meter, which settles the call when the request ends, however it ends. */
+      const meterOf = ({ call, gateway, model, terms }: ResolvedCall, traceId: string | undefined): UsageMeter => {
+        const { body, caller, dialect, metadata, operation } = call
+        return new UsageMeter(
+          {
+            operation,
+            dialect,
+            modelAsked: String(body.model),
+            model,
+            catalogueVersion: gateway.catalogueVersion,
+            bound: terms.bound,
+            metadata,
+            count: (target, texts) => counts.countFor(caller.subject.tenantId, target, texts),
+            texts: () => [...textsOf(body).texts, ...toolTextsOf(body)],
+            traceId
+          },
+          clock
         )
       }
 
-      const spenderOf = ({ agentId, planId, taskType }: Call, model: ServedModel) =>
-        Effect.mapError(
-          attribution.resolve({
-            model: model.id,
-            planId,
-            ...(agentId === undefined ? {} : { agentId }),
-            ...(taskType === undefined ? {} : { taskType })
-          }),
-          (problem) =>
-            problem._tag === "AgentNotActive"
-              ? refusedFor(problem)
-              : refused(problem.status, problem._tag === "Forbidden" ? "forbidden" : "agent_not_found", problem.detail)
-        )
+      /** Which kinds of caps apply at a candidate; the agent's budget for a turn and a reservation bind as caps do. */
+      const constraintsOf = ({ perTurnNanoUsd, reservation }: Call["caller"], subject: BudgetSubject) =>
+        perTurnNanoUsd === null && reservation === undefined
+          ? reservations.constraintsOf(subject)
+          : Effect.succeed({ byMoney: true, byHard: true })
 
-      /** One try at a target, which is told of in the end whatever comes of it. */
+      /** Steps 3 and 4: admits the call at one candidate after the other, and sends it, until one answers. */
+      const route = Effect.fnUntraced(function* (
+        { call, candidates, gateway: { routing }, terms }: ResolvedCall,
+        meter: UsageMeter,
+        claimed: ClaimedCall
+      ): Effect.fn.Return<RoutedAnswer, GatewayError, Scope.Scope> {
+        const deadline = meter.startedAt + routing.timeoutSeconds * 1000
+        let { caller } = call
+        let last: ProviderFailure | undefined
+        let estimate: Estimate | undefined
+        let before: Candidate | undefined
+        for (const candidate of candidates) {
+          const { target } = candidate
+          if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
+          const subject = subjectAt(caller.subject, candidate)
+          const constraints = yield* constraintsOf(caller, subject)
+          // Other caps may apply to another provider, or to another model.
+          if (before !== undefined && (!meter.holdsFor(target) || before.model !== candidate.model)) meter.release()
+          before = candidate
+          for (let tries = 1; ; tries++) {
+            // A reservation that is still held was made with this estimate, and a larger one would not fit it.
+            if (estimate === undefined || !meter.holdsFor(target)) {
+              const here = { ...terms, model: candidate.model, constraints }
+              const request = { ...caller, body: call.body, metadata: call.metadata }
+              estimate = yield* admission.admit(meter, subject, target, here, request)
+              if (caller.reservation !== undefined) caller = { ...caller, reservation: undefined }
+              if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
+            }
+            const body = yield* providerRequest(call, target, estimate.limit, estimate.outputTokens)
+            const made = yield* attempt(call, target, body, meter, routing, deadline)
+            if (made._tag === "Success") return { target, answer: made.success }
+            const { failure } = made
+            last = failure
+            if (failure.sent) meter.chargeFullReservation(failure.error.status)
+            const now = clock.currentTimeMillisUnsafe()
+            if (now >= deadline || !mayFailOver(failure)) {
+              meter.release()
+              return yield* now >= deadline ? outOfTime : providerError(failure)
+            }
+            const pause =
+              mayRepeat(failure) && tries <= routing.retries
+                ? pauseBefore(tries, failure, random.nextDoubleUnsafe())
+                : undefined
+            if (pause === undefined) break
+            yield* Effect.sleep(pause)
+          }
+        }
+        meter.release()
+        return yield* last === undefined ? noTarget : providerError(last)
+      })
+
+      /** One request to one target, which the meter records. */
       const attempt = (
         call: Call,
         target: ModelTarget,
@@ -131,167 +199,79 @@ export class Calls extends Context.Service<
         deadline: number
       ) => {
         const startedAt = clock.currentTimeMillisUnsafe()
-        meter.at(target)
-        const watch = {
-          sent: (span: Tracer.Span) => {
-            meter.progress = () => ({ usage: undefined, textBytes: 0, texts: [] })
-            describeRequest(span, call.dialect, call.body)
-          },
-          answered: (span: Tracer.Span) => meter.traceBy(span)
-        }
-        const request = { operation: call.operation, body, headers: call.headers, deadline }
-        return Effect.map(Effect.result(attempts.make(target, request, routing, watch)), (made) => {
-          const durationMs = clock.currentTimeMillisUnsafe() - startedAt
-          const status = made._tag === "Success" ? made.success.status : made.failure.error.status
-          meter.attempts.push({ provider: target.provider.id, model: target.model, status, durationMs })
-          if (made._tag === "Failure") meter.progress = undefined
-          return made
+        meter.beginAttempt(target)
+        const attempted = (status: number) => ({
+          provider: target.provider.id,
+          model: target.model,
+          status,
+          durationMs: clock.currentTimeMillisUnsafe() - startedAt
         })
+        return router
+          .send(target, { operation: call.operation, body, headers: call.headers, deadline }, routing, {
+            sent: (span) => {
+              meter.sent()
+              describeRequest(span, call.dialect, call.body)
+            },
+            answered: (span, { status }) => meter.answered(attempted(status), span),
+            failed: ({ error }) => meter.attemptFailed(attempted(error.status))
+          })
+          .pipe(Effect.result)
       }
 
-      /** What is known of a call before anybody is asked. */
-      const considered = Effect.fnUntraced(function* (incoming: Call) {
-        yield* validateRequest(incoming)
-        const gateway = configuration.snapshot()
-        const model = yield* modelFor(gateway, incoming.body.model, incoming.operation)
-        const fallbacks: Array<ServedModel> = []
-        for (const name of incoming.fallbacks ?? []) fallbacks.push(yield* modelFor(gateway, name, incoming.operation))
-        const candidates: Array<Candidate> = []
-        for (const one of [model, ...fallbacks]) {
-          for (const target of yield* targetsOf(incoming, one, gateway)) candidates.push({ model: one, target })
-        }
-        const targets = candidates.map(({ target }) => target)
-        const spender = yield* spenderOf(incoming, model)
-        const { body, bytes, operation } = incoming
-        const hasOutput = operation === "chat"
-        const imageTokens = imageTokensOf(targets.map(({ model: name }) => name))
-        const bound = hasOutput
-          ? chatBound(incoming.dialect, body, bytes.length, imageTokens)
-          : embeddingBound(body, bytes.length)
-        // Another model may read more than this one.
-        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
-        return {
-          gateway,
-          spender,
-          candidates,
-          terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput }
-        }
-      })
-
-      /** The caps that bind a call at a target; an agent's budget for one turn and a reservation bind as caps do. */
-      const governed = ({ perTurnNanoUsd = null, prepared }: AdmissionRequest, spender: Spender) =>
-        perTurnNanoUsd === null && prepared === undefined
-          ? metering.governed(spender)
-          : Effect.succeed({ byMoney: true, byHard: true })
-
-      const estimate = Effect.fn("Calls.estimate")(function* (incoming: Call) {
-        const { spender, terms, candidates } = yield* considered(incoming)
-        const [way] = candidates
-        if (way === undefined) return yield* noTarget
-        // A fallback, or another provider, may be governed by others.
+      const estimate = Effect.fn("CallPipeline.estimate")(function* (call: Call) {
+        const resolved = resolve(call)
+        if (resolved instanceof GatewayError) return yield* resolved
+        const { candidates, model, terms } = resolved
+        const [first] = candidates
+        if (first === undefined) return yield* noTarget
+        // Other caps may apply to a fallback, or to another provider.
         const caps = new Map<string, AvailableBudget>()
-        for (const one of candidates) {
-          for (const budget of yield* availableBudgets.of(at(spender, one))) {
-            caps.set(`${budget.cap.id} ${budget.counterKey}`, budget)
+        for (const candidate of candidates) {
+          for (const available of yield* budgets.of(subjectAt(call.caller.subject, candidate))) {
+            caps.set(`${available.cap.id} ${available.counterKey}`, available)
           }
         }
-        const bound = yield* estimateOf({ ...terms, governed: yield* governed(incoming, at(spender, way)) })
-        return { ...bound, model: terms.model.id, caps: [...caps.values()] }
+        const constraints = yield* constraintsOf(call.caller, subjectAt(call.caller.subject, first))
+        const bound = yield* estimateOf({ ...terms, constraints })
+        return { ...bound, model: model.id, caps: [...caps.values()] }
       })
 
-      const answer = Effect.fnUntraced(function* (incoming: Call, repeat: ClaimedCall) {
-        const { gateway, spender, terms, candidates } = yield* considered(incoming)
-        const { bound, model } = terms
-        const slot = cache.slot(incoming, model, spender.tenantId, gateway)
-        const kept = slot === undefined ? undefined : yield* slot.find
-        if (kept !== undefined) return yield* Effect.as(repeat.free, kept)
-        const { body, bytes, operation } = incoming
-        const { routing } = gateway
-        const request = yield* CurrentRequest
-        const scope = yield* Effect.scope
-        const deadline = clock.currentTimeMillisUnsafe() + routing.timeoutSeconds * 1000
-        const meter = new UsageMeter(
-          {
-            operation,
-            dialect: incoming.dialect,
-            modelAsked: String(body.model),
-            model,
-            catalogueVersion: gateway.catalogueVersion,
-            bound,
-            metadata: incoming.metadata,
-            count: (target, texts) => counts.countFor(spender.tenantId, target, texts),
-            texts: () => [...textsOf(body).texts, ...toolTextsOf(body)],
-            traceId: request?.traceId
-          },
-          clock
-        )
+      const answer = Effect.fnUntraced(function* (call: Call, claimed: ClaimedCall) {
+        const resolved = resolve(call)
+        if (resolved instanceof GatewayError) return yield* resolved
+        const { tenantId } = call.caller.subject
+        const slot = cache.slot(call, resolved.model, tenantId, resolved.gateway)
+        const cached = slot === undefined ? undefined : yield* slot.find
+        if (cached !== undefined) return yield* Effect.as(claimed.release, cached)
+        const meter = meterOf(resolved, (yield* CurrentRequest)?.traceId)
         // Effect.addFinalizer would merge two contexts for each call.
-        yield* Scope.addFinalizer(scope, meter.abandon)
-        let { prepared } = incoming
-        let last: ProviderFailure | undefined
-        let estimate: Estimate | undefined
-        for (const [place, way] of candidates.entries()) {
-          const { target } = way
-          const before = candidates[place - 1]
-          if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
-          const asked = at(spender, way)
-          const bounds = yield* governed({ ...incoming, prepared }, asked)
-          const here: EstimateTerms = { ...terms, model: way.model, governed: bounds }
-          // Other caps may govern another provider, or another model.
-          if (!meter.holdsFor(target) || (before !== undefined && before.model !== way.model)) meter.release()
-          for (let tries = 1; ; tries++) {
-            // A hold that is still there was made with this estimate, and lets no larger one through.
-            if (estimate === undefined || !meter.holdsFor(target)) {
-              estimate = yield* holding.hold(meter, asked, target, here, { ...incoming, prepared })
-              prepared = undefined
-              yield* repeat.holds(meter.reservationId)
-            }
-            const sent = yield* providerRequest(incoming, target, estimate.limit, estimate.outputTokens)
-            const made = yield* attempt(incoming, target, sent, meter, routing, deadline)
-            if (made._tag === "Success") {
-              const { reservationId = "" } = meter
-              const answer = yield* answerCall(incoming, target, made.success, meter, request?.requestId ?? "")
-              const spoken = { ...incoming, request: bytes, reservationId, tenantId: spender.tenantId }
-              const recorded = { ...answer, body: yield* contents.record(spoken, answer.body) }
-              return slot === undefined ? recorded : yield* slot.keep(recorded, meter)
-            }
-            const { failure } = made
-            last = failure
-            if (failure.sent) meter.chargeFullReservation(failure.error.status)
-            if (clock.currentTimeMillisUnsafe() >= deadline) {
-              meter.release()
-              return yield* outOfTime
-            }
-            if (!mayFailOver(failure)) {
-              meter.release()
-              return yield* refusalOf(failure)
-            }
-            const pause =
-              mayRepeat(failure) && tries <= routing.retries
-                ? pauseBefore(tries, failure, yield* Random.next)
-                : undefined
-            if (pause === undefined) break
-            yield* Effect.sleep(pause)
-          }
-        }
-        meter.release()
-        return yield* last === undefined ? noTarget : refusalOf(last)
+        yield* Scope.addFinalizer(yield* Scope.Scope, meter.abandon)
+        const routed = yield* route(resolved, meter, claimed)
+        const { reservationId = "" } = meter
+        // Step 5: translated, metered, and settled at its end.
+        const relayed = yield* relayResponse(call, routed.target, routed.answer, meter)
+        const { dialect, operation, bytes: request } = call
+        const body = yield* transcripts.record({ dialect, operation, request, reservationId, tenantId }, relayed.body)
+        return slot === undefined ? { ...relayed, body } : yield* slot.keep({ ...relayed, body }, meter)
       })
 
-      const call = withSpan("Calls.call", (incoming: Call) =>
-        repeats.once(incoming, (repeat) => answer(incoming, repeat))
-      )
-
-      return Calls.of({ call, estimate })
+      return CallPipeline.of({
+        call: withSpan("CallPipeline.call", (call: Call) => idempotency.once(call, (claimed) => answer(call, claimed))),
+        estimate
+      })
     })
   )
 }
 
-const at = (spender: Spender, { model, target }: Candidate): Spender => ({
-  ...spender,
-  dimensions: { ...spender.dimensions, model: model.id, provider: target.provider.id }
+/** The subject of a call at a candidate: caps may name the model, or its provider. */
+const subjectAt = (subject: BudgetSubject, { model, target }: Candidate): BudgetSubject => ({
+  ...subject,
+  dimensions: { ...subject.dimensions, model: model.id, provider: target.provider.id }
 })
 
-const noTarget = refused(503, "provider-unavailable", "No provider of this model can do this.", retryAfter(30))
+const noTarget = gatewayError(new Overloaded({ detail: "No provider of this model can do this." }), {
+  code: "provider-unavailable",
+  headers: retryAfter(30)
+})
 
-const outOfTime = refused(504, "provider-timeout", "The call took longer than the gateway waits.")
+const outOfTime = gatewayError(new ProviderTimeout({ detail: "The call took longer than the gateway waits." }))

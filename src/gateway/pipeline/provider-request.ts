@@ -1,50 +1,27 @@
 import { Effect, type Result, Schema } from "effect"
 import { MessagesRequest } from "../translation/anthropic-messages/domain.ts"
 import { chatToMessages } from "../translation/anthropic-messages/chat-to-messages.ts"
-import { type Dialect } from "../translation/domain.ts"
 import { messagesToChat } from "../translation/anthropic-messages/messages-to-chat.ts"
 import { ChatRequest } from "../translation/openai-chat/domain.ts"
 import { type Fault } from "../../kernel/problem.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
-import { edited, mergePatch } from "../json/json-edits.ts"
-import { knowsOlderLimitAlone, limitMember } from "./output-limits.ts"
-import { type Operation } from "../providers/provider.ts"
-import { GatewayError, refused } from "../errors/gateway-error.ts"
+import { isJson, listIn } from "../../kernel/parsed-json.ts"
+import { cuts, type Edit, edited, mergePatch, placesIn } from "../json/json-edits.ts"
+import { type DialectRequest } from "./call-request.ts"
+import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { withoutUnsignedThinking } from "./unsigned-thinking.ts"
 
 type Json = Readonly<Record<string, unknown>>
-
-/** A request as it came, in its caller's dialect. */
-export interface DialectRequest {
-  readonly dialect: Dialect
-  readonly operation: Operation
-  readonly body: Json
-  /** The bytes that the body was read from: what is sent where nothing is to be changed. */
-  readonly bytes: Uint8Array
-}
 
 const options = { errors: "all" } as const
 const decodeChat = Schema.decodeUnknownEffect(ChatRequest, options)
 const decodeMessages = Schema.decodeUnknownEffect(MessagesRequest, options)
 
-/** Nobody reads more. */
-const maxShown = 50
-
-/** A refusal that names the first member at fault, and says all that anybody reads. */
-export const validationError = (faults: ReadonlyArray<Fault>): GatewayError => {
-  const shown = faults
-    .slice(0, maxShown)
-    .map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
-  if (faults.length > maxShown) shown.push(`and ${faults.length - maxShown} more`)
-  return refused(400, "invalid_request", shown.join("; "), {}, faults[0]?.path.join("."))
-}
-
 const invalid = (error: Schema.SchemaError) =>
-  validationError(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
+  invalidMembers(faultsOf("body", error).map(({ message, path }) => ({ message, path: path.slice(1) })))
 
 const carried = (result: Result.Result<Json, ReadonlyArray<Fault>>) =>
-  Effect.mapError(Effect.fromResult(result), validationError)
+  Effect.mapError(Effect.fromResult(result), invalidMembers)
 
 /** The request for another dialect's provider. */
 const translated = Effect.fnUntraced(function* (
@@ -63,6 +40,24 @@ const translated = Effect.fnUntraced(function* (
   const { max_completion_tokens: max_tokens, ...rest } = chat
   return { ...rest, max_tokens }
 })
+
+/** The members that limit an output in OpenAI's dialect: its own newer one, and the older that all its speakers know. */
+type LimitMember = "max_completion_tokens" | "max_tokens"
+
+/** Those who know the newer one; whom a provider is of is also told by its id. */
+const knowsNewer = /^(?:openai|azure|openrouter|x-ai|groq|cerebras|google)\b/
+/** Those who refuse it, or leave it unread and write on without a limit. */
+const knowsOlderAlone = /^(?:mistral|deepseek|cohere|moonshot|ollama)/
+/** OpenAI's models that refuse the older one, whoever serves them. */
+const refusesOlder = /(?:^|\/)(?:o\d|gpt-5)/
+
+/** By which member a target is told a limit that its caller did not give. */
+const limitMember = ({ model, provider: { vendor } }: ModelTarget): LimitMember =>
+  vendor === undefined || knowsNewer.test(vendor) || refusesOlder.test(model) ? "max_completion_tokens" : "max_tokens"
+
+/** Whether a target has to be told by the older one what its caller said by the newer. */
+const knowsOlderLimitAlone = ({ provider: { vendor } }: ModelTarget): boolean =>
+  vendor !== undefined && knowsOlderAlone.test(vendor)
 
 /** A limit by the older of the two members, where it goes by the newer one. */
 const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): Json =>
@@ -107,75 +102,28 @@ export const providerRequest = (
   return Effect.succeed(edited(bytes, [...patch, ...unsigned]))
 }
 
-const isLimit = (value: unknown, least: number, most: number): boolean =>
-  value === undefined || value === null || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)
-
-/** More than any model writes, and little enough for the ledger to hold what it costs. */
-const maxOutputTokens = 2_147_483_647
-const maxChoices = 1024
-
-/** Members that are metered, which some servers read in capitals as well. */
-const metered = new Set(
-  ["messages", "model", "input", "max_tokens", "max_completion_tokens", "n", "prediction", "stream", "tools"].concat([
-    "service_tier",
-    "modalities",
-    "audio",
-    "web_search_options",
-    "search_parameters",
-    "models",
-    "plugins",
-    "context_management"
-  ])
-)
-
-/** The first fault of a request that even its own dialect does not take, as far as it must be read to be metered. */
-export const validateRequest = ({ body, dialect, operation }: DialectRequest): Effect.Effect<void, GatewayError> => {
-  const faults: Array<Fault> = []
-  const expect = (member: string, isGood: boolean, expected: string) => {
-    if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
-  }
-  for (const name in body) {
-    const small = name.toLowerCase()
-    expect(name, small === name || !metered.has(small), `${small}, in small letters`)
-  }
-  if (operation === "embed") {
-    const { input } = body
-    expect("input", typeof input === "string" || (Array.isArray(input) && input.length > 0), "text, or a list of texts")
-    if (Array.isArray(input)) expect("input", input.length <= maxInputs, `at most ${maxInputs} inputs`)
-  } else {
-    const { messages } = body
-    expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
-    for (const [index, message] of Array.isArray(messages) ? messages.entries() : []) {
-      const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
-      if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
-    }
-    for (const name of ["max_tokens", "max_completion_tokens"]) {
-      // Anthropic fills its cache for whoever asks for no word.
-      const least = dialect === "anthropic" ? 0 : 1
-      expect(name, isLimit(body[name], least, maxOutputTokens), `a whole number from ${least} to ${maxOutputTokens}`)
-    }
-    expect("n", isLimit(body.n, 1, maxChoices), `a whole number from 1 to ${maxChoices}`)
-    expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
-    if (dialect === "anthropic" && operation === "chat") {
-      expect("max_tokens", typeof body.max_tokens === "number", "the output limit")
-    }
-  }
-  if (faults.length > 0) return Effect.fail(validationError(faults))
-  return dialect === "anthropic" && (body.thread ?? null) !== null ? Effect.fail(noThreads) : Effect.void
-}
+const isUnsigned = (block: unknown): boolean =>
+  isJson(block) && block.type === "thinking" && (typeof block.signature !== "string" || block.signature === "")
 
 /**
- * A conversation that one provider holds has no bound that it could be let in by, and is lost on any other. The SDK's tool
- * runner asks for one by itself, and goes on without where it is told so.
+ * Cuts thoughts without a signature out of the text of a messages request: Anthropic refuses them, and a conversation has
+ * them that another vendor's model was in. A message of nothing else goes as a whole.
  */
-const noThreads = new GatewayError({
-  error: {
-    status: 400,
-    code: "thread_unsupported_request",
-    message: "thread: The gateway holds no conversations; send all messages.",
-    param: "thread",
-    details: { error_code: "thread_unsupported_request", unsupported: ["thread"] }
-  }
-})
-
-const maxInputs = 2048
+export const withoutUnsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
+  const concerned = listIn(body.messages).flatMap((message, index) => {
+    const blocks = isJson(message) ? listIn(message.content) : []
+    return blocks.some(isUnsigned) ? [{ index, blocks, isAll: blocks.every(isUnsigned) }] : []
+  })
+  if (concerned.length === 0) return []
+  const member = placesIn(json, 0, ["messages"]).at(-1)
+  if (member?.name !== "messages") return []
+  const messages = placesIn(json, member.value)
+  const whole = new Set(concerned.flatMap(({ index, isAll }) => (isAll ? [index] : [])))
+  return [
+    ...cuts(messages, (index) => whole.has(index)),
+    ...concerned.flatMap(({ blocks, index, isAll }) => {
+      const content = isAll ? undefined : placesIn(json, messages[index]?.start).find(({ name }) => name === "content")
+      return content === undefined ? [] : cuts(placesIn(json, content.value), (place) => isUnsigned(blocks[place]))
+    })
+  ]
+}

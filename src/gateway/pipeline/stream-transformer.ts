@@ -3,11 +3,13 @@ import { MessageEvent, type MessageUsage } from "../translation/anthropic-messag
 import { type AnswerHead } from "../translation/anthropic-messages/answers.ts"
 import { ChunksToEvents } from "../translation/anthropic-messages/chunks-to-events.ts"
 import { type Dialect, type TokenUsage } from "../translation/domain.ts"
-import { type DialectError, errorEvent, readError } from "../translation/errors.ts"
+import { type DialectError, readError } from "../translation/errors.ts"
 import { comment, EventReader, isComment, type ServerEvent } from "../translation/event-reader.ts"
 import { EventsToChunks } from "../translation/anthropic-messages/events-to-chunks.ts"
 import { ChatChunk, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
-import { plausibleUsage, laterUsage, usageOfCompletion, usageOfMessage } from "../translation/usage.ts"
+import { plausibleUsage } from "../translation/usage.ts"
+import { laterUsage, usageOfMessage } from "../translation/anthropic-messages/usage.ts"
+import { usageOfCompletion } from "../translation/openai-chat/usage.ts"
 import { StreamFacts } from "../telemetry/answer-facts.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
@@ -30,7 +32,8 @@ export interface StreamOptions {
   readonly to: Dialect
   readonly head: AnswerHead
   readonly createdSeconds: number
-  readonly requestId: string
+  /** Writes an error as an event, in the dialect of the caller. */
+  readonly writeError: (error: DialectError) => string
   /** Whether the caller asked to be told the usage; the provider is always asked. Of OpenAI's dialect alone. */
   readonly includeUsage: boolean
 }
@@ -118,7 +121,7 @@ export class StreamTransformer {
       broken === undefined
         ? own + this.closing(usage)
         : // The event that has no end is ended before.
-          own + (this.isUntold ? "\n\n" : "") + errorEvent(this.options.to, broken, this.options.requestId)
+          own + (this.isUntold ? "\n\n" : "") + this.options.writeError(broken)
     )
   }
 

@@ -1,5 +1,48 @@
+import { ModelNotFound } from "../configuration/domain.ts"
 import { type Strategy } from "../configuration/configuration-domain.ts"
-import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
+import { gatewayError, GatewayError, invalidMember } from "../errors/gateway-error.ts"
+import { type Operation } from "../providers/provider.ts"
+
+/** The error for a name that no model has. */
+export const modelNotFound = (name: string): GatewayError<ModelNotFound> =>
+  gatewayError(new ModelNotFound({ detail: `The model \`${name}\` does not exist.` }), { param: "model" })
+
+/** The model of a name, if it can do what is asked. */
+export const resolveModel = (
+  gateway: GatewaySnapshot,
+  name: unknown,
+  operation: Operation
+): ServedModel | GatewayError => {
+  if (typeof name !== "string" || name === "") {
+    return invalidMember("model", "model: Expected the name of a model")
+  }
+  const model = gateway.modelNamed(name)
+  if (model === undefined) return modelNotFound(name)
+  const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
+  return (operation === "embed" ? embeds : model.kind === "chat")
+    ? model
+    : invalidMember("model", `The model \`${name}\` does not do this.`, "model_not_supported")
+}
+
+/** A target that a call may be sent to, and the model that it serves: the requested one, or a fallback. */
+export interface Candidate {
+  readonly model: ServedModel
+  readonly target: ModelTarget
+}
+
+/** The targets of a model and its fallbacks, in the order in which they are tried. */
+export const candidatesOf = (
+  gateway: GatewaySnapshot,
+  models: ReadonlyArray<ServedModel>,
+  operation: Operation,
+  facts: RoutingFacts
+): ReadonlyArray<Candidate> =>
+  models.flatMap((model) => {
+    // Only OpenAI's dialect has embeddings.
+    const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
+    return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
+  })
 
 /** What an order may depend on beside the configuration. */
 export interface RoutingFacts {

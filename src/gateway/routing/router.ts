@@ -21,26 +21,27 @@ export interface Attempt {
   readonly durationMs: number
 }
 
-/** Who watches an attempt. */
+/** Hears of the steps of an attempt. */
 export interface AttemptObserver {
-  /** Told when the request leaves: from then on it may cost something. */
+  /** The request leaves: from then on it may cost something. */
   sent(span: Tracer.Span): void
-  /** Takes the span of an attempt that was answered, and ends it when it is known what that did cost. */
-  answered(span: Tracer.Span): void
+  /** It was answered; the observer ends the span when the cost is known. */
+  answered(span: Tracer.Span, answer: ProviderAnswer): void
+  failed(failure: ProviderFailure): void
 }
 
-/** One try at one target: within its provider's bulkhead and its breaker, as a span of its own. */
+/** Sends a request to a target: within the bulkhead of its provider and its breaker, as a span of its own. */
 export class Router extends Context.Service<
   Router,
   {
-    make(
+    send(
       target: ModelTarget,
       request: ProviderRequest,
       routing: GatewaySnapshot["routing"],
-      watch?: AttemptObserver
+      observer?: AttemptObserver
     ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   }
->()("app/gateway/Attempts") {
+>()("app/gateway/Router") {
   static readonly layer = Layer.effect(
     Router,
     Effect.gen(function* () {
@@ -51,7 +52,7 @@ export class Router extends Context.Service<
       // Where nothing is traced, all attempts share the span that tells nobody anything.
       const untraced = yield* Effect.provideService(Effect.makeSpan("attempt"), References.TracerEnabled, false)
 
-      const send = ({ model, provider }: ModelTarget, request: ProviderRequest) => {
+      const ask = ({ model, provider }: ModelTarget, request: ProviderRequest) => {
         const startedAt = clock.currentTimeMillisUnsafe()
         return Effect.tapError(
           Effect.map(provider.provider.send(request), (answer) => {
@@ -97,7 +98,7 @@ export class Router extends Context.Service<
         )
 
       return Router.of({
-        make: (target, request, routing, watch) => {
+        send: (target, request, routing, observer) => {
           const tried = (span: Tracer.Span) => {
             let sentAt: number | undefined
             const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
@@ -108,8 +109,8 @@ export class Router extends Context.Service<
             )(
               Effect.suspend(() => {
                 sentAt = clock.currentTimeMillisUnsafe()
-                watch?.sent(span)
-                return send(target, request)
+                observer?.sent(span)
+                return ask(target, request)
               })
             )
             const attempt = within(target, request.deadline, guarded)
@@ -117,9 +118,11 @@ export class Router extends Context.Service<
               span === untraced ? attempt : Effect.withParentSpan(attempt, span, { captureStackTrace: false })
             return Effect.onExit(traced, (exit) =>
               Effect.sync(() => {
-                if (Exit.isSuccess(exit)) return watch === undefined ? end(exit) : watch.answered(span)
+                if (Exit.isSuccess(exit))
+                  return observer === undefined ? end(exit) : observer.answered(span, exit.value)
                 const failure = Exit.findErrorOption(exit)
                 if (Option.isSome(failure)) {
+                  observer?.failed(failure.value)
                   const errorType = String(failure.value.received ?? failure.value.reason)
                   attemptFailed(target.provider.id, errorType)
                   if (sentAt !== undefined) {

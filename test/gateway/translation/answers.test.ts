@@ -7,14 +7,12 @@ import {
 import { ChunksToEvents } from "../../../src/gateway/translation/anthropic-messages/chunks-to-events.ts"
 import { ChatChunk, ChatCompletion } from "../../../src/gateway/translation/openai-chat/domain.ts"
 import { saidIn } from "../../../src/gateway/wire/native/translation.ts"
-import { errorBody, errorEvent, readError, readErrorIn, statusIn } from "../../../src/gateway/translation/errors.ts"
-import {
-  plausibleUsage,
-  usageOfCompletion,
-  usageOfMessage,
-  toCompletionUsage,
-  toMessageUsage
-} from "../../../src/gateway/translation/usage.ts"
+import { type DialectError, readError, readErrorIn } from "../../../src/gateway/translation/errors.ts"
+import { anthropicErrors } from "../../../src/gateway/wire/anthropic-messages/errors.ts"
+import { openAiErrors } from "../../../src/gateway/wire/openai-chat/errors.ts"
+import { plausibleUsage } from "../../../src/gateway/translation/usage.ts"
+import { usageOfCompletion, toCompletionUsage } from "../../../src/gateway/translation/openai-chat/usage.ts"
+import { usageOfMessage, toMessageUsage } from "../../../src/gateway/translation/anthropic-messages/usage.ts"
 
 const head = { model: "asked", id: "made" }
 
@@ -207,6 +205,15 @@ describe("answers", () => {
     assert.strictEqual(message.content[0].text, "No.")
   })
 })
+
+const writers = { openai: openAiErrors, anthropic: anthropicErrors }
+type Dialect = keyof typeof writers
+const errorBody = (dialect: Dialect, error: DialectError, requestId: string) =>
+  writers[dialect].answer(error, undefined, requestId, 0).body
+const errorEvent = (dialect: Dialect, error: DialectError, requestId: string) =>
+  writers[dialect].event(error, requestId)
+const statusIn = (dialect: Dialect, status: number) =>
+  writers[dialect].answer({ status, message: "Overload.", code: null }, undefined, "r", 0).status
 
 describe("errors", () => {
   const denied = { status: 402, message: "Nothing left.", code: "insufficient_quota" }

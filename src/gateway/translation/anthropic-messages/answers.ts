@@ -3,7 +3,8 @@ import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "../domain.ts"
 import { toFinishReason, toStopReason } from "./finish.ts"
 import { type ChatCompletion, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
-import { toCompletionUsage, toMessageUsage, usageOfCompletion, usageOfMessage } from "../usage.ts"
+import { toCompletionUsage, usageOfCompletion } from "../openai-chat/usage.ts"
+import { toMessageUsage, usageOfMessage } from "./usage.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

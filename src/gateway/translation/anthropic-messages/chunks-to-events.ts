@@ -2,7 +2,8 @@ import { type AnswerHead } from "./answers.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toStopReason } from "./finish.ts"
 import { type ChatChunk, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
-import { toMessageUsage, usageOfCompletion } from "../usage.ts"
+import { toMessageUsage } from "./usage.ts"
+import { usageOfCompletion } from "../openai-chat/usage.ts"
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string }
 type Delta = NonNullable<NonNullable<NonNullable<ChatChunk["choices"]>[number]["delta"]>["tool_calls"]>[number]

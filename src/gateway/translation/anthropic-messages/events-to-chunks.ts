@@ -2,7 +2,8 @@ import { type MessageEvent, type MessageUsage } from "./domain.ts"
 import { type AnswerHead } from "./answers.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toFinishReason } from "./finish.ts"
-import { laterUsage, toCompletionUsage, usageOfMessage } from "../usage.ts"
+import { laterUsage, usageOfMessage } from "./usage.ts"
+import { toCompletionUsage } from "../openai-chat/usage.ts"
 
 type Chunk = Readonly<Record<string, unknown>>
 

@@ -24,7 +24,7 @@ import {
   ReservationNotOpen,
   ReservationTooSmall
 } from "../../../budgets/ledger/problem-domain.ts"
-import { AlreadyCompleted } from "../../errors/repeat-domain.ts"
+import { AlreadyCompleted } from "../../errors/domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "../../configuration/configuration-domain.ts"
 import {

@@ -1,35 +1,35 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { type Dialect } from "../../translation/domain.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
-import { anthropicModel, anthropicModels, openAiModel, openAiModels, pageAsked } from "./model-pages.ts"
-import { refused } from "../../errors/gateway-error.ts"
-import { serve } from "./routes.ts"
+import { anthropicErrors } from "../anthropic-messages/errors.ts"
+import { anthropicModel, anthropicModels, pageAsked } from "../anthropic-messages/models.ts"
+import { openAiErrors } from "../openai-chat/errors.ts"
+import { openAiModel, openAiModels } from "../openai-chat/models.ts"
+import { modelNotFound } from "../../routing/resolve-model.ts"
+import { serve } from "../http/serve.ts"
 
 const anyUse = ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"] as const
 
-/** Both vendors list models at one address; Anthropic's clients say which version of its API they speak. */
-const dialectOf = ({ headers }: HttpServerRequest.HttpServerRequest): Dialect =>
-  headers["anthropic-version"] === undefined ? "openai" : "anthropic"
+/** Both vendors list models at one path; Anthropic's clients send the version of its API. */
+const isAnthropic = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =>
+  headers["anthropic-version"] !== undefined
 
-/** `/v1/models`: what can be asked for, as the SDKs of OpenAI and Anthropic list it. */
-export const ModelsWireLayer = Layer.unwrap(
+/** `/v1/models`: the models that can be called, as the SDKs of OpenAI and Anthropic list them. */
+export const ModelsLayer = Layer.unwrap(
   Effect.gen(function* () {
     const authentication = yield* GatewayAuthentication
     const configuration = yield* GatewayConfiguration
 
-    const list = Effect.fnUntraced(function* (dialect: Dialect, url: string) {
+    const list = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
       const { models } = configuration.snapshot()
-      return dialect === "openai" ? openAiModels(models) : yield* anthropicModels(models, pageAsked(url))
+      return isAnthropic(request) ? yield* anthropicModels(models, pageAsked(request.url)) : openAiModels(models)
     })
 
-    const retrieve = Effect.fnUntraced(function* (dialect: Dialect, name: string) {
+    const retrieve = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, name: string) {
       const model = configuration.snapshot().modelNamed(name)
-      if (model === undefined) {
-        return yield* refused(404, "model_not_found", `The model \`${name}\` does not exist.`, {}, "model")
-      }
-      return dialect === "openai" ? openAiModel(model) : anthropicModel(model)
+      if (model === undefined) return yield* modelNotFound(name)
+      return isAnthropic(request) ? anthropicModel(model) : openAiModel(model)
     })
 
     // The list is the same route: a name may have slashes in it, and SDKs do not escape every one.
@@ -38,12 +38,11 @@ export const ModelsWireLayer = Layer.unwrap(
       "/v1/models/*",
       serve(
         "/v1/models/*",
-        dialectOf,
+        (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors),
         Effect.fnUntraced(function* (request, requestId) {
-          yield* authentication.identify(request, anyUse)
+          yield* authentication.authenticate(request, anyUse)
           const { "*": name = "" } = yield* HttpRouter.params
-          const dialect = dialectOf(request)
-          const shown = name === "" ? yield* list(dialect, request.url) : yield* retrieve(dialect, name)
+          const shown = name === "" ? yield* list(request) : yield* retrieve(request, name)
           return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
         })
       )

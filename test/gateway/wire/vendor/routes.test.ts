@@ -2,12 +2,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlError } from "effect/sql"
-import { serve } from "../../../../src/gateway/wire/vendor/routes.ts"
+import { anthropicErrors } from "../../../../src/gateway/wire/anthropic-messages/errors.ts"
+import { openAiErrors } from "../../../../src/gateway/wire/openai-chat/errors.ts"
+import { serve } from "../../../../src/gateway/wire/http/serve.ts"
 
-const served = (dialect: "openai" | "anthropic", defect: unknown) =>
+const writers = { openai: openAiErrors, anthropic: anthropicErrors }
+
+const served = (dialect: keyof typeof writers, defect: unknown) =>
   serve(
     "/v1/x",
-    () => dialect,
+    () => writers[dialect],
     () => Effect.die(defect)
   ).pipe(
     Effect.provideService(

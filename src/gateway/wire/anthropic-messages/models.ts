@@ -1,23 +1,9 @@
 import { Effect } from "effect"
-import { type GatewayError, refused } from "../../errors/gateway-error.ts"
+import { type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
 
-/** Nobody knows when most models were made; the SDKs want a moment. */
+/** When most models were made is not known; the SDKs expect a moment. */
 const unknownMoment = "1970-01-01T00:00:00Z"
-
-/** A model as OpenAI's clients see it. */
-export const openAiModel = ({ id, targets }: ServedModel) => ({
-  id,
-  object: "model",
-  created: 0,
-  owned_by: targets[0]?.provider.id ?? "application-manager"
-})
-
-/** Every model as OpenAI's clients list them. */
-export const openAiModels = (models: ReadonlyArray<ServedModel>) => ({
-  object: "list",
-  data: models.map(openAiModel)
-})
 
 /** A model as Anthropic's clients see it; which abilities it has in its vendor's words is not known. */
 export const anthropicModel = ({ contextTokens, id, maxOutputTokens }: ServedModel) => ({
@@ -56,20 +42,12 @@ export const anthropicModels = Effect.fnUntraced(function* (
 ): Effect.fn.Return<object, GatewayError> {
   const most = limit === null ? usualLimit : /^\d{1,4}$/.test(limit) ? Number(limit) : 0
   if (most < 1 || most > largestLimit) {
-    return yield* refused(
-      400,
-      "invalid_request",
-      `limit: Expected a whole number from 1 to ${largestLimit}`,
-      {},
-      "limit"
-    )
+    return yield* invalidMember("limit", `limit: Expected a whole number from 1 to ${largestLimit}`)
   }
   const all = models.filter(({ kind }) => kind === "chat")
   const placeOf = (name: string, id: string) => {
     const place = all.findIndex((model) => model.id === id)
-    return place < 0
-      ? Effect.fail(refused(400, "invalid_request", `${name}: Expected the id of a model`, {}, name))
-      : Effect.succeed(place)
+    return place < 0 ? Effect.fail(invalidMember(name, `${name}: Expected the id of a model`)) : Effect.succeed(place)
   }
   const from = afterId === null ? 0 : (yield* placeOf("after_id", afterId)) + 1
   const to = beforeId === null ? all.length : yield* placeOf("before_id", beforeId)
