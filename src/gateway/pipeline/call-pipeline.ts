@@ -6,6 +6,7 @@ import { withSpan } from "../../kernel/with-span.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Overloaded } from "../../kernel/problems.ts"
+import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderTimeout } from "../configuration/domain.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
@@ -133,7 +134,11 @@ export class CallPipeline extends Context.Service<
       }
 
       /** Which kinds of caps apply at a candidate; the agent's budget for a turn and a reservation bind as caps do. */
-      const constraintsOf = ({ perTurnNanoUsd, reservation }: Call["caller"], subject: BudgetSubject) =>
+      const constraintsOf = (
+        subject: BudgetSubject,
+        { perTurnNanoUsd }: GatewayCaller,
+        reservation: GatewayCaller["reservation"]
+      ) =>
         perTurnNanoUsd === null && reservation === undefined
           ? reservations.constraintsOf(subject)
           : Effect.succeed({ byMoney: true, byHard: true })
@@ -145,7 +150,8 @@ export class CallPipeline extends Context.Service<
         claimed: ClaimedCall
       ): Effect.fn.Return<RoutedAnswer, GatewayError, Scope.Scope> {
         const deadline = meter.startedAt + routing.timeoutSeconds * 1000
-        let { caller } = call
+        const { caller } = call
+        let { reservation } = caller
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
@@ -153,7 +159,7 @@ export class CallPipeline extends Context.Service<
           const { target } = candidate
           if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           const subject = subjectAt(caller.subject, candidate)
-          const constraints = yield* constraintsOf(caller, subject)
+          const constraints = yield* constraintsOf(subject, caller, reservation)
           // Other caps may apply to another provider, or to another model.
           if (before !== undefined && (!meter.holdsFor(target) || before.model !== candidate.model)) meter.release()
           before = candidate
@@ -161,9 +167,10 @@ export class CallPipeline extends Context.Service<
             // A reservation that is still held was made with this estimate, and a larger one would not fit it.
             if (estimate === undefined || !meter.holdsFor(target)) {
               const here = { ...terms, model: candidate.model, constraints }
-              const request = { ...caller, body: call.body, metadata: call.metadata }
+              const { perTurnNanoUsd } = caller
+              const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation }
               estimate = yield* admission.admit(meter, subject, target, here, request)
-              if (caller.reservation !== undefined) caller = { ...caller, reservation: undefined }
+              reservation = undefined
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
             const body = yield* providerRequest(call, target, estimate.limit, estimate.outputTokens)
@@ -231,7 +238,8 @@ export class CallPipeline extends Context.Service<
             caps.set(`${available.cap.id} ${available.counterKey}`, available)
           }
         }
-        const constraints = yield* constraintsOf(call.caller, subjectAt(call.caller.subject, first))
+        const { caller } = call
+        const constraints = yield* constraintsOf(subjectAt(caller.subject, first), caller, caller.reservation)
         const bound = yield* estimateOf({ ...terms, constraints })
         return { ...bound, model: model.id, caps: [...caps.values()] }
       })

@@ -1,7 +1,7 @@
 import { ModelNotFound } from "../configuration/domain.ts"
 import { type Strategy } from "../configuration/configuration-domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
-import { gatewayError, GatewayError, invalidMember } from "../errors/gateway-error.ts"
+import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
 import { type Operation } from "../providers/provider.ts"
 
 /** The error for a name that no model has. */

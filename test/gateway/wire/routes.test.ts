@@ -31,10 +31,10 @@ const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
 
 describe("nothing but metered calls", () => {
   it("sends a request to a provider", () => {
-    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["gateway/routing/attempts.ts"])
+    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["gateway/routing/router.ts"])
     // Counting tokens costs nothing.
-    assert.deepStrictEqual(filesWith(/\battempts\s*\.make\(/), [
-      "gateway/pipeline/calls.ts",
+    assert.deepStrictEqual(filesWith(/\brouter\s*\.send\(/), [
+      "gateway/pipeline/call-pipeline.ts",
       "gateway/pipeline/message-counts.ts"
     ])
   })
