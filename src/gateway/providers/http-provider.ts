@@ -11,8 +11,7 @@ import {
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
-import { retryAfterSeconds } from "./retry-after.ts"
-import { errorInAnswer, isEmptyAnswer } from "./parse-provider-error.ts"
+import { errorInAnswer, isEmptyAnswer, retryAfterSeconds } from "./parse-provider-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
@@ -33,6 +32,24 @@ export interface Vendor {
   readonly modelsPath: string
   authorize(apiKey: string): Readonly<Record<string, string>>
   readonly headers: Readonly<Record<string, string>>
+}
+
+/** OpenAI, and the many that speak its dialect; `baseUrl` ends in `/v1`. */
+export const openAi: Vendor = {
+  dialect: "openai",
+  paths: { chat: "/chat/completions", embed: "/embeddings" },
+  modelsPath: "/models",
+  headers: {},
+  authorize: (apiKey) => ({ authorization: `Bearer ${apiKey}` })
+}
+
+/** Anthropic; `baseUrl` has no `/v1` at its end. */
+export const anthropic: Vendor = {
+  dialect: "anthropic",
+  paths: { chat: "/v1/messages", "count-tokens": "/v1/messages/count_tokens" },
+  modelsPath: "/v1/models?limit=1000",
+  headers: { "anthropic-version": "2023-06-01" },
+  authorize: (apiKey) => ({ "x-api-key": apiKey })
 }
 
 const maxModelsBytes = 4_194_304
@@ -75,7 +92,7 @@ export const makeHttpProvider = (
       return refused === undefined
         ? Effect.succeed(answer)
         : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-            Effect.fail(refusalOf(vendor.dialect, refused, withoutSecrets, now))
+            Effect.fail(parseProviderError(vendor.dialect, refused, withoutSecrets, now))
           )
     })
 
@@ -122,7 +139,7 @@ export const makeHttpProvider = (
 const nothing = failure("broken-off", bad(502, "The provider answered nothing.", "provider-unavailable"), true)
 
 /** What an answer that is no success says. */
-const refusalOf = (
+const parseProviderError = (
   dialect: Dialect,
   { body, headers, status: received }: ProviderAnswer,
   withoutSecrets: (text: string) => string,

@@ -1,4 +1,5 @@
 import { Context, Metric } from "effect"
+import { type AvailableBudget } from "../../budgets/ledger/request.ts"
 import { type TokenUsage } from "../translation/domain.ts"
 import { operationNames, providerName } from "./call-spans.ts"
 import { type Operation } from "../providers/provider.ts"
@@ -133,3 +134,48 @@ export const released = (): void => settlements.released.updateUnsafe(1, default
 
 /** Counts a call that was not let in. */
 export const denied = (reason: string) => Metric.update(Metric.withAttributes(denials, { reason }), 1)
+
+const nanoUsdPerUsd = 1e9
+/** Caps beyond this many are counted together with none: their names are not bounded by the service. */
+const maxCaps = 1000
+
+const reservedUsd = Metric.counter("app.budget.reserved", {
+  description: "US dollars that calls of this replica keep free now",
+  attributes: { unit: "USD" }
+})
+const spentUsd = Metric.counter("app.budget.spent", {
+  description: "US dollars that calls of this replica did cost",
+  attributes: { unit: "USD" },
+  incremental: true
+})
+
+const headrooms = new Map<string, Metric.Gauge<number>>()
+
+const headroomOf = ({ cap: { id, unit } }: AvailableBudget): Metric.Gauge<number> | undefined => {
+  const known = headrooms.get(id)
+  if (known !== undefined || headrooms.size >= maxCaps) return known
+  const gauge = Metric.gauge("app.budget.headroom", {
+    description: "What a cap had left when it last let a call in, in its own unit",
+    attributes: { "app.cap.id": id, "app.cap.unit": unit }
+  })
+  headrooms.set(id, gauge)
+  return gauge
+}
+
+/** Tells of money that is kept free from now on. */
+export const budgetHeld = (amountNanoUsd: bigint): void =>
+  reservedUsd.updateUnsafe(Number(amountNanoUsd) / nanoUsdPerUsd, defaultRegistry)
+
+/** Tells what caps leave beside what is kept free. */
+export const budgetLeft = (available: ReadonlyArray<AvailableBudget>): void => {
+  for (const budget of available) {
+    const left = Number(budget.headroom)
+    headroomOf(budget)?.updateUnsafe(budget.cap.unit === "usd" ? left / nanoUsdPerUsd : left, defaultRegistry)
+  }
+}
+
+/** Tells of money that is kept free no more, and of what was spent of it. */
+export const budgetClosed = (amountNanoUsd: bigint, costNanoUsd: bigint): void => {
+  reservedUsd.updateUnsafe(-Number(amountNanoUsd) / nanoUsdPerUsd, defaultRegistry)
+  spentUsd.updateUnsafe(Number(costNanoUsd) / nanoUsdPerUsd, defaultRegistry)
+}
