@@ -39,7 +39,7 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
     endpoint.put("putConfiguration", "/config", {
       summary: "Replace the gateway's configuration",
       description:
-        "Checked as a whole, every fault named; then it is a new version and runs, here at once and soon in every other replica. A key that is given as it is gets sealed, and `secret:<id>` stands in its place from then on.",
+        "The document is validated as a whole and every fault is reported. A valid document becomes a new version and takes effect here at once, on other replicas soon after. A literal key is encrypted and replaced by `secret:<id>`.",
       access: admin,
       maxBodyBytes: writeBodyBytes,
       headers: ifMatch,
@@ -49,7 +49,7 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
     }),
     endpoint.get("versions", "/config/versions", {
       summary: "List the versions of the gateway's configuration",
-      description: "Newest first, 100 unless `limit` says otherwise; `content` is the document as JSON text.",
+      description: "Newest first, 100 by default; `content` is the document as JSON text.",
       access: admin,
       query: {
         ...arrayQuery(VersionNumber)
@@ -68,7 +68,7 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
     endpoint.post("reload", "/reload", {
       summary: "Read the gateway's configuration again",
       description:
-        "And every key that it refers to, here and in every replica; with Llm:ConfigFileWins the file first. What cannot be used is refused, and what runs stays.",
+        "Also reads again every key that it refers to, here and on every replica; with Llm:ConfigFileWins the file comes first. An invalid configuration is rejected and the running one stays.",
       access: admin,
       success: GatewayReload,
       error: [PayloadTooLarge, ValidationFailed]

@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { linkedPage } from "../../kernel/location.ts"
 import { entityTag } from "../../kernel/precondition.ts"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { LlmAdminApi } from "./api.ts"
 import { GatewayConfiguration, type VersionedDocument } from "./service.ts"
 

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../../platform/http/served-api.ts"
 import { Completions } from "./completions.ts"
 import { Gateway } from "./service.ts"
 import { LlmApi, LlmCallsApi } from "./api.ts"
@@ -17,7 +18,7 @@ export const LlmHandlers = groupHandlers(
   })
 )
 
-export const LlmCallsHandlers = groupHandlers(
+export const LlmCallsHandlers = fastGroupHandlers(
   LlmCallsApi,
   Effect.fn(function* (handlers) {
     const completions = yield* Completions
