@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema } from "effect/sql"
 
 /**
  * The members that a link covers beside `sequence`, in canonical order, each with the SQL that reads it of a row `e`. Text and
@@ -98,8 +98,6 @@ export interface Link {
   readonly previous_hash: string
   readonly hash: string
 }
-
-type Asked<A> = Effect.Effect<A, SqlError.SqlError | Schema.SchemaError>
 
 /** The chain's own tables, on the session that holds the chainer's lock. */
 export class ChainRepository extends Context.Service<ChainRepository>()("app/audit/ChainRepository", {

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AgentId } from "../agents/domain.ts"
+import { type AgentId } from "../agents/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { AgentKey, AgentKeyId, AgentKeyNotFound, AgentKeyTaken } from "./domain.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"

@@ -4,7 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
   AgentTemplate,
-  AgentTemplateId,
+  type AgentTemplateId,
   AgentTemplateInUse,
   AgentTemplateNameTaken,
   AgentTemplateNotFound

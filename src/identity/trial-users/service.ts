@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Model } from "effect/schema"
-import { type AuditDraft, Change } from "../../audit/log/domain.ts"
+import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { patched } from "../../kernel/server-set.ts"
 import { withSpan } from "../../kernel/with-span.ts"
