@@ -5,7 +5,7 @@ import { type Slice, slice } from "../../kernel/page.ts"
 import { underFreeSlug } from "../../kernel/slug.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "./batcher.ts"
-import { violatedConstraint } from "./constraint.ts"
+import { violatedConstraint } from "./database.ts"
 
 type Problems = Readonly<Record<string, new (props: Record<never, never>) => unknown>>
 
