@@ -156,6 +156,7 @@ const writesWithoutEntry = ["audit/", "platform/idempotency/", "gateway/transcri
 const measured = new Set([
   "budgets/reservations/handlers.ts",
   "gateway/wire/native/handlers.ts",
+  "identity/credentials/handlers.ts",
   "identity/oauth/handlers.ts",
   "identity/sign-in/handlers.ts",
   "identity/trial-users/handlers.ts",

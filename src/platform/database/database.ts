@@ -10,8 +10,8 @@ export type TenantScope = TenantId | "all"
 
 /** The rows that a principal may see: its tenant's, or all. */
 export const scopeOf = (principal: Principal): TenantScope =>
-  principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
-const nobody = "none" as TenantScope
+  principal.tenantId ?? (principal.kind === "anonymous" ? noTenant : "all")
+const noTenant = "none" as TenantScope
 
 /** Whose rows the current transaction sees; undefined outside one. */
 const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/CurrentScope", {
