@@ -49,15 +49,15 @@ import { DashboardHandlers } from "./operations/dashboard/handlers.ts"
 import { Dashboard } from "./operations/dashboard/service.ts"
 import { DelegationsHandlers } from "./identity/delegations/handlers.ts"
 import { Delegations } from "./identity/delegations/service.ts"
-import { GatewayContentsHandlers } from "./gateway/transcripts/handlers.ts"
-import { GatewayContents } from "./gateway/transcripts/service.ts"
+import { TranscriptsHandlers } from "./gateway/transcripts/handlers.ts"
+import { Transcripts } from "./gateway/transcripts/service.ts"
 import { HealthHandlers } from "./operations/health/handlers.ts"
 import { HealthChecks } from "./operations/health/service.ts"
 import { IdempotencyLayer } from "./platform/idempotency/service.ts"
-import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./gateway/wire/native/handlers.ts"
+import { LlmAdminHandlers } from "./gateway/configuration/handlers.ts"
+import { LlmCallsHandlers, LlmHandlers } from "./gateway/wire/native/handlers.ts"
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./gateway/layers.ts"
-import { ModelsWireLayer } from "./gateway/wire/models-wire.ts"
-import { GatewayWireLayer } from "./gateway/wire/wire.ts"
+import { VendorRoutesLayer } from "./gateway/wire/vendor/routes.ts"
 import { AfterChargesLayer, SweeperLayer } from "./budgets/ledger/sweeper.ts"
 import { BudgetAlertsHandlers } from "./budgets/alerts/handlers.ts"
 import { ApprovalsHandlers } from "./budgets/approvals/handlers.ts"
@@ -68,7 +68,7 @@ import { PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
-import { DigestLayer } from "./platform/crypto/digest.ts"
+import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts"
 import { edgeLayer } from "./platform/http/edge.ts"
 import { InFlight } from "./platform/http/in-flight.ts"
 import { makeServer } from "./platform/http/listener.ts"
@@ -77,9 +77,8 @@ import { Notifications } from "./platform/database/notifications.ts"
 import { cors } from "./platform/http/cors.ts"
 import { ServedApi, untyped } from "./platform/http/served-api.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
-import { PrometheusLayer } from "./platform/observability/prometheus.ts"
+import { PrometheusLayer } from "./platform/observability/metrics.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
-import { SecureRandomLayer } from "./platform/crypto/secure-random.ts"
 import { Settings } from "./platform/settings/settings.ts"
 import { Shutdown } from "./platform/http/shutdown.ts"
 import { SwaggerLayer } from "./platform/openapi/swagger.ts"
@@ -140,7 +139,7 @@ const Handlers = Layer.mergeAll(
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
-  GatewayContentsHandlers,
+  TranscriptsHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   BudgetAlertsHandlers,
@@ -206,7 +205,7 @@ const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).p
 
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
-  Layer.provideMerge(Layer.merge(LedgerServices, GatewayContents.layer)),
+  Layer.provideMerge(Layer.merge(LedgerServices, Transcripts.layer)),
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
@@ -246,8 +245,7 @@ const Routes = Layer.mergeAll(
   ClaimPageLayer,
   PrometheusLayer,
   OAuthWireLayer,
-  GatewayWireLayer,
-  ModelsWireLayer,
+  VendorRoutesLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

@@ -1,7 +1,8 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { keysFreshSeconds } from "../../audit/signing-keys/domain.ts"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { TokenMetadata } from "./metadata.ts"
 import { AgentGrants } from "./service.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./api.ts"
@@ -19,7 +20,7 @@ export const AgentTokensHandlers = groupHandlers(
 
 const cacheable = { "cache-control": `public, max-age=${keysFreshSeconds}` }
 
-export const TokenMetadataHandlers = groupHandlers(
+export const TokenMetadataHandlers = fastGroupHandlers(
   TokenMetadataApi,
   Effect.fn(function* (handlers) {
     const metadata = yield* TokenMetadata
