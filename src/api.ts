@@ -2,7 +2,7 @@ import { Context, flow } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import { AgentKeysApi } from "./identity/agent-keys/api.ts"
 import { AgentsApi } from "./identity/agents/api.ts"
-import { AgentTemplatesApi } from "./identity/agents/template-api.ts"
+import { AgentTemplatesApi } from "./identity/agent-templates/api.ts"
 import { AccountsApi } from "./identity/accounts/api.ts"
 import { ApiKeysApi } from "./identity/api-keys/api.ts"
 import { ApplicationsApi } from "./applications/applications/api.ts"
@@ -10,13 +10,14 @@ import { AttestationApi, AttestationKeysApi } from "./audit/attestation-keys/api
 import { AuditApi } from "./audit/api.ts"
 import { withCompatibility } from "./gateway/wire/document-api.ts"
 import { ConfigurationApi } from "./applications/configuration/files/api.ts"
-import { ConfigurationTreesApi } from "./applications/configuration/trees/tree-api.ts"
+import { ConfigurationTreesApi } from "./applications/configuration/trees/api.ts"
 import { DashboardApi } from "./operations/dashboard/api.ts"
 import { DelegationsApi } from "./identity/delegations/api.ts"
-import { GatewayContentsApi } from "./gateway/transcripts/api.ts"
+import { TranscriptsApi } from "./gateway/transcripts/api.ts"
 import { HealthApi } from "./operations/health/api.ts"
 import { Validation } from "./kernel/validation.ts"
-import { LlmAdminApi, LlmApi, LlmCallsApi } from "./gateway/wire/native/api.ts"
+import { LlmAdminApi } from "./gateway/configuration/api.ts"
+import { LlmApi, LlmCallsApi } from "./gateway/wire/native/api.ts"
 import { SpendApi } from "./budgets/reservations/api.ts"
 import { BudgetAlertsApi } from "./budgets/alerts/api.ts"
 import { ApprovalsApi } from "./budgets/approvals/api.ts"
@@ -27,8 +28,8 @@ import { SessionsApi } from "./identity/trial-sessions/api.ts"
 import { SignInApi } from "./identity/sign-in/api.ts"
 import { TenantsApi } from "./identity/tenants/api.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./identity/oauth/api.ts"
-import { AgentCredentialsApi } from "./identity/credentials/credential-api.ts"
-import { SubjectTokensApi } from "./identity/credentials/subject-api.ts"
+import { AgentCredentialsApi } from "./identity/credentials/api.ts"
+import { SubjectTokensApi } from "./identity/subject-tokens/api.ts"
 import { withOAuth } from "./identity/oauth/wire-api.ts"
 import { TrialUsersApi } from "./identity/trial-users/api.ts"
 
@@ -59,7 +60,7 @@ export class Api extends HttpApi.make("application-manager")
     LlmApi,
     LlmCallsApi,
     LlmAdminApi,
-    GatewayContentsApi,
+    TranscriptsApi,
     SpendApi,
     BudgetCapsApi,
     BudgetAlertsApi,

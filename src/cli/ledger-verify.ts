@@ -1,13 +1,13 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Layer } from "effect"
 import { LedgerStore } from "../budgets/ledger/repository.ts"
-import { LookingDatabaseLayer } from "../platform/database/connection.ts"
+import { ReadingDatabaseLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { explained, StartFailure } from "./start-failure.ts"
 
 const ended = { well: 0, drifted: 1, unusable: 2 } as const
-const mostShown = 50
+const maxShown = 50
 
 const say = (text: string) => Effect.sync(() => void process.stdout.write(`${text}\n`))
 
@@ -20,7 +20,7 @@ const verify = Effect.gen(function* () {
     return ended.well
   }
   yield* say(`${found.length} ${found.length === 1 ? "counter is" : "counters are"} NOT what was written:`)
-  for (const { capId, counterKey, reserved, reservedFold, spent, spentFold } of found.slice(0, mostShown)) {
+  for (const { capId, counterKey, reserved, reservedFold, spent, spentFold } of found.slice(0, maxShown)) {
     const key = counterKey === "" ? "" : ` ${counterKey}`
     yield* say(`  cap ${capId}${key}: spent ${spent}, entries ${spentFold}; reserved ${reserved}, open ${reservedFold}`)
   }
@@ -35,7 +35,7 @@ const main = verify.pipe(
   Effect.catchDefect(Effect.fail),
   Effect.provide(
     LedgerStore.layer.pipe(
-      Layer.provide(LookingDatabaseLayer),
+      Layer.provide(ReadingDatabaseLayer),
       Layer.provide(Log),
       Layer.provide(Settings.layerWith(process.argv.slice(2)))
     )

@@ -1,9 +1,15 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
+import { Effect, Option, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { NetAddress } from "effect/net"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { anchorsIn, type Manual, manuals, root } from "./manuals.ts"
 import { mustsMarkdown } from "./musts.ts"
 import { tableIn, tables } from "./tables.ts"
+import { printBanner } from "../../src/cli/banner.ts"
+import { DatabaseConnection } from "../../src/platform/database/connection.ts"
+import { Settings } from "../../src/platform/settings/settings.ts"
 
 const cells = (text: string) =>
   text
@@ -45,12 +51,13 @@ const pathsIn = ({ text }: Manual) =>
 /** Names that every feature has a file of. */
 const generic = new Set(["domain.ts", "api.ts", "repository.ts", "service.ts", "handlers.ts"])
 
-/** Files that the manual of an area names from its own folder, such as `http/edge.ts`. */
+/** Files that the manual of an area names from its own folder or from `src`, such as `http/edge.ts`. */
 const filesIn = ({ file, text }: Manual) =>
   file.split("/").length < 3
     ? []
     : Array.from(text.matchAll(/`((?:\.\.\/)*[a-z][\w-]*(?:\/[\w-]+)*\.(?:ts|sql))`/g), ([, found = ""]) => found)
         .filter((found) => !/^(?:src|test|migrations)\//.test(found) && !generic.has(found) && found !== "hello.ts")
+        .filter((found) => !fs.existsSync(path.join(root, "src", found)))
         .map((found) => path.posix.join(path.posix.dirname(file), found))
 
 describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (file, manual) => {
@@ -71,12 +78,28 @@ describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (fi
     assert.deepStrictEqual([...new Set(missing)], [])
   })
 
-  it("is linked from the README at the top", () => {
-    const index = manuals.find((one) => one.file === "README.md")
-    assert.isTrue(
-      file === "README.md" || (index !== undefined && linksIn(index).some((link) => link.split("#")[0] === file))
-    )
+  it("is linked from the README above it", () => {
+    const above = manuals.filter((other) => file !== other.file && file.startsWith(other.file.replace("README.md", "")))
+    const parent = above.findLast((other) => other.file !== "src/README.md")
+    const links = parent === undefined ? [] : linksIn(parent).map((link) => fileOf(parent, link.split("#")[0] ?? ""))
+    assert.isTrue(file === "README.md" || links.includes(file))
   })
+})
+
+it("the symptoms under Troubleshooting are messages of the service", () => {
+  const platform = manuals.find(({ file }) => file === "src/platform/README.md")?.text ?? ""
+  const [, table = ""] = /^## Troubleshooting\n([\s\S]*?)^## /m.exec(platform) ?? []
+  const source = fs
+    .globSync("src/**/*.ts", { cwd: root })
+    .map((file) => fs.readFileSync(path.join(root, file), "utf8"))
+    .join()
+  const quoted = Array.from(table.matchAll(/^\| `([^`]* [^`]*)`/gm), ([, symptom = ""]) => symptom.split("…"))
+  const said = quoted.flat().filter((part) => part.includes(" ") && !part.includes("EADDRINUSE"))
+  assert.isAtLeast(said.length, 5)
+  assert.deepStrictEqual(
+    said.filter((part) => !source.includes(part.trim())),
+    []
+  )
 })
 
 it("each area has a manual", () => {
@@ -87,6 +110,33 @@ it("each area has a manual", () => {
     []
   )
 })
+
+it.effect("the README at the top shows what the first start prints", () =>
+  Effect.gen(function* () {
+    const shown = manuals[0]?.blocks.find(({ text }) => text.startsWith("Application Manager serves on"))?.text ?? ""
+    const secret = (pattern: RegExp) => Option.some(Redacted.make(pattern.exec(shown)?.[0] ?? ""))
+    const printed: Array<unknown> = []
+    const output = vi.spyOn(process.stdout, "write").mockImplementation((text) => printed.push(text) > 0)
+    yield* Effect.ensuring(
+      printBanner({ madeKey: secret(/ams_\S+/), claimLink: secret(/http\S+#\S+/) }),
+      Effect.sync(() => output.mockRestore())
+    )
+    assert.deepStrictEqual(printed, [shown])
+  }).pipe(
+    Effect.provideService(
+      HttpServer.HttpServer,
+      HttpServer.make({
+        serve: () => Effect.void,
+        address: NetAddress.inetAddressFromIpStringUnsafe("127.0.0.1", 11_402)
+      })
+    ),
+    Effect.provideService(
+      DatabaseConnection,
+      DatabaseConnection.of({ options: {}, embeddedIn: Option.some("/home/ada/application-manager/.data") })
+    ),
+    Effect.provide(Settings.layerMemory())
+  )
+)
 
 it("the README at the top has at most 200 lines", () => {
   assert.isAtMost(manuals[0]?.text.trimEnd().split("\n").length ?? Infinity, 200)

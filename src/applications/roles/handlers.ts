@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created, linkedPage } from "../../kernel/location.ts"
 import { arrayLimitDefault } from "../../kernel/page.ts"
 import { Roles } from "./service.ts"
@@ -12,7 +12,7 @@ export const RolesHandlers = groupHandlers(
     return handlers.handleAll({
       list: ({ query, request }) =>
         Effect.map(
-          roles.list(query.applicationId, query.cursor, query.limit ?? arrayLimitDefault),
+          roles.list({ applicationId: query.applicationId }, query.cursor, query.limit ?? arrayLimitDefault),
           linkedPage(request)
         ),
       get: ({ params }) => roles.get(params.id),

@@ -1,45 +1,30 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { asSystem, Audit } from "../log/service.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
+import { slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   announcedSeconds,
-  type AttestationKey,
   attestationActions,
+  type AttestationKey,
   type AttestationKeyId,
-  type AttestationKeyNotFound,
   AttestationKeyReplaced,
   type AttestationKeyRotation,
-  type AttestationKeyView,
   overlapSecondsOf,
-  viewAt
+  snapshot,
+  toResponse
 } from "../signing-keys/domain.ts"
-import { snapshot } from "../signing-keys/key-entries.ts"
 import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
 import { KeyRing } from "../signing-keys/key-ring.ts"
 import { AttestationKeysRepository } from "../signing-keys/repository.ts"
 import { AttestationKeys } from "../signing-keys/service.ts"
 
-/** The keys as whoever runs the service handles them: looked at, and replaced by hand or when they are old enough. */
-export class AttestationKeyRotations extends Context.Service<
-  AttestationKeyRotations,
+/** The signing keys for operators: listed, and rotated by hand or by age. */
+export class AttestationKeyRotations extends Context.Service<AttestationKeyRotations>()(
+  "app/attestation/AttestationKeyRotations",
   {
-    list(after: AttestationKeyId | undefined, limit: number): Effect.Effect<Slice<AttestationKeyView, AttestationKeyId>>
-    get(id: AttestationKeyId): Effect.Effect<AttestationKeyView, AttestationKeyNotFound>
-    /** Makes the key that takes another one's place: published at once, signing when every old set of keys is forgotten. */
-    rotate(
-      id: AttestationKeyId,
-      rotation: AttestationKeyRotation
-    ): Effect.Effect<AttestationKeyView, AttestationKeyNotFound | AttestationKeyReplaced>
-    /** Replaces the key of tokens if it is old enough, and destroys the private halves of those that are over. */
-    readonly maintain: Effect.Effect<void>
-  }
->()("app/attestation/AttestationKeyRotations") {
-  static readonly layerNoDeps = Layer.effect(
-    AttestationKeyRotations,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const audit = yield* Audit
       const keys = yield* AttestationKeys
       const make = yield* makeKeyMaking
@@ -61,7 +46,7 @@ export class AttestationKeyRotations extends Context.Service<
           const successor = yield* repository.insert(yield* make(before.purpose, { createdAt: now, validFrom }))
           yield* ring.announce
           return {
-            value: viewAt(now)(successor),
+            value: toResponse(now)(successor),
             entries: [
               {
                 action: attestationActions.AttestationKeyCreated,
@@ -118,17 +103,24 @@ export class AttestationKeyRotations extends Context.Service<
         after: AttestationKeyId | undefined,
         limit: number
       ) {
-        const view = viewAt(yield* DateTime.now)
+        const view = toResponse(yield* DateTime.now)
         return slice((yield* repository.list(after, limit + 1)).map(view), limit, (key) => key.id)
       })
 
       const get = Effect.fn("AttestationKeyRotations.get")(function* (id: AttestationKeyId) {
-        return viewAt(yield* DateTime.now)(yield* repository.get(id))
+        return toResponse(yield* DateTime.now)(yield* repository.get(id))
       })
 
-      return AttestationKeyRotations.of({ list, get, rotate, maintain })
+      return {
+        list,
+        get /** Makes the key that takes another one's place: published at once, signing when every old set of keys is forgotten. */,
+        rotate /** Replaces the key of tokens if it is old enough, and destroys the private halves of those that are over. */,
+        maintain
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AttestationKeysRepository.layer))
 }

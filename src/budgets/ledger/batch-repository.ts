@@ -12,6 +12,12 @@ interface Batch {
   readonly requests: ReadonlyArray<Row>
 }
 export interface ReserveRequests extends Batch {
+  /** Whether room is all that they ask for. */
+  readonly isPlain: boolean
+  /** The versions of the caps that they were laid out by. */
+  readonly books: ReadonlyArray<Row>
+  /** What all of them need of each counter. */
+  readonly needs: ReadonlyArray<Row>
   /** What the audit log records of them. */
   readonly entries: ReadonlyArray<object>
 }
@@ -20,47 +26,42 @@ export interface CloseRequests extends Batch {
   readonly calls: ReadonlyArray<Row | undefined>
 }
 
-export const reserveColumns = {
-  ids: "id",
-  tenants: "tenant",
-  kinds: "kind",
-  origins: "origin",
-  agents: "agent",
-  plans: "plan",
-  applications: "application",
-  api_keys: "api_key",
-  user_ids: "user_id",
-  models: "model",
-  providers: "provider",
-  task_types: "task_type",
-  amounts: "amount",
-  tokens: "tokens",
-  ttls: "ttl",
-  principals: "principal",
-  metadatas: "metadata",
-  reasons: "reason",
-  confineds: "confined",
-  repeated: "key",
-  caps: "caps"
-}
+/** The fields of `budget_request`, in their order. */
+export const requestFields = [
+  "id",
+  "tenant_id",
+  "kind",
+  "origin",
+  "agent_id",
+  "plan_id",
+  "application_id",
+  "api_key_id",
+  "user_id",
+  "model",
+  "provider",
+  "task_type",
+  "amount",
+  "tokens",
+  "ttl_seconds",
+  "principal",
+  "metadata",
+  "reason",
+  "confined",
+  "caps",
+  "governing"
+] as const
+/** The fields of `budget_need`, in their order. */
+export const needFields = ["tenant_id", "cap_id", "counter_key", "need", "limit_amount", "most"] as const
+/** The fields of `budget_books`, in their order. */
+export const bookFields = ["tenant_id", "caps_version"] as const
 export const reserveParameters = [
   "moment",
   "hold_seconds",
-  "keyed",
-  "has_plans",
-  "has_approvals",
-  "is_alike",
-  "book_tenants",
-  "book_versions",
-  "counter_tenants",
-  "counter_caps",
-  "counter_keys",
+  "is_plain",
+  "has_thresholds",
+  "books",
   "needs",
-  "pair_requests",
-  "pair_counters",
-  "first_pairs",
-  "last_pairs",
-  ...Object.keys(reserveColumns),
+  "requests",
   "keys",
   "entries"
 ]
@@ -115,8 +116,9 @@ const keyColumns = ["principal", "route", "key", "request_sha256"] as const
 export const keysOf = (requests: ReadonlyArray<Row>): string | undefined => {
   const keys = requests.flatMap((request, index) => {
     if (request.key === undefined) return []
-    const { id, tenant } = request
-    return [{ place: index + 1, id, tenant, ...Object.fromEntries(keyColumns.map((name) => [name, request[name]])) }]
+    return [
+      { place: index + 1, id: request.id, ...Object.fromEntries(keyColumns.map((name) => [name, request[name]])) }
+    ]
   })
   return keys.length === 0 ? undefined : JSON.stringify(keys)
 }

@@ -17,7 +17,19 @@ type Dimension = (typeof dimensions)[number]
 
 /** A cap that governs a reservation, and the key of the counter that it counts on; a plan is one for its calls. */
 export interface ApplicableCap {
-  readonly cap: Pick<StoredCap, "tenantId" | "id" | "name" | "unit" | "mode" | "period" | "windowSeconds">
+  readonly cap: Pick<
+    StoredCap,
+    | "tenantId"
+    | "id"
+    | "name"
+    | "unit"
+    | "mode"
+    | "status"
+    | "limitAmount"
+    | "alertThresholds"
+    | "period"
+    | "windowSeconds"
+  >
   readonly counterKey: string
   readonly isPlan?: true
 }

@@ -3,17 +3,19 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { ApiKeyId } from "../../identity/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
-import { columnsOf } from "../../platform/database/columns.ts"
+import { columnsOf, compositesOf } from "../../platform/database/columns.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import {
+  bookFields,
   callColumns,
   callingBatch,
   closeColumns,
   closeParameters,
   type CloseRequests,
   keysOf,
-  reserveColumns,
+  needFields,
+  requestFields,
   reserveParameters,
   type ReserveRequests
 } from "./batch-repository.ts"
@@ -271,10 +273,13 @@ export class LedgerStore extends Context.Service<
       })
 
       return LedgerStore.of({
-        reserve: ({ entries, head, requests }) =>
+        reserve: ({ books, entries, head, isPlain, needs, requests }) =>
           reserve({
             ...head,
-            ...columnsOf(reserveColumns, requests, "ids"),
+            is_plain: isPlain,
+            books: compositesOf(bookFields, books),
+            needs: compositesOf(needFields, needs),
+            requests: compositesOf(requestFields, requests),
             keys: keysOf(requests),
             entries: entries.length === 0 ? undefined : JSON.stringify(entries)
           }),

@@ -1,5 +1,4 @@
 import { DateTime, type Effect } from "effect"
-import { columnOf } from "../../platform/database/columns.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type ReserveRequests } from "./batch-repository.ts"
 import { type CapIndex, type ApplicableCap } from "./cap-index.ts"
@@ -14,21 +13,21 @@ type OpenOutcome = Extract<Outcome, { readonly rooms: unknown }>
 type DecidedOutcome = Exclude<Outcome, OpenOutcome>
 
 /** A cap's counter in a batch, by what it counts. */
-interface Counter {
+interface Counter extends ApplicableCap {
   readonly place: number
-  readonly tenant: string
-  readonly cap: string
-  readonly key: string
   /** What all requests need of it. */
   need: bigint
 }
+
+/** What a counter can hold. */
+const mostCounted = 9_223_372_036_854_775_807n
 
 /** One request of a batch with the caps that govern it, and which of the batch's counters those are. */
 interface Placed {
   readonly item: ReserveItem
   readonly governing: ReadonlyArray<ApplicableCap>
   readonly counters: ReadonlyArray<number>
-  /** The place of its first pair. */
+  /** How many caps govern those before it. */
   readonly first: number
 }
 
@@ -46,53 +45,47 @@ export class ReserveBatch {
   ) {
     this.now = now
     const counters = new Map<string, Counter>()
-    const pairRequests: Array<number> = []
-    const pairCounters: Array<number> = []
-    this.placed = items.map((item, index) => {
+    let pairs = 0
+    this.placed = items.map((item) => {
       const governing = [...planOf(item), ...applicableCaps(books, item)]
-      const first = pairRequests.length
+      const first = pairs
+      pairs += governing.length
       const own = governing.map(({ cap, counterKey }) => {
         const name = `${cap.id}${counterKey}`
         let counter = counters.get(name)
-        if (counter === undefined) {
-          counter = { place: counters.size + 1, tenant: cap.tenantId, cap: cap.id, key: counterKey, need: 0n }
-          counters.set(name, counter)
-        }
+        if (counter === undefined)
+          counters.set(name, (counter = { place: counters.size + 1, cap, counterKey, need: 0n }))
         counter.need += needOf(cap, item)
-        pairRequests.push(index + 1)
-        pairCounters.push(counter.place)
         return counter.place
       })
       return { item, governing, counters: own, first }
     })
-    const made = [...counters.values()]
-    const isAlike = this.placed.every(
-      ({ counters: own }) => own.length === made.length && own.every((place, at) => place === at + 1)
-    )
+    const needed = [...counters.values()]
     this.statement = {
       head: {
         moment: DateTime.formatIso(now),
         hold_seconds: `${holdSeconds}`,
-        keyed: items.some(({ repeatable }) => repeatable !== undefined),
-        has_plans: items.some(({ plan }) => plan !== undefined),
-        has_approvals: items.some(({ kind }) => kind !== "reserve"),
-        is_alike: isAlike,
-        book_tenants: columnOf([...books.keys()]),
-        book_versions: columnOf(Array.from(books.values(), ({ version }) => Number(version))),
-        counter_tenants: columnOf(made.map(({ tenant }) => tenant)),
-        counter_caps: columnOf(made.map(({ cap }) => cap)),
-        counter_keys: columnOf(made.map(({ key }) => key)),
-        needs: columnOf(made.map(({ need }) => need)),
-        ...(isAlike
-          ? {}
-          : {
-              pair_requests: columnOf(pairRequests),
-              pair_counters: columnOf(pairCounters),
-              first_pairs: columnOf(this.placed.map(({ first }) => first + 1)),
-              last_pairs: columnOf(this.placed.map(({ counters: own, first }) => first + own.length))
-            })
+        has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0)
       },
-      requests: this.placed.map(({ governing, item }) => rowOf(item, governing)),
+      isPlain: items.every(
+        ({ kind, plan, repeatable }) => kind === "reserve" && plan === undefined && repeatable === undefined
+      ),
+      books: Array.from(books, ([tenantId, { version }]) => ({ tenant_id: tenantId, caps_version: version })),
+      needs: needed.map(({ cap, counterKey, need }) => ({
+        tenant_id: cap.tenantId,
+        cap_id: cap.id,
+        counter_key: counterKey,
+        need: need > mostCounted ? undefined : need,
+        limit_amount: cap.limitAmount,
+        most: cap.mode === "soft" || cap.status !== "active" ? mostCounted : cap.limitAmount
+      })),
+      requests: this.placed.map(({ counters: own, governing, item }) =>
+        rowOf(
+          item,
+          governing,
+          own.length === needed.length && own.every((place, at) => place === at + 1) ? undefined : own
+        )
+      ),
       entries: items.flatMap((item, index) =>
         // Reservations are their own record; that somebody let one in is an entry of the audit log.
         item.kind === "reserve"
@@ -187,7 +180,15 @@ const planOf = ({ plan, tenantId }: ReserveItem): ReadonlyArray<ApplicableCap> =
   plan === undefined
     ? []
     : [{ isPlan: true, cap: { ...likeCap, tenantId, id: CapId.make(plan.id), name: plan.name ?? "" }, counterKey: "" }]
-const likeCap = { unit: "usd", mode: "hard", period: "total", windowSeconds: null } as const
+const likeCap = {
+  unit: "usd",
+  mode: "hard",
+  status: "active",
+  limitAmount: 0n,
+  alertThresholds: [],
+  period: "total",
+  windowSeconds: null
+} as const
 
 /** The caps of its tenant and those over all tenants that govern a reservation. */
 export const applicableCaps = (
@@ -202,25 +203,27 @@ export const applicableCaps = (
 const needOf = ({ unit }: ApplicableCap["cap"], { amount, tokens }: ReserveItem): bigint =>
   unit === "usd" ? amount : unit === "tokens" ? BigInt(tokens) : 1n
 
-const rowOf = (item: ReserveItem, governing: ReadonlyArray<ApplicableCap>) => ({
+/** A request as `budget_request`; `own`: which counters of the batch govern it, where they are not all. */
+const rowOf = (item: ReserveItem, governing: ReadonlyArray<ApplicableCap>, own: ReadonlyArray<number> | undefined) => ({
   id: item.id,
-  tenant: item.tenantId,
+  tenant_id: item.tenantId,
   kind: item.kind,
   origin: item.origin,
-  agent: item.dimensions.agentId,
-  plan: item.plan?.id,
-  application: item.dimensions.applicationId,
-  api_key: item.dimensions.apiKeyId,
+  agent_id: item.dimensions.agentId,
+  plan_id: item.plan?.id,
+  application_id: item.dimensions.applicationId,
+  api_key_id: item.dimensions.apiKeyId,
   user_id: item.dimensions.userId,
   model: item.dimensions.model,
   provider: item.dimensions.provider,
   task_type: item.dimensions.taskType,
-  amount: Number(item.amount),
+  amount: item.amount,
   tokens: item.tokens,
-  ttl: item.ttlSeconds,
+  ttl_seconds: item.ttlSeconds,
   metadata: item.metadata,
   reason: item.reason,
   confined: item.kind === "reserve" ? undefined : item.confined,
+  governing: own === undefined ? undefined : `{${own.join()}}`,
   ...slotOf(item),
   ...(item.repeatable === undefined
     ? {}

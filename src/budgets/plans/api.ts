@@ -5,7 +5,7 @@ import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/do
 import { Access, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
+import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
@@ -40,7 +40,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint.get("list", "/", {
       summary: "List the plans of an agent",
       description: "The newest first.",
@@ -80,7 +80,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("complete", "/:planId/complete", {
         summary: "Complete a plan",
@@ -90,7 +90,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         success: Plan,
         error: [AgentNotFound, PlanNotFound, PlanNotActive, PlanHasOpenReservations, IdempotencyKeyReused]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("abort", "/:planId/abort", {
         summary: "Abort a plan",
@@ -101,7 +101,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         success: Plan,
         error: [AgentNotFound, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("heartbeat", "/:planId/heartbeat", {
         summary: "Keep a plan alive",
@@ -112,7 +112,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         success: Heartbeat,
         error: [AgentNotFound, AgentNotActive, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
       })
-      .annotate(KeepsItsKey, true)
+      .annotate(HandlesIdempotency, true)
   )
   .middleware(Idempotency)
   .middleware(AfterCharges)

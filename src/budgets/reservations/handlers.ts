@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Refunds } from "./refunds.ts"
 import { ReservationQueries } from "./queries.ts"
@@ -14,7 +14,7 @@ const answered = (reserved: Reserved) => {
     : HttpApiSchema.withHeaders({ body: reserved, headers })
 }
 
-export const SpendHandlers = groupHandlers(
+export const SpendHandlers = fastGroupHandlers(
   SpendApi,
   Effect.fn(function* (handlers) {
     const refunds = yield* Refunds

@@ -1,17 +1,20 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created, linkedPage } from "../../kernel/location.ts"
 import { arrayLimitDefault } from "../../kernel/page.ts"
 import { TrialUsers } from "./service.ts"
 import { TrialUsersApi } from "./api.ts"
 
-export const TrialUsersHandlers = groupHandlers(
+export const TrialUsersHandlers = fastGroupHandlers(
   TrialUsersApi,
   Effect.fn(function* (handlers) {
     const users = yield* TrialUsers
     return handlers.handleAll({
       list: ({ query, request }) =>
-        Effect.map(users.list(query.active, query.cursor, query.limit ?? arrayLimitDefault), linkedPage(request)),
+        Effect.map(
+          users.list({ isActive: query.active }, query.cursor, query.limit ?? arrayLimitDefault),
+          linkedPage(request)
+        ),
       get: ({ params }) => users.get(params.id),
       getByEmail: ({ params }) => users.getByEmail(params.email),
       create: ({ payload }) => Effect.map(users.create(payload), created("/api/trial-users")),

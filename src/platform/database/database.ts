@@ -1,8 +1,8 @@
+import { Predicate, Context, Effect, Fiber, Layer, String as Text } from "effect"
 import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Fiber, Layer, String as Text } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Principal } from "../../kernel/principal.ts"
+import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
 import { applicationRole } from "./migrations.ts"
 
 /** Which tenant's rows a transaction may see: one tenant's, or every tenant's for a system principal. */
@@ -10,23 +10,25 @@ export type TenantScope = TenantId | "all"
 
 /** The rows that a principal may see: its tenant's, or all. */
 export const scopeOf = (principal: Principal): TenantScope =>
-  principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
-const nobody = "none" as TenantScope
+  principal.tenantId ?? (principal.kind === "anonymous" ? noTenant : "all")
+const noTenant = "none" as TenantScope
 
-/** Whose rows the transaction in hand sees; undefined outside one. */
+/** Whose rows the current transaction sees; undefined outside one. */
 const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/CurrentScope", {
   defaultValue: () => undefined
 })
 
 /**
  * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
- * which tells PostgreSQL whose rows they are; plain statements run on any connection and see no tenant's rows.
+ * which sets the tenant in PostgreSQL; statements outside one see no tenant's rows.
  */
 export class Database extends Context.Service<
   Database,
   {
     /** Runs an effect in one transaction (a savepoint inside another) that sees the rows of `scope`. */
     transaction<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
+    /** The same for the rows that the caller may see. */
+    asCaller<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
   }
 >()("app/platform/Database") {
   static readonly layer = Layer.effect(
@@ -43,30 +45,29 @@ export class Database extends Context.Service<
       ): Effect.Effect<A, E | SqlError.SqlError, R> => {
         if (outer === scope) return effect
         const entered = Effect.andThen(enter(scope), Effect.provideService(effect, CurrentScope, scope))
-        // What a savepoint set outlives its release; only a rollback to it takes that back.
+        // A setting made in a savepoint outlives its release; only a rollback reverts it.
         return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
       }
 
+      const transaction: Database["Service"]["transaction"] = (scope, effect) =>
+        Effect.contextWith((context: Context.Context<never>) => {
+          // An effect that runs after the commit has the scope it was registered in, but no transaction.
+          const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
+          const outer = isInner ? Context.get(context, CurrentScope) : undefined
+          const transaction = Effect.catchIf(sql.withTransaction(within(outer, scope, effect)), isSqlError, Effect.die)
+          return isInner ? transaction : interruptedWithoutWaiting(transaction)
+        })
+
       return Database.of({
-        transaction: (scope, effect) =>
-          Effect.contextWith((context: Context.Context<never>) => {
-            // What runs after a commit keeps the scope it was registered in, but no transaction.
-            const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
-            const outer = isInner ? Context.get(context, CurrentScope) : undefined
-            const transaction = Effect.catchIf(
-              sql.withTransaction(within(outer, scope, effect)),
-              isSqlError,
-              Effect.die
-            )
-            return isInner ? transaction : unattended(transaction)
-          })
+        transaction,
+        asCaller: (effect) => Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect))
       })
     })
   )
 }
 
-/** An interruption is handed on and not waited for: a database that says nothing would not answer the rollback either. */
-const unattended = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+/** Interrupts without waiting: a database that does not respond would not respond to the rollback either. */
+const interruptedWithoutWaiting = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(restore(transaction), { startImmediately: true }), (fiber) =>
       Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
@@ -77,7 +78,7 @@ const isSqlError = (error: unknown): error is SqlError.SqlError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"
 
 /** Column names are few and come with every row, so each is transformed once. */
-const once = (transform: (name: string) => string) => {
+const memoized = (transform: (name: string) => string) => {
   const known = new Map<string, string>()
   return (name: string): string => {
     let transformed = known.get(name)
@@ -103,8 +104,8 @@ const clientOptions = (connection: PgClient.PgClientConfig, statementTimeoutSeco
     idle_in_transaction_session_timeout: `${statementTimeoutSeconds * 2}s`,
     timezone: "UTC"
   },
-  transformQueryNames: once(Text.camelToSnake),
-  transformResultNames: once(Text.snakeToCamel),
+  transformQueryNames: memoized(Text.camelToSnake),
+  transformResultNames: memoized(Text.snakeToCamel),
   transformJson: false
 })
 
@@ -115,8 +116,8 @@ export const poolLayer = (options: PoolOptions) =>
       PgClient.layer({
         ...clientOptions(options.connection, options.statementTimeoutSeconds),
         maxConnections: options.maxConnections,
-        // An interruption waits for no answer of the database, which only a pipeline allows; but what is sent after a statement
-        // that takes long would wait for it, so nothing shares a connection.
+        // An interruption does not wait for the database, which only multiplexing allows; but a statement would wait for a
+        // slow one before it, so none share a connection.
         multiplex: true,
         multiplexConcurrency: 1
       })
@@ -124,8 +125,8 @@ export const poolLayer = (options: PoolOptions) =>
   )
 
 /**
- * One connection outside the pool, for work that a session lock protects: it can do nothing more once the connection, and
- * with it the lock, is gone. It sees every tenant's rows, and the server drops it within seconds when this host vanishes.
+ * One connection outside the pool, for work under a session lock: it fails once the connection, and so the lock, is lost.
+ * It sees every tenant's rows, and the server drops it within seconds when this host disappears.
  */
 export const sessionLayer = (connection: PgClient.PgClientConfig) => {
   const options = clientOptions(connection, 30)
@@ -143,3 +144,7 @@ export const sessionLayer = (connection: PgClient.PgClientConfig) => {
     })
   )
 }
+
+/** The name of the constraint that a statement violated; undefined when the database gives none. */
+export const violatedConstraint = (reason: { readonly cause: unknown }): unknown =>
+  Predicate.hasProperty(reason.cause, "constraint") ? reason.cause.constraint : undefined

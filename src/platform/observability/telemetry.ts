@@ -29,16 +29,16 @@ const queue = {
 }
 
 /**
- * Traces, metrics and logs to an OpenTelemetry collector. Without an endpoint the SDK is not even loaded and requests are
- * not traced. A collector that is down costs at most the queues (8,192 spans and logs each) and one warning a minute;
+ * Exports traces, metrics and logs to an OpenTelemetry collector. Without an endpoint the SDK is not loaded and requests
+ * are not traced. A collector that is down costs at most the queues (8,192 spans and logs each) and one warning a minute;
  * closing flushes for at most 3 seconds. Goes above the logging layer, whose loggers it keeps.
  */
 export const layer = (options: TelemetryOptions): Layer.Layer<never> =>
   Option.match(options.endpoint, {
-    // Spans that nobody receives are not made: half a dozen a request.
+    // Without a collector no spans are made: half a dozen a request.
     onNone: () => Layer.succeed(References.TracerEnabled, false),
     onSome: (endpoint) => exporting(endpoint, options)
-    // The gauges lie below the exporter, whose last export still reads them.
+    // The gauges outlive the exporter, whose last export still reads them.
   }).pipe(Layer.provideMerge(Layer.merge(Metrics.layer, layerRedactedNames)))
 
 const exporting = (endpoint: URL, options: TelemetryOptions): Layer.Layer<never> =>
@@ -163,7 +163,7 @@ interface Exporter<Batch> {
   shutdown(): Promise<void>
 }
 
-/** An exporter that sees only scrubbed batches, and whose failures reach the report and nobody else. */
+/** An exporter of scrubbed batches, whose failures only the report gets. */
 const guarded = <Batch>(
   exporter: Exporter<Batch>,
   scrubBatch: (batch: Batch) => Batch,
@@ -256,7 +256,7 @@ const scrubMap = (map: AnyValueMap): AnyValueMap =>
     Object.entries(map).map(([name, value]) => [name, isSecretName(name) ? "<redacted>" : scrubAny(value)])
   )
 
-// Points are made anew for every collection. The instrument has the unit already; as an attribute it would be a label.
+// Every collection has new points. The instrument has the unit already; as an attribute it would be a label.
 const scrubMetrics = (batch: ResourceMetrics): ResourceMetrics => {
   for (const { attributes } of batch.scopeMetrics.flatMap(({ metrics }) => metrics).flatMap(pointsOf)) {
     delete attributes.unit

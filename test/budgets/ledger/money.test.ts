@@ -13,8 +13,10 @@ const crossings: Readonly<Record<string, number>> = {
   "ledger/quantity-domain.ts": 1,
   // A version, and the amount of a request.
   "reservations/transfers.ts": 2,
-  "ledger/reserve-batch.ts": 2,
   "ledger/service.ts": 2,
+  // A version; and the amount of a request three times, once as the audit log has it.
+  "plans/holds.ts": 1,
+  "plans/service.ts": 4,
   // A percentage and a moment.
   "caps/utilization.ts": 2
 }

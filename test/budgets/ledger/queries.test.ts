@@ -1,7 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
 import { type AgentId } from "../../../src/identity/agents/domain.ts"
-import { columnOf } from "../../../src/platform/database/columns.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { AlertsRepository } from "../../../src/budgets/alerts/repository.ts"
 import { CapId } from "../../../src/budgets/ledger/cap-domain.ts"
@@ -93,20 +92,27 @@ const reserveAndClose = Effect.gen(function* () {
     [2, 600_000_000_000_000]
   ] as const) {
     const outcome = yield* ledger.reserve({
-      head: {
-        moment,
-        hold_seconds: "60",
-        keyed,
-        has_plans: false,
-        has_approvals: false,
-        is_alike: true,
-        counter_tenants: columnOf(Array(count).fill(tenantId)),
-        counter_caps: columnOf(capIds.slice(0, count)),
-        counter_keys: columnOf(keys.slice(0, count)),
-        needs: columnOf(Array(count).fill(amount))
-      },
+      head: { moment, hold_seconds: "60", has_thresholds: count === 2 },
+      isPlain: true,
+      books: [],
+      needs: capIds.slice(0, count).map((cap_id, at) => ({
+        tenant_id: tenantId,
+        cap_id,
+        counter_key: keys[at],
+        need: amount,
+        limit_amount: 1_000_000_000_000_000,
+        most: 1_000_000_000_000_000
+      })),
       requests: [
-        { ...requester, id: id("8888", count), tenant: tenantId, kind: "reserve", amount, tokens: 0, ttl: 60 }
+        {
+          ...requester,
+          id: id("8888", count),
+          tenant_id: tenantId,
+          kind: "reserve",
+          amount,
+          tokens: 0,
+          ttl_seconds: 60
+        }
       ],
       entries: []
     })

@@ -1,33 +1,19 @@
 import { Context, DateTime, Effect, Layer, Stream } from "effect"
 import { Zip } from "effect/encoding"
 import { HttpServerResponse } from "effect/http"
-import { type ApplicationId, type ApplicationNotFound } from "../../applications/domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
-import { type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
-import { type ConfigurationArchiveUnreadable, ConfigurationNotPortable } from "../model/problem-domain.ts"
-import { type ArchiveNode } from "../model/tree-domain.ts"
+import { ConfigurationNotPortable } from "../model/domain.ts"
+import { type ArchiveNode } from "./domain.ts"
 import { inBatchesOf, type StandingNode } from "../model/row-domain.ts"
-import { TreeRepository } from "./tree-repository.ts"
+import { TreeRepository } from "./repository.ts"
 import { manifestName, nodesOfZip } from "./zip-archive.ts"
 
 /** Whole trees as one document: JSON or a zip archive. */
-export class ConfigurationArchives extends Context.Service<
-  ConfigurationArchives,
+export class ConfigurationArchives extends Context.Service<ConfigurationArchives>()(
+  "app/configuration/ConfigurationArchives",
   {
-    /** The tree as it is at this moment, sent while its contents are read. */
-    exported(
-      applicationId: ApplicationId,
-      format: "json" | "zip"
-    ): Effect.Effect<HttpServerResponse.HttpServerResponse, ApplicationNotFound | ConfigurationNotPortable>
-    /** The files and folders of a zip archive. */
-    readZip(
-      bytes: Uint8Array
-    ): Effect.Effect<ReadonlyArray<ArchiveNode>, ConfigurationArchiveUnreadable | PayloadTooLarge | ValidationFailed>
-  }
->()("app/configuration/ConfigurationArchives") {
-  static readonly layerNoDeps = Layer.effect(
-    ConfigurationArchives,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const applications = yield* Applications
       const trees = yield* TreeRepository
 
@@ -67,7 +53,7 @@ export class ConfigurationArchives extends Context.Service<
         const headers = { "content-disposition": `attachment; filename="${slug}-configuration.${format}"` }
         if (format === "zip") {
           const paths = nodes.flatMap(({ path }) => (isPortable(path) ? [] : [path]))
-          if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, mostNamed) })
+          if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, maxNamed) })
           return HttpServerResponse.stream(Stream.orDie(zipped(nodes, archived(nodes))), {
             contentType: "application/zip",
             headers
@@ -84,14 +70,20 @@ export class ConfigurationArchives extends Context.Service<
         return HttpServerResponse.stream(Stream.encodeText(text), { contentType: "application/json", headers })
       })
 
-      return ConfigurationArchives.of({ exported, readZip: Effect.fn("ConfigurationArchives.readZip")(nodesOfZip) })
+      return {
+        /** The tree as it is at this moment, sent while its contents are read. */
+        exported /** The files and folders of a zip archive. */,
+        readZip: Effect.fn("ConfigurationArchives.readZip")(nodesOfZip)
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TreeRepository.layer))
 }
 
-const mostNamed = 20
+const maxNamed = 20
 
 /** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
 const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`

@@ -3,18 +3,13 @@ import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotActive, AgentNotFound } from "../../../identity/agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../../../kernel/access.ts"
 import { endpoint } from "../../../kernel/endpoint.ts"
-import { ConfigurationVersion, VersionNumber } from "../../../applications/configuration/model/domain.ts"
-import { ConfigurationVersionNotFound } from "../../../applications/configuration/model/problem-domain.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
 import {
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
   IdempotencyKeyReused
 } from "../../../platform/idempotency/domain.ts"
-import { LinkedArray } from "../../../kernel/location.ts"
-import { arrayQuery } from "../../../kernel/page.ts"
-import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
-import { Overloaded, PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { Overloaded, ValidationFailed } from "../../../kernel/problems.ts"
 import {
   BudgetDenied,
   PlanNotActive,
@@ -24,60 +19,48 @@ import {
   ReservationNotOpen,
   ReservationTooSmall
 } from "../../../budgets/ledger/problem-domain.ts"
-import { AlreadyCompleted } from "../../errors/repeat-domain.ts"
+import { AlreadyCompleted } from "../../errors/domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
-import { GatewayDocument, GatewayReload } from "../../configuration/configuration-domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,
-  ModelNotFound,
-  ModelUnpriced,
-  ProviderRefused,
-  TurnBudgetExceeded,
   GatewayHealth,
   GatewayModel,
   ListedModel,
+  ModelNotFound,
+  ModelUnpriced,
   NamedProvider,
   ProviderNotFound,
+  ProviderRefused,
   ProviderTest,
   ProviderTimeout,
-  ProviderUnavailable
+  ProviderUnavailable,
+  TurnBudgetExceeded
 } from "../../configuration/domain.ts"
 
 const anyUse = requires("llm:read", { or: ["llm:complete", "llm:embed", "llm:admin", "llm:write"] })
 const admin = requires("llm:admin", { systemOnly: true })
-const writeBodyBytes = 8_388_608
 const callBodyBytes = 33_554_432
-
-const ifMatch = { "if-match": Schema.optionalKey(IfMatch) }
-const Tagged = HttpApiSchema.WithHeaders(GatewayDocument, {
-  etag: Schema.optionalKey(
-    Schema.String.annotate({
-      description: "The version in quotes, for If-Match; absent while none was ever written",
-      examples: ['"1"']
-    })
-  )
-})
 
 export class LlmApi extends HttpApiGroup.make("llm")
   .add(
     endpoint.get("models", "/models", {
       summary: "List models",
       description:
-        "Every model that can be asked for: those of the configuration, those that the catalogue knows of a configured provider, and `loopback-1`, which needs no account. A model can also be asked for as `<provider>/<its own name there>`.",
+        "Every available model: those of the configuration, those that the catalogue lists for a configured provider, and `loopback-1`, which needs no account. A model can also be requested as `<provider>/<the provider's name for it>`.",
       access: anyUse,
       success: Schema.Array(GatewayModel)
     }),
     endpoint.get("health", "/health", {
-      summary: "See how the providers fare",
-      description: "A provider that nobody called for a minute is asked for its list of models first.",
+      summary: "Get the health of the providers",
+      description: "A provider without a call in the last minute is checked first, by listing its models.",
       access: anyUse,
       success: GatewayHealth
     }),
     endpoint.post("testProvider", "/providers/test", {
       summary: "Test a provider",
       description:
-        "Asks a provider for its models, which costs nothing; 200 also when that fails. Only for the service account and system API keys. An address of your own must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses.",
+        "Requests the provider's list of models, which costs nothing; 200 also when that fails. Only for the service account and system API keys. An address of your own must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses.",
       access: admin,
       payload: NamedProvider,
       success: ProviderTest,
@@ -129,7 +112,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
     endpoint.post("complete", "/complete", {
       summary: "Complete a conversation",
       description:
-        "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost.",
+        "Served by any provider of the model, and metered by every budget cap that applies to the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost.",
       access: requires("llm:complete", { byGatewayPolicy: true }),
       answersIn: ["application/json", "text/event-stream"],
       maxBodyBytes: callBodyBytes,
@@ -163,58 +146,4 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   .annotate(LimitedByCaps, true)
   .annotateMerge(
     OpenApi.annotations({ title: "LLM calls", description: "Completions and embeddings in the gateway's own words." })
-  ) {}
-
-export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
-  .add(
-    endpoint.get("getConfiguration", "/config", {
-      summary: "Get the gateway's configuration",
-      description:
-        "With its ETag. While none was ever written, what runs of the environment. No key is ever shown: only references to keys.",
-      access: admin,
-      success: Tagged
-    }),
-    endpoint.put("putConfiguration", "/config", {
-      summary: "Replace the gateway's configuration",
-      description:
-        "Checked as a whole, every fault named; then it is a new version and runs, here at once and soon in every other replica. A key that is given as it is gets sealed, and `secret:<id>` stands in its place from then on.",
-      access: admin,
-      maxBodyBytes: writeBodyBytes,
-      headers: ifMatch,
-      payload: GatewayDocument,
-      success: Tagged,
-      error: [PayloadTooLarge, ValidationFailed, VersionMismatch]
-    }),
-    endpoint.get("versions", "/config/versions", {
-      summary: "List the versions of the gateway's configuration",
-      description: "Newest first, 100 unless `limit` says otherwise; `content` is the document as JSON text.",
-      access: admin,
-      query: {
-        ...arrayQuery(VersionNumber)
-      },
-      success: LinkedArray(ConfigurationVersion.json)
-    }),
-    endpoint.post("rollback", "/config/rollback", {
-      summary: "Roll the gateway's configuration back",
-      description: "Adds a version with the content of an earlier one, checked again, and runs it.",
-      access: admin,
-      headers: ifMatch,
-      payload: Schema.Struct({ version: VersionNumber }),
-      success: Tagged,
-      error: [ConfigurationVersionNotFound, PayloadTooLarge, ValidationFailed, VersionMismatch]
-    }),
-    endpoint.post("reload", "/reload", {
-      summary: "Read the gateway's configuration again",
-      description:
-        "And every key that it refers to, here and in every replica; with Llm:ConfigFileWins the file first. What cannot be used is refused, and what runs stays.",
-      access: admin,
-      success: GatewayReload,
-      error: [PayloadTooLarge, ValidationFailed]
-    })
-  )
-  .middleware(Idempotency)
-  .middleware(Access)
-  .prefix("/api/llm/admin")
-  .annotateMerge(
-    OpenApi.annotations({ title: "LLM gateway administration", description: "Which providers and models there are." })
   ) {}

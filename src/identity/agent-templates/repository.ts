@@ -1,0 +1,47 @@
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { Change } from "../../audit/log/domain.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import {
+  AgentTemplate,
+  type AgentTemplateId,
+  AgentTemplateInUse,
+  AgentTemplateNameTaken,
+  AgentTemplateNotFound
+} from "./domain.ts"
+import { makeTable, violations } from "../../platform/database/table.ts"
+
+export class AgentTemplatesRepository extends Context.Service<AgentTemplatesRepository>()(
+  "app/agents/AgentTemplatesRepository",
+  {
+    make: Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const table = yield* makeTable(AgentTemplate, {
+        name: "agent_templates",
+        spanPrefix: "AgentTemplatesRepository",
+        notFound: AgentTemplateNotFound,
+        permit: Change
+      })
+
+      return {
+        ...table,
+        /** The row locked FOR SHARE until the transaction ends: it stays as it is while an agent is made from it. */
+        lockShared: (id: AgentTemplateId) => table.lock({ id }, "SHARE"),
+        insert: (template: typeof AgentTemplate.insert.Type) =>
+          table
+            .insert(template)
+            .pipe(violations({ agent_templates_name: AgentTemplateNameTaken, agent_templates_tenant: TenantNotFound })),
+        update: (template: typeof AgentTemplate.update.Type) =>
+          table.update(template).pipe(violations({ agent_templates_name: AgentTemplateNameTaken })),
+        /** Agents that are retired have no template afterwards; nothing bounds what can do nothing. */
+        delete: (id: AgentTemplateId) =>
+          sql`UPDATE agents SET template_id = NULL WHERE template_id = ${id} AND status = 'retired'`.pipe(
+            Effect.andThen(table.delete(id)),
+            violations({ "*": AgentTemplateInUse })
+          )
+      }
+    })
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
+}
