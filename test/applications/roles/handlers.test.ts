@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ApplicationId } from "../../../src/applications/applications/domain.ts"
-import { Role } from "../../../src/applications/roles/domain.ts"
+import { type Role } from "../../../src/applications/roles/domain.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { clientOf } from "../../support/client.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
