@@ -58,13 +58,12 @@ import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./gateway/wire/
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./gateway/layers.ts"
 import { ModelsWireLayer } from "./gateway/wire/models-wire.ts"
 import { GatewayWireLayer } from "./gateway/wire/wire.ts"
-import { AfterChargesLayer } from "./budgets/ledger/sweeper.ts"
+import { FlushSettlementsLayer, SweeperLayer } from "./budgets/ledger/service.ts"
 import { BudgetAlertsHandlers } from "./budgets/alerts/handlers.ts"
 import { ApprovalsHandlers } from "./budgets/approvals/handlers.ts"
 import { BudgetCapsHandlers } from "./budgets/caps/handlers.ts"
 import { SpendHandlers } from "./budgets/reservations/handlers.ts"
 import { BudgetsLayer, LedgerLayer } from "./budgets/layers.ts"
-import { SweeperLayer } from "./budgets/ledger/sweeper.ts"
 import { PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
@@ -156,7 +155,13 @@ const Handlers = Layer.mergeAll(
   DashboardHandlers
 )
 
-const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer, AfterChargesLayer, OAuthRequestsLayer)
+const Middleware = Layer.mergeAll(
+  ValidationLayer,
+  AccessLayer,
+  IdempotencyLayer,
+  FlushSettlementsLayer,
+  OAuthRequestsLayer
+)
 
 // Redis' client is loaded by those who use it only.
 const RateLimitStore = Layer.unwrap(

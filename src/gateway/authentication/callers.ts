@@ -10,7 +10,7 @@ import { anonymous, CurrentPrincipal, type Principal, serviceAccount } from "../
 import { RateLimits } from "../../access/rate-limits.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
 import { type Capability, covers, intersection } from "../../kernel/capability.ts"
-import { CallPlans } from "../../budgets/attribution/call-plans.ts"
+import { CallPlans } from "../../budgets/attribution/service.ts"
 import { PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { CurrentRequest, headersOf } from "../../platform/http/request.ts"

@@ -7,7 +7,7 @@ import {
 } from "../../platform/idempotency/domain.ts"
 import { Overloaded, ValidationFailed } from "../../kernel/problems.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
-import { BudgetDenied, PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
+import { BudgetDenied, PlanNotFound } from "../../budgets/ledger/domain.ts"
 import {
   ApprovalRequired,
   CostUnbounded,

@@ -1,11 +1,13 @@
 import { type Principal } from "../../kernel/principal.ts"
 import { type Quota } from "../translation/quota-headers.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
-import { allTenants } from "../../budgets/ledger/cap-domain.ts"
-import { type ReservationId } from "../../budgets/ledger/domain.ts"
-import { BudgetDenied, PlanNotActive } from "../../budgets/ledger/problem-domain.ts"
-import { type ReserveResult, type InsufficientBudget, type AvailableBudget } from "../../budgets/ledger/request.ts"
-import { denialOf } from "../../budgets/reservations/views.ts"
+import { allTenants, BudgetDenied, PlanNotActive, type ReservationId } from "../../budgets/ledger/domain.ts"
+import {
+  type AvailableBudget,
+  type InsufficientBudget,
+  type ReserveResult
+} from "../../budgets/ledger/protocol-domain.ts"
+import { denialOf } from "../../budgets/ledger/problems.ts"
 import { CallRefused, refused, refusedFor, retryAfter } from "../errors/refusal.ts"
 
 /** What caps leave; null where none of the kind governs. */
@@ -71,7 +73,7 @@ export const noRoom = (
     case "denied":
     case "no-room":
       return {
-        refusal: denied(result.insufficient, result.available, principal, { amount, tokens }, now),
+        refusal: denied(result.insufficient, result.available, principal, now),
         room:
           result.insufficient.budget.cap.unit === "requests"
             ? undefined
@@ -103,11 +105,9 @@ const denied = (
   insufficient: InsufficientBudget,
   available: ReadonlyArray<AvailableBudget>,
   principal: Principal,
-  { amount, tokens }: { readonly amount: bigint; readonly tokens: number },
   now: number
 ): CallRefused => {
-  const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
-  const problem = new BudgetDenied(denialOf(principal, insufficient, available, asked))
+  const problem = new BudgetDenied(denialOf(principal, { insufficient, available }))
   const { detail, reason } = problem
   const refuse = (status: number, code: string, headers: Readonly<Record<string, string>>) => {
     const quota = status === 429 ? quotaOf(insufficient, principal, now) : undefined

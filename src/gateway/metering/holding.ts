@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Option } from "effect"
-import { ReservationTooSmall } from "../../budgets/ledger/problem-domain.ts"
+import { ReservationTooSmall } from "../../budgets/ledger/domain.ts"
 import { type Prepared } from "../authentication/callers.ts"
 import { type CallMeter } from "./call-meter.ts"
 import { type Estimate, estimateOf, fitting, type Terms } from "./estimates.ts"

@@ -3,12 +3,10 @@ import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
-import { type CapIndex } from "../../budgets/ledger/cap-index.ts"
-import { CapIndexes } from "../../budgets/ledger/cap-books.ts"
-import { requester, type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { applicableCaps, type CapIndex, CapIndexes } from "../../budgets/ledger/cap-index.ts"
+import { type BudgetSubject, type CloseItem, type Requester } from "../../budgets/ledger/protocol-domain.ts"
 import { type ChargeId, type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type Requester, type CloseItem } from "../../budgets/ledger/request.ts"
-import { booksOf, applicableCaps } from "../../budgets/ledger/reserve-batch.ts"
+import { requester } from "../../budgets/attribution/service.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type Prepared } from "../authentication/callers.ts"
@@ -72,14 +70,14 @@ export class Metering extends Context.Service<
     Metering,
     Effect.gen(function* () {
       const transfers = yield* ReservationTransfers
-      const books = yield* CapIndexes
+      const capIndexes = yield* CapIndexes
       const ledger = yield* Ledger
       const live = yield* LiveHolds
       const newId = (yield* SecureRandom.SecureRandom).uuidV7()
       const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
 
       const governed = (spender: Spender) =>
-        Effect.mapEager(booksOf(books.get, [spender]), (known): Governed => {
+        Effect.mapEager(capIndexes.of([spender]), (known): Governed => {
           const caps = applicableCaps(known, spender).filter(({ cap }) => cap.status === "active")
           return {
             byMoney: spender.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
@@ -92,7 +90,7 @@ export class Metering extends Context.Service<
       const isGovernedStill = (spender: Spender, { books: seen }: Governed) =>
         seen === undefined
           ? Effect.succeed(true)
-          : Effect.mapEager(booksOf(books.get, [spender]), (known) =>
+          : Effect.mapEager(capIndexes.of([spender]), (known) =>
               [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
             )
 
@@ -105,7 +103,15 @@ export class Metering extends Context.Service<
           closed = true
           live.remove(id)
           budgetClosed(held, what.amount)
-          ledger.enqueueSettlement({ ...who, ...what, id, tenantId, origin: "gateway", unrestricted: true, chargeId })
+          ledger.enqueueSettlement({
+            ...who,
+            ...what,
+            id,
+            tenantId,
+            origin: "gateway",
+            canActForOthers: true,
+            chargeId
+          })
         }
         return {
           settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
@@ -160,7 +166,7 @@ export class Metering extends Context.Service<
         tokens: number
       ) {
         const { principal } = yield* requester
-        const adopted = yield* transfers.adopt({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
+        const adopted = yield* transfers.transfer({ ...spender, id, reserved, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem): NoRoom =>
             "refusal" in problem ? problem : { refusal: unusable(problem, id), room: undefined }
@@ -170,7 +176,7 @@ export class Metering extends Context.Service<
           id,
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
-          remainingNanoUsd: adopted.roomNanoUsd,
+          remainingNanoUsd: adopted.remainingNanoUsd,
           ...closing(id, spender.tenantId, { principal }, adopted.amount, (yield* newId) as ChargeId)
         }
       })

@@ -1,5 +1,5 @@
 import { Context, Metric } from "effect"
-import { type AvailableBudget } from "../../budgets/ledger/request.ts"
+import { type AvailableBudget } from "../../budgets/ledger/protocol-domain.ts"
 
 const nanoUsdPerUsd = 1e9
 /** Caps beyond this many are counted together with none: their names are not bounded by the service. */
