@@ -15,6 +15,9 @@ const unit = { testTimeout: 30_000, hookTimeout: 60_000, maxWorkers: 2 }
 export default defineConfig({
   test: {
     globalSetup: ["test/support/postgres.ts"],
+    // Failures with what they logged, and a summary.
+    reporters: ["minimal"],
+    silent: "passed-only",
     projects: [
       {
         test: {

@@ -74,7 +74,7 @@ import { InFlight } from "./platform/http/in-flight.ts"
 import { makeServer } from "./platform/http/listener.ts"
 import { LeanServerLayer } from "./platform/http/lean-context.ts"
 import { Notifications } from "./platform/database/notifications.ts"
-import { perimeter } from "./platform/http/perimeter.ts"
+import { cors } from "./platform/http/cors.ts"
 import { ServedApi, untyped } from "./platform/http/served-api.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/prometheus.ts"
@@ -280,7 +280,7 @@ const Served = Layer.unwrap(
       disableListenLog: true,
       // No longer than the longest head that Node reads, so that every id reaches its check.
       routerConfig: { caseSensitive: true, maxParamLength: 16_384 },
-      ...perimeter(api)
+      ...cors(api)
     })
   )
 )

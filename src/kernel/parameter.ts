@@ -1,8 +1,22 @@
-import { Schema, SchemaTransformation } from "effect"
+import { Predicate, Schema, SchemaTransformation } from "effect"
 
-/** An integer as it stands in a path or query: plain decimal digits, so `1e3`, `+1`, `01` and `1.0` are no ids. */
+/** Text in a path, query or header, which the OpenAPI document describes by what it means. */
+const spelled = (meant: Schema.Top, pattern: RegExp, expected: string) =>
+  Schema.declare(Predicate.isString, { expected: "string", toCodecStringTree: () => undefined }).pipe(
+    Schema.check(
+      Schema.isPattern(pattern, {
+        expected,
+        toJsonSchema: () => Schema.toJsonSchemaDocument(Schema.toType(meant)).schema
+      })
+    )
+  )
+
+/** An integer: plain decimal digits, so `1e3`, `+1`, `01` and `1.0` are no ids. */
 export const integerParameter = <S extends Schema.Codec<number, number>>(schema: S) =>
-  Schema.String.pipe(
-    Schema.check(Schema.isPattern(/^(?:0|-?[1-9]\d{0,15})$/u, { expected: "an integer in decimal digits" })),
+  spelled(schema, /^(?:0|-?[1-9]\d{0,15})$/u, "an integer in decimal digits").pipe(
     Schema.decodeTo(schema, SchemaTransformation.transform({ decode: Number, encode: String }))
   )
+
+export const booleanParameter = spelled(Schema.Boolean, /^(?:true|false)$/u, '"true" | "false"').pipe(
+  Schema.decodeTo(Schema.Boolean, SchemaTransformation.transform({ decode: (text) => text === "true", encode: String }))
+)

@@ -54,7 +54,11 @@ const makeFrom = (template: (server: DatabaseServer) => string): Effect.Effect<T
     const server = inject("databaseServer")
     const database = `test_${crypto.randomUUID().replaceAll("-", "")}`
     return Effect.acquireRelease(
-      onServer(server, (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE ${sql(template(server))}`),
+      onServer(
+        server,
+        // Copying through the log of PostgreSQL takes several times the processor time, and disk.
+        (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE ${sql(template(server))} STRATEGY FILE_COPY`
+      ),
       () => Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
     ).pipe(Effect.as(connectionTo(server, database)), Effect.orDie)
   })

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Logger, Option, type Scope } from "effect"
+import { Context, Effect, Layer, Logger, Option, Scope } from "effect"
 import { HttpServer } from "effect/http"
 import { DatabaseConnection } from "../../src/platform/database/connection.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
@@ -110,9 +110,20 @@ export const startService = (
 ): Effect.Effect<TestService["Service"], unknown, Scope.Scope> =>
   Effect.map(startServer(...options), ({ service }) => service)
 
-/** A service of its own for a test file: use with `layer(serviceLayer(), { excludeTestServices: true })`. */
+const startOnNewDatabase = (environment?: Record<string, string>) =>
+  Effect.flatMap(makeDatabase, (database) => Effect.orDie(startService(database, environment)))
+
+let shared: Promise<TestService["Service"]> | undefined
+
+/**
+ * The service with default settings that all files of a worker share; it ends with the worker. A test on it names what
+ * it makes, counts relative to what it found, and restores what is not its own.
+ */
+export const sharedService = Layer.effect(
+  TestService,
+  Effect.promise(() => (shared ??= Effect.runPromise(startOnNewDatabase().pipe(Scope.provide(Scope.makeUnsafe())))))
+)
+
+/** A service of a file's own: for settings, a clock or a database that other files must not share. */
 export const serviceLayer = (environment: Record<string, string> = {}) =>
-  Layer.effect(
-    TestService,
-    Effect.flatMap(makeDatabase, (database) => Effect.orDie(startService(database, environment)))
-  )
+  Layer.effect(TestService, startOnNewDatabase(environment))

@@ -5,7 +5,7 @@ import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
 import { numbered, slugFrom } from "../../kernel/slug.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import {
   Application,
   applicationActions,
@@ -146,8 +146,8 @@ export class Applications extends Context.Service<
         create,
         update,
         delete: (id) => Effect.tap(remove(id), Cache.invalidate(known, id)),
-        get: spanned("Applications.get", repository.get),
-        getBySlug: spanned("Applications.getBySlug", repository.getBySlug),
+        get: withSpan("Applications.get", repository.get),
+        getBySlug: withSpan("Applications.getBySlug", repository.getBySlug),
         known: (id) => Cache.get(known, id),
         hold: (id) => repository.lock(id, "SHARE")
       })

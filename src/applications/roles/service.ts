@@ -11,7 +11,7 @@ import { type Capability, distinct, isOwn } from "../../kernel/capability.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { given } from "../../kernel/server-set.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import {
   builtInRoles,
   Role,
@@ -155,7 +155,7 @@ export class Roles extends Context.Service<
         create,
         update,
         delete: remove,
-        get: spanned("Roles.get", repository.get),
+        get: withSpan("Roles.get", repository.get),
         holdOwn: Effect.fn("Roles.holdOwn")((ids) => repository.hold(manager.id, ids)),
         getOwn
       })

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { makeGathering } from "../../platform/database/gathering.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
@@ -162,7 +162,7 @@ export class Ledger extends Context.Service<
         return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
       })
 
-      const reservations = yield* makeGathering({
+      const reservations = yield* makeBatcher({
         maximum: maxBatchSize,
         lane: ({ tenantId }: ReserveItem) => tenantId,
         // Two approvals of the same reservation follow each other.
@@ -188,7 +188,7 @@ export class Ledger extends Context.Service<
       return Ledger.of({
         reserveBatch: (items) => Effect.flatMap(reserveEach(items), (exits) => Effect.all(exits)),
         closeBatch: (items) => Effect.flatMap(closeEach(items), (exits) => Effect.all(exits)),
-        reserve: (item) => Effect.flatten(reservations.ask(item)),
+        reserve: (item) => Effect.flatten(reservations.submit(item)),
         close: (item) => Effect.flatten(settlements.submit(item)),
         enqueueSettlement: settlements.enqueue,
         flushSettlements,

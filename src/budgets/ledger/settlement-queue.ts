@@ -1,6 +1,6 @@
 import { type Cause, Effect, Exit, FiberSet, Schedule, type Scope } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { makeGathering } from "../../platform/database/gathering.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
 import { problemOf } from "../../platform/http/failures.ts"
 import { type CapIndexesByTenant } from "./cap-index.ts"
 import { allTenants } from "./domain.ts"
@@ -30,7 +30,7 @@ export const makeSettlementQueue = Effect.fnUntraced(function* (
   run: (items: ReadonlyArray<CloseItem>) => Effect.Effect<ReadonlyArray<Exit.Exit<CloseResult>>>,
   maximum: number
 ): Effect.fn.Return<SettlementQueue, never, Scope.Scope> {
-  const batches = yield* makeGathering({
+  const batches = yield* makeBatcher({
     maximum,
     lane: ({ tenantId }: CloseItem) => tenantId ?? allTenants,
     keys: (item) => [item.id, ...idempotencySlots(item)],
@@ -43,7 +43,7 @@ export const makeSettlementQueue = Effect.fnUntraced(function* (
   const retry = (item: CloseItem, failure: Cause.Cause<never>): Effect.Effect<void> =>
     (problemOf(failure) === undefined
       ? Effect.fail(failure)
-      : Effect.sandbox(Effect.flatten(batches.ask(item))).pipe(
+      : Effect.sandbox(Effect.flatten(batches.submit(item))).pipe(
           Effect.retry({ schedule: whileAway, while: (cause) => problemOf(cause) !== undefined })
         )
     ).pipe(
@@ -51,16 +51,16 @@ export const makeSettlementQueue = Effect.fnUntraced(function* (
       Effect.asVoid
     )
 
-  yield* Effect.addFinalizer(() => batches.passed())
+  yield* Effect.addFinalizer(() => batches.drain())
   return {
-    submit: batches.ask,
+    submit: batches.submit,
     enqueue: (item) =>
-      batches.tell(item, (exit) => {
+      batches.enqueue(item, (exit) => {
         const failure = Exit.isFailure(exit) ? exit.cause : Exit.isFailure(exit.value) ? exit.value.cause : undefined
         if (failure !== undefined) retrying(retry(item, failure))
       }),
     isBusy: batches.isBusy,
-    flush: batches.passed
+    flush: batches.drain
   }
 })
 

@@ -5,7 +5,7 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/princi
 import { checkReplay } from "../../platform/idempotency/replays.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Attribution, auditedRequester, canActForOthers, requester } from "../attribution/service.ts"
@@ -239,7 +239,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       return outcome.refund === undefined ? yield* new ChargeNotFound({}) : toRefund(outcome.refund)
     })
 
-    return { reserve: spanned("ReservationService.reserve", reserve), reconcile, release, extend, refund }
+    return { reserve: withSpan("ReservationService.reserve", reserve), reconcile, release, extend, refund }
   })
 }) {
   static readonly layer = Layer.effect(this, this.make)

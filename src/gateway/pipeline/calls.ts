@@ -4,7 +4,7 @@ import { GatewayContents } from "../transcripts/service.ts"
 import { Attribution } from "../../budgets/attribution/service.ts"
 import { type PlanId } from "../../budgets/ledger/domain.ts"
 import { type AvailableBudget } from "../../budgets/ledger/protocol-domain.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -278,7 +278,7 @@ export class Calls extends Context.Service<
         return yield* last === undefined ? noTarget : refusalOf(last)
       })
 
-      const call = spanned("Calls.call", (incoming: Call) =>
+      const call = withSpan("Calls.call", (incoming: Call) =>
         repeats.once(incoming, (repeat) => answer(incoming, repeat))
       )
 

@@ -13,7 +13,7 @@ import {
   Unauthenticated
 } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { type Overloaded, type ValidationFailed } from "../../kernel/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
@@ -148,7 +148,7 @@ export class OwnAccount extends Context.Service<
       }).pipe(audit.change, Effect.withSpan("OwnAccount.endOtherSessions"))
 
       return OwnAccount.of({
-        me: Effect.suspend(spanned("OwnAccount.me", me)),
+        me: Effect.suspend(withSpan("OwnAccount.me", me)),
         changePassword,
         sessions,
         endSession,

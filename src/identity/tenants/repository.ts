@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { makeGathering } from "../../platform/database/gathering.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
 import { underFreeSlug } from "../../kernel/slug.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Tenant, TenantNotFound, TenantSlugTaken, TenantStatus } from "./domain.ts"
@@ -42,7 +42,7 @@ export class TenantsRepository extends Context.Service<
         Result: Tenant,
         execute: (ids) => sql`SELECT * FROM tenants WHERE id = ANY(${ids}::uuid[])`
       })
-      const gathered = yield* makeGathering({
+      const batcher = yield* makeBatcher({
         maximum: 100,
         run: (ids: ReadonlyArray<TenantId>) =>
           Effect.map(Effect.orDie(selectSome([...new Set(ids)])), (tenants) => {
@@ -114,7 +114,7 @@ export class TenantsRepository extends Context.Service<
       return TenantsRepository.of({
         get: (id) =>
           Effect.filterOrFail(
-            gathered.ask(id),
+            batcher.submit(id),
             (tenant) => tenant !== undefined,
             () => new TenantNotFound({})
           ),

@@ -6,7 +6,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
 import { numbered, slugFrom } from "../../kernel/slug.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import {
   Tenant,
   tenantActions,
@@ -85,7 +85,7 @@ export class Tenants extends Context.Service<
         list,
         create,
         update,
-        get: spanned("Tenants.get", repository.get),
+        get: withSpan("Tenants.get", repository.get),
         defaultId: repository.defaultId
       })
     })

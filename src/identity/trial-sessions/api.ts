@@ -5,7 +5,7 @@ import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { Created, LinkedArray } from "../../kernel/location.ts"
 import { arrayQuery } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { booleanParameter, integerParameter } from "../../kernel/parameter.ts"
 import { TrialUserId, TrialUserNotFound } from "../trial-users/domain.ts"
 import { NewSession, Session, SessionId, SessionInactive, SessionNotFound, TrialUserInactive } from "./domain.ts"
 
@@ -20,7 +20,7 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
       access: read,
       query: {
         userId: Schema.optionalKey(integerParameter(TrialUserId)),
-        active: Schema.optionalKey(Schema.Boolean),
+        active: Schema.optionalKey(booleanParameter),
         ...arrayQuery(SessionId)
       },
       success: LinkedArray(Session.json)

@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../../audit/log/service.ts"
 import { AuthorityChanges } from "../../access/authority-changes.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
 import {
@@ -82,7 +82,7 @@ export class Sessions extends Context.Service<
       const create = Effect.fn("Sessions.create")((input: NewSession) => open(input, false))
       const openSignIn = Effect.fn("Sessions.openSignIn")((input: NewSession) => open(input, true))
 
-      return Sessions.of({ list, create, openSignIn, touch, end, get: spanned("Sessions.get", repository.get) })
+      return Sessions.of({ list, create, openSignIn, touch, end, get: withSpan("Sessions.get", repository.get) })
     })
   )
 

@@ -4,7 +4,7 @@ import { Access, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { arrayQuery } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { booleanParameter, integerParameter } from "../../kernel/parameter.ts"
 import { Created, LinkedArray } from "../../kernel/location.ts"
 import { text } from "../../kernel/text.ts"
 import {
@@ -26,7 +26,7 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
       description: "In the order of their ids; `active` filters `isActive`.",
       access: read,
       query: {
-        active: Schema.optionalKey(Schema.Boolean),
+        active: Schema.optionalKey(booleanParameter),
         ...arrayQuery(TrialUserId)
       },
       success: LinkedArray(TrialUser.json)

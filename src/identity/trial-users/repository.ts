@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { makeGathering } from "../../platform/database/gathering.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
 import { EmailTaken, TrialUser, TrialUserId, TrialUserNotFound } from "./domain.ts"
 
 export class TrialUsersRepository extends Context.Service<
@@ -36,7 +36,7 @@ export class TrialUsersRepository extends Context.Service<
         Result: TrialUser,
         execute: (ids) => sql`SELECT * FROM trial_users WHERE id = ANY(${ids}::integer[])`
       })
-      const gathered = yield* makeGathering({
+      const batcher = yield* makeBatcher({
         maximum: 100,
         run: (ids: ReadonlyArray<TrialUserId>) =>
           Effect.map(Effect.orDie(selectSome(ids)), (users) => {
@@ -84,7 +84,7 @@ export class TrialUsersRepository extends Context.Service<
         )
 
       return TrialUsersRepository.of({
-        get: (id) => found(gathered.ask(id)),
+        get: (id) => found(batcher.submit(id)),
         lock: Effect.fn("TrialUsersRepository.lock")((id, mode) => found(Effect.orDie(locked[mode](id)))),
         getByEmail: Effect.fn("TrialUsersRepository.getByEmail")((email) => found(Effect.orDie(selectByEmail(email)))),
         list: Effect.fn("TrialUsersRepository.list")((active, after, limit) =>

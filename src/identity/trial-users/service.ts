@@ -4,7 +4,7 @@ import { type AuditDraft, Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
-import { spanned } from "../../kernel/spanned.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   type EmailTaken,
@@ -115,8 +115,8 @@ export class TrialUsers extends Context.Service<
         create,
         update,
         delete: remove,
-        get: spanned("TrialUsers.get", repository.get),
-        getByEmail: spanned("TrialUsers.getByEmail", repository.getByEmail),
+        get: withSpan("TrialUsers.get", repository.get),
+        getByEmail: withSpan("TrialUsers.getByEmail", repository.getByEmail),
         hold: (id) => Change.use(() => repository.lock(id, "SHARE"))
       })
     })

@@ -1,12 +1,11 @@
-import { Predicate, Schema } from "effect"
-import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
+import { type HttpApi, OpenApi } from "effect/http-api"
 import { statusPhrase } from "../../kernel/problem.ts"
-import { withSharedComponents, sorted } from "./openapi-components.ts"
-import { addExamples } from "./openapi-examples.ts"
-import { headersOf, idempotencyKey } from "./openapi-headers.ts"
-import { withPages } from "./openapi-pages.ts"
-import { keepProblems, problemSchema } from "./openapi-problems.ts"
-import { type Json, mapSchemas, merged } from "./openapi-schemas.ts"
+import { withSharedComponents, sorted } from "./components.ts"
+import { addExamples } from "./examples.ts"
+import { headersOf, idempotencyKey } from "./headers.ts"
+import { withPages } from "./pages.ts"
+import { keepProblems, problemSchema } from "./problems.ts"
+import { type Json, mapSchemas, merged } from "./schemas.ts"
 import { untyped } from "../http/served-api.ts"
 import { serviceVersion } from "../runtime/version.ts"
 
@@ -31,38 +30,33 @@ interface Operation extends Json {
   requestBody?: Json
 }
 
+interface Document extends Json {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Json }
+}
+
 /** The OpenAPI 3.1 document of the service, as clients get it. `serverUrl` is `Api:PublicUrl`. */
 export const openApiDocument = (served: HttpApi.Constraint, serverUrl: string): Json =>
   withSharedComponents(repetitiveDocument(served, serverUrl))
 
 /** The same with every response, parameter, header and example written out where it is used. */
 export const repetitiveDocument = (served: HttpApi.Constraint, serverUrl: string): Json => {
-  const api = untyped(served)
-  const raw = mapSchemas(OpenApi.fromApi(api, options) as unknown as Json, (object) => problemSchema(merged(object)))
-  const document = raw as Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: Json } }
-  HttpApi.reflect(api, {
-    onGroup: () => {},
-    onEndpoint: ({ endpoint }) => {
-      const path = endpoint.path.replace(/:(\w+)/g, "{$1}")
-      const operation = document.paths[path === "" ? "/" : path]?.[endpoint.method.toLowerCase()]
-      if (operation !== undefined) finish(operation, endpoint, document.components.schemas)
-    }
-  })
-  const whole = withPages(document) as Json & { components: { schemas: Json } }
-  return {
-    ...whole,
-    info: {
-      ...(document.info as Json),
+  const api = untyped(served).annotateMerge(
+    OpenApi.annotations({
       version: serviceVersion,
-      license: { name: "Proprietary", identifier: "LicenseRef-Proprietary" }
-    },
-    servers: [{ url: serverUrl, description: "This installation" }],
-    components: {
-      ...whole.components,
-      schemas: sorted(whole.components.schemas),
-      securitySchemes
+      license: { name: "Proprietary", identifier: "LicenseRef-Proprietary" },
+      servers: [{ url: serverUrl, description: "This installation" }]
+    })
+  )
+  const raw = OpenApi.fromApi(api, options) as unknown as Json
+  const document = mapSchemas(raw, (object) => problemSchema(merged(object))) as Document
+  for (const methods of Object.values(document.paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      if (operation["x-foreign-format"] !== true) finish(operation, method, document.components.schemas)
     }
   }
+  const { components, ...whole } = withPages(document) as Document
+  return { ...whole, components: { schemas: sorted(components.schemas), securitySchemes } }
 }
 
 const securitySchemes = {
@@ -82,11 +76,15 @@ const securitySchemes = {
 
 const bodyProblems = new Set(["malformed-json", "unsupported-media-type"])
 
-const finish = (operation: Operation, endpoint: HttpApiEndpoint.Top, components: Json): void => {
-  typeParameters(operation, endpoint)
+const finish = (operation: Operation, method: string, components: Json): void => {
   const { requestBody, responses } = operation
+  operation.parameters = operation.parameters.map(({ schema: { description, ...schema }, ...parameter }) => ({
+    ...parameter,
+    schema,
+    ...(description === undefined ? {} : { description })
+  }))
   const validated = requestBody !== undefined || operation.parameters.length > 0
-  const repeatable = endpoint.method === "POST" && responses["422"] !== undefined
+  const repeatable = method === "post" && responses["422"] !== undefined
   keepProblems(responses, components, (slug) => {
     if (slug.startsWith("idempotency-")) return repeatable
     // A repeatable request's body is read even where it means nothing.
@@ -96,38 +94,15 @@ const finish = (operation: Operation, endpoint: HttpApiEndpoint.Top, components:
   })
   if (responses["422"] !== undefined) operation.parameters.push(idempotencyKey)
   for (const [status, response] of Object.entries(responses)) {
-    if (status.startsWith("2")) response.description = status === "204" ? "Done; no body" : phraseOf(Number(status))
+    if (status.startsWith("2")) response.description = successes[status] ?? statusPhrase(Number(status))
     response.headers = { ...(response.headers as Json | undefined), ...headersOf(status, responses) }
     addExamples(response, components)
   }
   if (requestBody !== undefined) addExamples(requestBody, components)
 }
 
-const phraseOf = (status: number): string =>
-  status === 200 ? "OK" : status === 201 ? "Created; `Location` says where" : statusPhrase(status)
-
-/** Parameters travel as text, but are documented by what they mean: integers with bounds, booleans. */
-const typeParameters = (operation: Operation, endpoint: HttpApiEndpoint.Top): void => {
-  for (const [slot, schema] of [
-    ["path", endpoint.params],
-    ["query", endpoint.query],
-    ["header", endpoint.headers]
-  ] as const) {
-    if (schema === undefined) continue
-    const type = Schema.toJsonSchemaDocument(Schema.toType(schema)).schema as { properties?: Record<string, Json> }
-    for (const parameter of operation.parameters) {
-      if (parameter.in !== slot) continue
-      const meant = type.properties?.[parameter.name]
-      // A cursor means an integer too, but is no spelling of it.
-      const spelled = parameter.schema.pattern !== undefined || parameter.schema.enum !== undefined
-      if (spelled && (meant?.type === "integer" || meant?.type === "boolean")) {
-        parameter.schema = mapSchemas(meant, merged)
-      }
-      const { description, ...rest } = parameter.schema
-      if (Predicate.isString(description)) {
-        parameter.description = description
-        parameter.schema = rest
-      }
-    }
-  }
+const successes: Readonly<Record<string, string>> = {
+  200: "OK",
+  201: "Created; `Location` says where",
+  204: "Done; no body"
 }

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedService, TestService } from "../../support/service.ts"
 
 const unknownId = 2_000_000_000
 const manager = 1
@@ -21,7 +21,7 @@ const make = Effect.fnUntraced(function* (body: object) {
   return role
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("roles over HTTP", (it) => {
+layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("roles over HTTP", (it) => {
   it.effect("create 201: with its capabilities in order, once each", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { asSystem, Audit, auditOrigin } from "../../../audit/log/service.ts"
-import { makeGathering } from "../../../platform/database/gathering.ts"
+import { makeBatcher } from "../../../platform/database/batcher.ts"
 import { type Slice } from "../../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch, versionsIn } from "../../../kernel/precondition.ts"
 import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
@@ -104,7 +104,7 @@ export class ConfigurationFiles extends Context.Service<
         Effect.timeoutOrElse({ duration: longestTogether, orElse: () => Effect.interrupt }),
         asSystem
       )
-      const quickly = yield* makeGathering({ maximum: mostTogether, run: saveTogether })
+      const quickly = yield* makeBatcher({ maximum: mostTogether, run: saveTogether })
 
       const write = Effect.fnUntraced(function* (
         id: ConfigurationId,
@@ -132,7 +132,7 @@ export class ConfigurationFiles extends Context.Service<
       ) {
         const stored = yield* contents.measured(content)
         if (stored.size <= mostBytesTogether) {
-          const saved = yield* quickly.ask({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
+          const saved = yield* quickly.submit({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
           if (saved !== undefined) return { ...shown(saved), content }
         }
         return yield* contents.whenChecked((passed) => write(id, stored, null, ifMatch, passed))

@@ -4,7 +4,7 @@ import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts
 import { Access, requires } from "../../../kernel/access.ts"
 import { endpoint } from "../../../kernel/endpoint.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
-import { integerParameter } from "../../../kernel/parameter.ts"
+import { booleanParameter, integerParameter } from "../../../kernel/parameter.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import { ConfigurationTreeNode } from "../model/domain.ts"
 import {
@@ -58,7 +58,7 @@ export class ConfigurationTreesApi extends HttpApiGroup.make("configurationTrees
       query: {
         ...application,
         mode: Schema.optionalKey(ImportMode),
-        dryRun: Schema.optionalKey(Schema.Boolean)
+        dryRun: Schema.optionalKey(booleanParameter)
       },
       payload: [ConfigurationImport, Schema.Uint8Array.pipe(HttpApiSchema.asUint8Array({ contentType: zip }))],
       success: ConfigurationTreeChanges,

@@ -6,13 +6,13 @@ export type DialectName = (typeof dialects)[number]
 
 const packages = { openai: "`openai`", anthropic: "`@anthropic-ai/sdk`" }
 
-/** Where a cell of the table stands. */
+/** The key of a cell of the table. */
 export const cellKey = (capability: CapabilityKey, dialect: DialectName, provider: string): string =>
   `${capability} ${dialect} ${provider}`
 
 const row = (title: string, texts: ReadonlyArray<string>) => `| ${[title, ...texts].join(" | ")} |`
 
-/** What the tests found, in Markdown: a row for each capability, a column for each SDK before each provider. */
+/** The results of the tests in Markdown: a row for each feature, a column for each SDK and provider. */
 export const compatibilityMarkdown = (cells: ReadonlyMap<string, string>): string => {
   const columns = dialects.flatMap((dialect) => providers.map((provider) => ({ dialect, provider })))
   const keys = Object.keys(capabilities) as ReadonlyArray<CapabilityKey>
@@ -20,15 +20,16 @@ export const compatibilityMarkdown = (cells: ReadonlyMap<string, string>): strin
     "# Which SDK can do what with which provider",
     "",
     "Written by the tests in `test/gateway/translation/compatibility.test.ts`, which run the vendors' own SDKs against the service",
-    "(`npm run compatibility`). In the columns: the SDK, and the provider behind the gateway. _Unchanged_: what the SDK sends",
-    "reaches the provider as it is, but for the model's name and the request for usage. _Translated_: into the provider's",
-    "dialect and back. –: the SDK or the provider has no such thing.",
+    "(`npm run compatibility`). The columns are the SDK and the provider behind the gateway. _Unchanged_: the request reaches",
+    "the provider as the SDK sent it, except for the model's name and the request for usage. _Translated_: into the provider's",
+    "dialect and back. –: the SDK or the provider does not have the feature.",
     "",
-    "Threads, which Anthropic would hold between calls, are refused as `thread_unsupported_request`: no call could be let in by",
-    "what it may cost, or go to another provider. The SDK's tool runner asks for one first, and goes on without.",
+    "Threads, which Anthropic stores between calls, are refused with `thread_unsupported_request`: the cost of such a call has",
+    "no upper bound, and no other provider could answer it. The SDK's tool runner asks for a thread first, and then continues",
+    "without one.",
     "",
-    "Claude's models from Opus 4.7 on decide by themselves how much to think: `reasoning_effort` becomes their `effort`, and as",
-    "they refuse `temperature` and `top_p`, these are left out. Older ones are given a budget.",
+    "Claude models since Opus 4.7 choose their thinking budget themselves: `reasoning_effort` becomes their `effort`, and",
+    "`temperature` and `top_p`, which they refuse, are omitted. Older models get a thinking budget.",
     "",
     row(
       "",

@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { makeGathering } from "../../../src/platform/database/gathering.ts"
+import { makeBatcher } from "../../../src/platform/database/batcher.ts"
 
 const doubling = (maximum: number) =>
   Effect.gen(function* () {
     const runs: Array<ReadonlyArray<number>> = []
     const begun = yield* Deferred.make<void>()
     const gate = yield* Deferred.make<void>()
-    const { ask } = yield* makeGathering({
+    const { submit } = yield* makeBatcher({
       maximum,
       run: (items: ReadonlyArray<number>) =>
         Effect.gen(function* () {
@@ -19,30 +19,30 @@ const doubling = (maximum: number) =>
           return items.map((item) => item * 2)
         })
     })
-    return { ask, runs, started: Deferred.await(begun), open: Deferred.succeed(gate, undefined) }
+    return { submit, runs, started: Deferred.await(begun), open: Deferred.succeed(gate, undefined) }
   })
 
-it.effect("takes what comes in one turn together, and lets the others gather while it is under way", () =>
+it.effect("runs the items of one turn together, and collects later ones during the run", () =>
   Effect.gen(function* () {
-    const { ask, open, runs, started } = yield* doubling(100)
-    const first = yield* Effect.forEach([1, 2], (item) => Effect.forkChild(ask(item), { startImmediately: true }))
+    const { submit, open, runs, started } = yield* doubling(100)
+    const first = yield* Effect.forEach([1, 2], (item) => Effect.forkChild(submit(item), { startImmediately: true }))
     yield* started
-    const others = yield* Effect.forEach([3, 4], (item) => Effect.forkChild(ask(item), { startImmediately: true }))
+    const others = yield* Effect.forEach([3, 4], (item) => Effect.forkChild(submit(item), { startImmediately: true }))
     yield* open
     assert.deepStrictEqual(yield* Effect.forEach([...first, ...others], Fiber.join), [2, 4, 6, 8])
     assert.deepStrictEqual(runs, [
       [1, 2],
       [3, 4]
     ])
-    assert.strictEqual(yield* ask(5), 10)
+    assert.strictEqual(yield* submit(5), 10)
   })
 )
 
-it.effect("runs no more items at once than it may", () =>
+it.effect("runs at most the maximum of items at once", () =>
   Effect.gen(function* () {
-    const { ask, open, runs } = yield* doubling(2)
+    const { submit, open, runs } = yield* doubling(2)
     const fibers = yield* Effect.forEach([1, 2, 3, 4, 5, 6], (item) =>
-      Effect.forkChild(ask(item), { startImmediately: true })
+      Effect.forkChild(submit(item), { startImmediately: true })
     )
     yield* open
     yield* Effect.forEach(fibers, Fiber.join)
@@ -54,11 +54,11 @@ it.effect("runs no more items at once than it may", () =>
   })
 )
 
-it.effect("fails the callers of a failed run, and no other", () =>
+it.effect("fails the callers of a failed run and no others", () =>
   Effect.gen(function* () {
-    const { ask, open } = yield* doubling(2)
+    const { submit, open } = yield* doubling(2)
     const fibers = yield* Effect.forEach([1, 11, 12, 13, 14, 15], (item) =>
-      Effect.forkChild(ask(item), { startImmediately: true })
+      Effect.forkChild(submit(item), { startImmediately: true })
     )
     yield* open
     const exits = yield* Effect.forEach(fibers, Fiber.await)
@@ -66,11 +66,11 @@ it.effect("fails the callers of a failed run, and no other", () =>
   })
 )
 
-it.effect("serves the others when a caller goes away", () =>
+it.effect("completes the others when a caller is interrupted", () =>
   Effect.gen(function* () {
-    const { ask, open } = yield* doubling(100)
+    const { submit, open } = yield* doubling(100)
     const [first, gone, stays] = yield* Effect.forEach([1, 2, 3], (item) =>
-      Effect.forkChild(ask(item), { startImmediately: true })
+      Effect.forkChild(submit(item), { startImmediately: true })
     )
     yield* Fiber.interrupt(gone!)
     yield* open
@@ -79,11 +79,11 @@ it.effect("serves the others when a caller goes away", () =>
   })
 )
 
-it.effect("lets no lane wait for another, and takes none together with another", () =>
+it.effect("keeps lanes apart: none waits for another or shares its run", () =>
   Effect.gen(function* () {
     const runs: Array<ReadonlyArray<string>> = []
     const gate = yield* Deferred.make<void>()
-    const { ask } = yield* makeGathering({
+    const { submit } = yield* makeBatcher({
       maximum: 100,
       lane: (item: string) => item.slice(0, 1),
       run: (items: ReadonlyArray<string>) => {
@@ -92,22 +92,22 @@ it.effect("lets no lane wait for another, and takes none together with another",
       }
     })
     const [slow, other] = yield* Effect.forEach(["a1", "b1"], (item) =>
-      Effect.forkChild(ask(item), { startImmediately: true })
+      Effect.forkChild(submit(item), { startImmediately: true })
     )
     assert.strictEqual(yield* Fiber.join(other!), "b1")
-    const next = yield* Effect.forkChild(ask("a2"), { startImmediately: true })
-    assert.deepStrictEqual(yield* Effect.all([ask("b2"), ask("b3")], { concurrency: 2 }), ["b2", "b3"])
+    const next = yield* Effect.forkChild(submit("a2"), { startImmediately: true })
+    assert.deepStrictEqual(yield* Effect.all([submit("b2"), submit("b3")], { concurrency: 2 }), ["b2", "b3"])
     yield* Deferred.succeed(gate, undefined)
     assert.deepStrictEqual([yield* Fiber.join(slow!), yield* Fiber.join(next)], ["a1", "a2"])
     assert.deepStrictEqual(runs, [["a1"], ["b1"], ["b2", "b3"], ["a2"]])
   })
 )
 
-describe("what nobody waits for", () => {
-  const gathered = Effect.gen(function* () {
+describe("items that no caller waits for", () => {
+  const recorded = Effect.gen(function* () {
     const runs: Array<ReadonlyArray<number>> = []
-    const told: Array<number> = []
-    const gathering = yield* makeGathering({
+    const results: Array<number> = []
+    const batcher = yield* makeBatcher({
       maximum: 3,
       pauseMillis: 100,
       run: (items: ReadonlyArray<number>) => {
@@ -115,63 +115,63 @@ describe("what nobody waits for", () => {
         return Effect.succeed(items.map((item) => item * 2))
       }
     })
-    const tell = (item: number) => {
-      gathering.tell(item, (exit) => {
-        if (Exit.isSuccess(exit)) told.push(exit.value)
+    const enqueue = (item: number) => {
+      batcher.enqueue(item, (exit) => {
+        if (Exit.isSuccess(exit)) results.push(exit.value)
       })
     }
-    return { ...gathering, tell, told, runs }
+    return { ...batcher, enqueue, results, runs }
   })
   const turn = TestClock.adjust(0)
 
-  it.effect("goes at once, and then gathers for a while", () =>
+  it.effect("run at once, and then collect for the pause", () =>
     Effect.gen(function* () {
-      const { runs, tell, told } = yield* gathered
-      tell(1)
+      const { runs, enqueue, results } = yield* recorded
+      enqueue(1)
       yield* turn
-      tell(2)
-      tell(3)
+      enqueue(2)
+      enqueue(3)
       yield* TestClock.adjust(99)
       assert.deepStrictEqual(runs, [[1]])
       yield* TestClock.adjust(1)
       assert.deepStrictEqual(runs, [[1], [2, 3]])
-      assert.deepStrictEqual(told, [2, 4, 6])
+      assert.deepStrictEqual(results, [2, 4, 6])
     })
   )
 
-  it.effect("goes as soon as it is as much as may go together", () =>
+  it.effect("run as soon as the maximum is reached", () =>
     Effect.gen(function* () {
-      const { runs, tell } = yield* gathered
-      tell(1)
+      const { runs, enqueue } = yield* recorded
+      enqueue(1)
       yield* turn
-      for (const item of [2, 3, 4]) tell(item)
+      for (const item of [2, 3, 4]) enqueue(item)
       yield* turn
       assert.deepStrictEqual(runs, [[1], [2, 3, 4]])
     })
   )
 
-  it.effect("goes with whatever somebody waits for", () =>
+  it.effect("run together with an item that a caller waits for", () =>
     Effect.gen(function* () {
-      const { ask, runs, tell } = yield* gathered
-      tell(1)
+      const { submit, runs, enqueue } = yield* recorded
+      enqueue(1)
       yield* turn
-      tell(2)
-      assert.strictEqual(yield* ask(3), 6)
+      enqueue(2)
+      assert.strictEqual(yield* submit(3), 6)
       assert.deepStrictEqual(runs, [[1], [2, 3]])
     })
   )
 
-  it.effect("goes for whoever waits until it is served, and is busy until then", () =>
+  it.effect("run when a caller drains the lane, which is busy until then", () =>
     Effect.gen(function* () {
-      const { isBusy, passed, runs, tell } = yield* gathered
-      yield* passed()
+      const { isBusy, drain, runs, enqueue } = yield* recorded
+      yield* drain()
       assert.isFalse(isBusy())
-      tell(1)
+      enqueue(1)
       yield* turn
       assert.isFalse(isBusy())
-      tell(2)
+      enqueue(2)
       assert.isTrue(isBusy())
-      yield* passed("")
+      yield* drain("")
       assert.isFalse(isBusy(""))
       assert.deepStrictEqual(runs, [[1], [2]])
     })

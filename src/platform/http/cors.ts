@@ -2,7 +2,7 @@ import { type Effect, type Scope } from "effect"
 import { HttpMiddleware, type HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { type SettingsValues } from "../settings/settings.ts"
 
-const cors = (allowedOrigins: ReadonlyArray<string>) =>
+const corsFor = (allowedOrigins: ReadonlyArray<string>) =>
   HttpMiddleware.cors({
     allowedOrigins,
     allowedMethods: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
@@ -21,22 +21,22 @@ const cors = (allowedOrigins: ReadonlyArray<string>) =>
   })
 
 type App<E> = Effect.Effect<HttpServerResponse.HttpServerResponse, E, HttpServerRequest.HttpServerRequest | Scope.Scope>
-type Part = <E>(app: App<E>) => App<E>
+type Middleware = <E>(app: App<E>) => App<E>
 
-/** What stands before the service where it is set up: proxies that may speak for callers, origins that may call. */
-export const perimeter = (api: SettingsValues["api"]): { readonly middleware?: Part } => {
-  const parts: Array<Part> = []
-  if (api.cors.allowedOrigins.length > 0) parts.push(cors(api.cors.allowedOrigins))
+/** Middleware ahead of the routes, as configured: CORS for allowed origins, and forwarded headers of trusted proxies. */
+export const cors = (api: SettingsValues["api"]): { readonly middleware?: Middleware } => {
+  const middlewares: Array<Middleware> = []
+  if (api.cors.allowedOrigins.length > 0) middlewares.push(corsFor(api.cors.allowedOrigins))
   if (api.trustedProxies.length > 0) {
-    parts.push(HttpMiddleware.xForwardedHeaders({ trustedProxies: api.trustedProxies }))
+    middlewares.push(HttpMiddleware.xForwardedHeaders({ trustedProxies: api.trustedProxies }))
   }
-  return parts.length === 0
+  return middlewares.length === 0
     ? {}
     : {
         middleware: <E>(app: App<E>) => {
-          let guarded = app
-          for (const part of parts) guarded = part(guarded)
-          return guarded
+          let wrapped = app
+          for (const middleware of middlewares) wrapped = middleware(wrapped)
+          return wrapped
         }
       }
 }

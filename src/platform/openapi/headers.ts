@@ -1,4 +1,4 @@
-import { type Json } from "./openapi-schemas.ts"
+import { type Json } from "./schemas.ts"
 
 /** The request header of every operation that may be repeated. */
 export const idempotencyKey = {

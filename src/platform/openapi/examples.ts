@@ -1,4 +1,4 @@
-import { isJson, type Json } from "./openapi-schemas.ts"
+import { isJson, type Json } from "./schemas.ts"
 
 /** The component that a reference such as `#/components/schemas/TrialUser` names. */
 export const resolved = (reference: string, components: Json): Json | undefined => {

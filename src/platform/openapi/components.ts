@@ -1,5 +1,5 @@
 import { Array as Arr } from "effect"
-import { isJson, type Json } from "./openapi-schemas.ts"
+import { isJson, type Json } from "./schemas.ts"
 
 type Kind = "responses" | "parameters" | "headers" | "examples"
 

@@ -1,6 +1,6 @@
 import { problemMeaning, problemType } from "../../kernel/problem.ts"
-import { resolved } from "./openapi-examples.ts"
-import { type Json } from "./openapi-schemas.ts"
+import { resolved } from "./examples.ts"
+import { type Json } from "./schemas.ts"
 
 const prefix = problemType("")
 

@@ -1,0 +1,146 @@
+import { type Cause, Effect, Exit, FiberSet, type Scope } from "effect"
+
+interface Entry<Item, Result> {
+  readonly item: Item
+  /** Whether a caller waits for its result. */
+  readonly isAwaited: boolean
+  /** Called once, with the result or the failure of the run. */
+  readonly resolve: (exit: Exit.Exit<Result>) => void
+  /** Callers of `drain`, notified however the run ends. */
+  watchers?: Array<() => void>
+}
+
+interface Lane<Item, Result> {
+  pending: Array<Entry<Item, Result>>
+  readonly running: Set<Entry<Item, Result>>
+  runs: number
+  /** Ends the pause that a lane makes while no caller waits. */
+  wake: (() => void) | undefined
+}
+
+/** Processes the items of many callers in few round trips. */
+export interface Batcher<Item, Result> {
+  /** Processes an item and waits for its result. */
+  submit(item: Item): Effect.Effect<Result>
+  /** Queues an item without waiting; `resolve` gets its result. */
+  enqueue(item: Item, resolve: (exit: Exit.Exit<Result>) => void): void
+  /** Whether any item of a lane, or of any lane, is unfinished. */
+  isBusy(lane?: string): boolean
+  /** Waits until every item submitted before, to a lane or to all, is finished. */
+  drain(lane?: string): Effect.Effect<void>
+}
+
+/**
+ * Items that arrive in one turn of the event loop are processed together; those that arrive during a run wait for the
+ * next. `run` returns one result for each item, in their order; when it fails, all callers of that run fail with it. Of
+ * items that share one of their `keys` only the first goes in a run.
+ */
+export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
+  readonly maximum: number
+  /** How many runs of a lane may be active at once; 1 by default. */
+  readonly concurrency?: number
+  /** Items of different lanes are never batched together, and no lane waits for another. */
+  readonly lane?: (item: Item) => string
+  readonly keys?: (item: Item) => ReadonlyArray<string>
+  /** How long a lane pauses after a run, to collect more items, while no caller waits for any of them. */
+  readonly pauseMillis?: number
+  readonly run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
+}): Effect.fn.Return<Batcher<Item, Result>, never, Scope.Scope> {
+  const fork = yield* FiberSet.makeRuntime<never>()
+  const { concurrency = 1, lane = () => "" } = options
+  const lanes = new Map<string, Lane<Item, Result>>()
+
+  const take = (own: Lane<Item, Result>) => {
+    const { keys, maximum } = options
+    if (keys === undefined) return own.pending.splice(0, maximum)
+    const seen = new Set<string>()
+    const batch: Array<Entry<Item, Result>> = []
+    const rest: Array<Entry<Item, Result>> = []
+    for (const entry of own.pending) {
+      const names = batch.length < maximum ? keys(entry.item) : []
+      const isFirst = batch.length < maximum && !names.some((key) => seen.has(key))
+      for (const key of names) seen.add(key)
+      ;(isFirst ? batch : rest).push(entry)
+    }
+    own.pending = rest
+    return batch
+  }
+
+  const pause = (own: Lane<Item, Result>, millis: number): Effect.Effect<void> => {
+    const hasWaiters = own.pending.some(({ isAwaited, watchers }) => isAwaited || watchers !== undefined)
+    if (own.pending.length >= options.maximum || hasWaiters) return Effect.void
+    const woken = Effect.callback<void>((resume) => {
+      own.wake = () => resume(Effect.void)
+    })
+    return Effect.ensuring(
+      Effect.race(Effect.sleep(millis), woken),
+      Effect.sync(() => (own.wake = undefined))
+    )
+  }
+
+  const process = (name: string): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const own = lanes.get(name)
+      if (own === undefined) return Effect.void
+      if (own.pending.length === 0) {
+        own.runs -= 1
+        if (own.runs === 0) lanes.delete(name)
+        return Effect.void
+      }
+      const batch = take(own)
+      for (const entry of batch) own.running.add(entry)
+      const resolve = (exitAt: (index: number) => Exit.Exit<Result>) => {
+        for (const [index, entry] of batch.entries()) {
+          own.running.delete(entry)
+          entry.resolve(exitAt(index))
+          for (const watcher of entry.watchers ?? []) watcher()
+        }
+      }
+      return options.run(batch.map(({ item }) => item)).pipe(
+        Effect.matchCause({
+          onSuccess: (results) => resolve((index) => Exit.succeed(results[index] as Result)),
+          onFailure: (cause: Cause.Cause<never>) => resolve(() => Exit.failCause(cause))
+        }),
+        Effect.andThen(
+          Effect.suspend(() => (options.pauseMillis === undefined ? Effect.void : pause(own, options.pauseMillis)))
+        ),
+        Effect.andThen(process(name))
+      )
+    })
+
+  const add = (item: Item, isAwaited: boolean, resolve: (exit: Exit.Exit<Result>) => void): void => {
+    const name = lane(item)
+    let own = lanes.get(name)
+    if (own === undefined) lanes.set(name, (own = { pending: [], running: new Set(), runs: 0, wake: undefined }))
+    own.pending.push({ item, isAwaited, resolve })
+    if (isAwaited || own.pending.length >= options.maximum) own.wake?.()
+    if (own.runs < concurrency) {
+      own.runs += 1
+      // Waiting for the end of the turn costs a lone caller microseconds, and saves many callers most of their round trips.
+      fork(Effect.andThen(Effect.yieldNow, process(name)))
+    }
+  }
+
+  const lanesNamed = (name: string | undefined) =>
+    name === undefined ? [...lanes.values()] : [lanes.get(name)].filter((own) => own !== undefined)
+
+  return {
+    submit: (item) => Effect.callback((resume) => add(item, true, resume)),
+    enqueue: (item, resolve) => add(item, false, resolve),
+    isBusy: (name) => lanesNamed(name).some(({ pending, running }) => running.size + pending.length > 0),
+    drain: (name) =>
+      Effect.callback((resume) => {
+        const own = lanesNamed(name)
+        const entries = own.flatMap(({ pending, running }) => Array.from(running).concat(pending))
+        let open = entries.length
+        if (open === 0) return resume(Effect.void)
+        for (const entry of entries) {
+          ;(entry.watchers ??= []).push(() => {
+            open -= 1
+            if (open === 0) resume(Effect.void)
+          })
+        }
+        for (const { wake } of own) wake?.()
+      })
+  }
+})
