@@ -2,11 +2,13 @@ import { script } from "../src/platform/database/migrations.ts"
 
 export default script(
   `
-CREATE TABLE budget_reservations (
-  tenant_id uuid NOT NULL,
-  id uuid NOT NULL,
-  state text NOT NULL CHECK (state IN ('held', 'open', 'denied', 'expired', 'released', 'settled')),
-  origin text NOT NULL CHECK (origin IN ('api', 'gateway', 'plan')),
+-- What a reservation asks for, as budgets_reserve takes it. It has \`caps\` where it has an idempotency key: for its answer,
+-- which is kept; and \`governing\`, the places of its own among those of the batch, where they are not all.
+CREATE TYPE budget_request AS (
+  id uuid,
+  tenant_id uuid,
+  kind text,
+  origin text,
   agent_id uuid,
   plan_id uuid,
   application_id integer,
@@ -15,9 +17,48 @@ CREATE TABLE budget_reservations (
   model text,
   provider text,
   task_type text,
-  amount bigint NOT NULL CHECK (amount >= 0),
-  tokens bigint NOT NULL CHECK (tokens >= 0),
-  ttl_seconds integer NOT NULL CHECK (ttl_seconds > 0),
+  amount bigint,
+  tokens bigint,
+  ttl_seconds integer,
+  created_by text,
+  metadata jsonb,
+  reason text,
+  confined boolean,
+  caps jsonb,
+  governing integer[]
+);
+
+-- What a batch needs of one counter; null where that is more than any counter can hold. Beside it the limit of the cap, and
+-- the most that it admits without a decision: a cap that refuses nothing admits what a counter can hold.
+CREATE TYPE budget_need AS (
+  tenant_id uuid,
+  cap_id uuid,
+  counter_key text,
+  need bigint,
+  limit_amount bigint,
+  most bigint
+);
+
+CREATE DOMAIN budget_reservation_state AS text
+CHECK (VALUE IN ('held', 'open', 'denied', 'expired', 'released', 'settled'));
+CREATE DOMAIN budget_origin AS text CHECK (VALUE IN ('api', 'gateway', 'plan'));
+
+CREATE TABLE budget_reservations (
+  tenant_id uuid NOT NULL,
+  id uuid NOT NULL,
+  state budget_reservation_state NOT NULL,
+  origin budget_origin NOT NULL,
+  agent_id uuid,
+  plan_id uuid,
+  application_id integer,
+  api_key_id uuid,
+  user_id text,
+  model text,
+  provider text,
+  task_type text,
+  amount budget_quantity NOT NULL,
+  tokens budget_quantity NOT NULL,
+  ttl_seconds budget_seconds NOT NULL,
   expires_at timestamptz NOT NULL,
   created_at timestamptz NOT NULL,
   created_by text NOT NULL,

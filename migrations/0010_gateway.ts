@@ -11,6 +11,9 @@ CREATE TABLE gateway_secrets (
 );
 REVOKE UPDATE ON gateway_secrets FROM application_manager;
 
+CREATE DOMAIN gateway_usage_method AS text
+CHECK (VALUE IN ('provider_usage', 'aborted', 'estimated', 'unanswered', 'released', 'expired'));
+
 -- One row for each call of the gateway that had something kept free, written with what ended it. Tokens are null where
 -- nobody knows them. What was said is in none of them.
 CREATE TABLE gateway_usage (
@@ -37,11 +40,10 @@ CREATE TABLE gateway_usage (
   cache_write_tokens bigint,
   cache_write_1h_tokens bigint,
   reasoning_tokens bigint,
-  cost bigint NOT NULL CHECK (cost >= 0),
+  cost budget_quantity NOT NULL,
   rates jsonb,
   catalogue_version text,
-  method text NOT NULL CHECK (
-    method IN ('provider_usage', 'aborted', 'estimated', 'unanswered', 'released', 'expired')),
+  method gateway_usage_method NOT NULL,
   status integer,
   latency_ms bigint,
   upstream_latency_ms bigint,

@@ -9,7 +9,7 @@ import { explained } from "./cli/start-failure.ts"
 import * as Telemetry from "./platform/observability/telemetry.ts"
 import { serviceVersion } from "./platform/runtime/version.ts"
 import { ServerLayer } from "./server.ts"
-import { Claims } from "./identity/sign-in/claims.ts"
+import { InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
 
 const Observability = Layer.unwrap(
   Effect.map(Settings, ({ environment, logging, telemetry }) =>
@@ -26,7 +26,7 @@ const Observability = Layer.unwrap(
 const Banner = Layer.effectDiscard(
   Effect.gen(function* () {
     const { madeKey } = yield* ServiceAccount
-    const { link } = yield* Claims
+    const { link } = yield* InitialAdminSetup
     yield* printBanner({ madeKey, claimLink: link })
   })
 )

@@ -8,8 +8,8 @@ import { AgentKeysHandlers } from "./identity/agent-keys/handlers.ts"
 import { AgentKeys } from "./identity/agent-keys/service.ts"
 import { AgentsHandlers } from "./identity/agents/handlers.ts"
 import { Agents } from "./identity/agents/service.ts"
-import { AgentTemplatesHandlers } from "./identity/agents/template-handlers.ts"
-import { AgentTemplates } from "./identity/agents/templates.ts"
+import { AgentTemplatesHandlers } from "./identity/agent-templates/handlers.ts"
+import { AgentTemplates } from "./identity/agent-templates/service.ts"
 import { AccountCredentials } from "./identity/accounts/credentials.ts"
 import { AccountsHandlers } from "./identity/accounts/handlers.ts"
 import { Passwords } from "./identity/accounts/passwords.ts"
@@ -20,7 +20,7 @@ import { ApiKeys } from "./identity/api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/applications/handlers.ts"
 import { Applications } from "./applications/applications/service.ts"
 import { AttestationHandlers, AttestationKeysHandlers } from "./audit/attestation-keys/handlers.ts"
-import { AttestationKeyEndings } from "./audit/attestation-keys/endings.ts"
+import { AttestationKeyRevocation } from "./audit/attestation-keys/revocation.ts"
 import { AttestationKeyRotations } from "./audit/attestation-keys/rotation.ts"
 import { AttestationKeys } from "./audit/signing-keys/service.ts"
 import { AuditExport } from "./audit/export/export.ts"
@@ -31,18 +31,18 @@ import { AuditRetention } from "./audit/chain/retention.ts"
 import { AuditVerification } from "./audit/chain/verification.ts"
 import { Audit } from "./audit/log/service.ts"
 import { AccessLayer } from "./access/access.ts"
-import { AdmissionsLayer } from "./access/admissions.ts"
+import { LiveAuthorizationLayer } from "./access/live-authorization.ts"
 import { Authentication } from "./access/authentication.ts"
-import { AuthorityChanges } from "./access/authority-changes.ts"
+import { AuthCacheInvalidation } from "./access/auth-cache-invalidation.ts"
 import { RateLimits } from "./access/rate-limits.ts"
 import { ServiceAccount } from "./access/service-account.ts"
 import { ConfigurationArchives } from "./applications/configuration/trees/archives.ts"
 import { ConfigurationFiles } from "./applications/configuration/files/files.ts"
 import { ConfigurationHandlers } from "./applications/configuration/files/handlers.ts"
 import { Configuration } from "./applications/configuration/files/service.ts"
-import { ConfigurationTrash } from "./applications/configuration/soft-delete/soft-delete.ts"
-import { ConfigurationTreesHandlers } from "./applications/configuration/trees/tree-handlers.ts"
-import { ConfigurationTrees } from "./applications/configuration/trees/trees.ts"
+import { ConfigurationSoftDelete } from "./applications/configuration/soft-delete/service.ts"
+import { ConfigurationTreesHandlers } from "./applications/configuration/trees/handlers.ts"
+import { ConfigurationTrees } from "./applications/configuration/trees/service.ts"
 import { ConfigurationWatch } from "./applications/configuration/files/watch.ts"
 import { DetailedHealth } from "./operations/dashboard/detailed-health.ts"
 import { DashboardHandlers } from "./operations/dashboard/handlers.ts"
@@ -86,36 +86,33 @@ import { SwaggerLayer } from "./platform/openapi/swagger.ts"
 import { ValidationLayer } from "./platform/http/validation.ts"
 import { RolesHandlers } from "./applications/roles/handlers.ts"
 import { Roles } from "./applications/roles/service.ts"
-import { SessionEndings } from "./identity/trial-sessions/endings.ts"
+import { TrialSessionTermination } from "./identity/trial-sessions/termination.ts"
 import { SessionsHandlers } from "./identity/trial-sessions/handlers.ts"
 import { Sessions } from "./identity/trial-sessions/service.ts"
 import { ClaimPageLayer } from "./identity/sign-in/claim-page.ts"
-import { Claims } from "./identity/sign-in/claims.ts"
+import { InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
 import { SessionCredentials, SessionTokensLayer } from "./identity/sign-in/credentials.ts"
-import { SignInDelays } from "./identity/sign-in/delays.ts"
-import { AccountSessionEndings } from "./identity/sign-in/endings.ts"
+import { LoginThrottle } from "./identity/login-throttle/service.ts"
+import { AccountSessionTermination } from "./identity/sign-in/termination.ts"
 import { SignInHandlers } from "./identity/sign-in/handlers.ts"
-import { Issuing } from "./identity/sign-in/issuing.ts"
+import { SessionIssuer } from "./identity/sign-in/session-issuer.ts"
 import { OwnAccount } from "./identity/sign-in/own-account.ts"
 import { SignIn } from "./identity/sign-in/service.ts"
 import { TenantsHandlers } from "./identity/tenants/handlers.ts"
 import { Tenants } from "./identity/tenants/service.ts"
 import { AccessTokens } from "./identity/credentials/access-tokens.ts"
 import { AgentClients } from "./identity/credentials/clients.ts"
-import { AgentCredentials } from "./identity/credentials/credentials.ts"
+import { AgentCredentials } from "./identity/credentials/service.ts"
 import { Exchanges } from "./identity/oauth/exchange.ts"
-import {
-  AgentCredentialsHandlers,
-  AgentTokensHandlers,
-  SubjectTokensHandlers,
-  TokenMetadataHandlers
-} from "./identity/oauth/handlers.ts"
-import { TokenIntrospection } from "./identity/oauth/introspection.ts"
+import { AgentCredentialsHandlers } from "./identity/credentials/handlers.ts"
+import { SubjectTokensHandlers } from "./identity/subject-tokens/handlers.ts"
+import { AgentTokensHandlers, TokenMetadataHandlers } from "./identity/oauth/handlers.ts"
+import { TokenIntrospection } from "./identity/credentials/introspection.ts"
 import { TokenMetadata } from "./identity/oauth/metadata.ts"
 import { CredentialMint } from "./identity/credentials/mint.ts"
 import { OAuthRequestsLayer } from "./identity/oauth/oauth-requests.ts"
 import { AgentGrants } from "./identity/oauth/service.ts"
-import { SubjectTokens } from "./identity/credentials/subject-tokens.ts"
+import { SubjectTokens } from "./identity/subject-tokens/service.ts"
 import { OAuthWireLayer } from "./identity/oauth/wire.ts"
 import { TrialUsersHandlers } from "./identity/trial-users/handlers.ts"
 import { TrialUsers } from "./identity/trial-users/service.ts"
@@ -203,10 +200,10 @@ const AgentServices = Layer.mergeAll(
 )
 
 /** Accounts and how they come in, above the roles that they have and the interface sessions that they open. */
-const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, Claims.layer, SessionTokensLayer).pipe(
-  Layer.provideMerge(Layer.mergeAll(Issuing.layer, SessionCredentials.layer, SignInDelays.layer)),
+const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, InitialAdminSetup.layer, SessionTokensLayer).pipe(
+  Layer.provideMerge(Layer.mergeAll(SessionIssuer.layer, SessionCredentials.layer, LoginThrottle.layer)),
   Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
-  Layer.provideMerge(Layer.mergeAll(AccountSessionEndings.layer, Passwords.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccountSessionTermination.layer, Passwords.layer)),
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer, Tenants.layer))
 )
 
@@ -220,7 +217,7 @@ const GatewayServices = GatewayCallsLayer.pipe(
 )
 
 const Services = Layer.mergeAll(
-  AdmissionsLayer,
+  LiveAuthorizationLayer,
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
@@ -231,11 +228,13 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentialsLayer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ServiceAccount.layer, ConfigurationTrash.layer, AuditProof)),
-  Layer.provideMerge(Layer.merge(AttestationKeyRotations.layer, AttestationKeyEndings.layer)),
-  Layer.provideMerge(AuthorityChanges.layerKeyRevocations),
+  Layer.provideMerge(
+    Layer.mergeAll(TrialSessionTermination.layer, ServiceAccount.layer, ConfigurationSoftDelete.layer, AuditProof)
+  ),
+  Layer.provideMerge(Layer.merge(AttestationKeyRotations.layer, AttestationKeyRevocation.layer)),
+  Layer.provideMerge(AuthCacheInvalidation.layerKeyRevocations),
   Layer.provideMerge(AttestationKeys.layer),
-  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer, Sealing.layer)),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthCacheInvalidation.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
   Layer.provideMerge(Layer.mergeAll(SecureRandomLayer, DigestLayer, BackgroundJobs.layer))

@@ -39,7 +39,7 @@ export const AccessLayer = Layer.effect(
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
       const serve = (principal: Principal) => {
         const refusal = refusalOf(principal, requirement)
-        // Services refuse too: whoever would give what it lacks, or act for another tenant.
+        // Services also fail with Forbidden: for a caller that grants what it lacks, or acts for another tenant.
         const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
         return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
       }
@@ -70,7 +70,7 @@ interface Refusal {
 
 /** Why a principal may not do what an endpoint does; undefined when it may. */
 const refusalOf = (principal: Principal, requirement: Requirement | undefined): Refusal | undefined => {
-  if (requirement === undefined) return { detail: "The operation lets nobody in.", missing: [] }
+  if (requirement === undefined) return { detail: "The operation admits no caller.", missing: [] }
   if (requirement.systemOnly && principal.tenantId !== undefined) {
     return { detail: "Only system principals reach this; the caller belongs to a tenant.", missing: [] }
   }

@@ -4,15 +4,14 @@ import { type Refusal } from "../audit/log/service.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, SessionTokens } from "./credentials.ts"
-import { bearerToken } from "./bearer-token.ts"
+import { bearerToken, isFromAnotherSite, sessionCookie, tokenInCookies } from "./request-credentials.ts"
 import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
-import { isFromAnotherSite, sessionCookie, tokenInCookies } from "./session-cookie.ts"
 
-/** Why a request lets nobody in. */
+/** Why a request is not authenticated. */
 export interface Rejection {
   readonly problem: Unauthenticated | Forbidden
-  /** What the audit is told of a credential that was refused; the caller never is. */
+  /** The audit entry of a refused credential; never sent to the caller. */
   readonly refusal: Refusal | undefined
 }
 
@@ -39,20 +38,20 @@ export class Authentication extends Context.Service<
       const keys = yield* ApiKeyCredentials
       const sessions = yield* SessionTokens
       const cookie = sessionCookie(yield* Settings)
-      const letIn = Effect.succeed(serviceAccount)
+      const asServiceAccount = Effect.succeed(serviceAccount)
 
       return Authentication.of({
         identify: (request, rejected, isUse) => {
           const headers = headersOf(request)
           const refuse = (refusal: Refusal) => rejected({ problem: new Unauthenticated({}), refusal })
-          const turnAway = (detail: string) =>
+          const rejectWith = (detail: string) =>
             rejected({ problem: new Unauthenticated({ detail }), refusal: undefined })
 
           const key = headers["x-api-key"]
           if (key !== undefined && key !== "") {
             return Effect.flatMapEager(account.owns(key), (owned) =>
               owned
-                ? letIn
+                ? asServiceAccount
                 : Effect.catch(keys.check(key), (reason) =>
                     refuse({ action: apiKeyRefusals.ApiKeyRefused, target: publicPart(key), reason })
                   )
@@ -60,12 +59,12 @@ export class Authentication extends Context.Service<
           }
           if (headers.authorization !== undefined) {
             const token = bearerToken(headers.authorization)
-            if (token === undefined) return turnAway("Authorization takes one bearer token: Bearer <token>.")
-            if (token.startsWith("amk_")) return turnAway("An API key belongs into the header X-Api-Key.")
+            if (token === undefined) return rejectWith("Authorization takes one bearer token: Bearer <token>.")
+            if (token.startsWith("amk_")) return rejectWith("An API key belongs into the header X-Api-Key.")
             return Effect.catch(isAgentToken(token) ? agents.check(token) : sessions.check(token, isUse), refuse)
           }
           const token = tokenInCookies(cookie, headers.cookie)
-          if (token === undefined) return turnAway(howToComeIn)
+          if (token === undefined) return rejectWith(howToAuthenticate)
           return isFromAnotherSite(cookie, request.method, headers)
             ? rejected({ problem: fromAnotherSite, refusal: undefined })
             : Effect.catch(sessions.check(token, isUse), refuse)
@@ -75,8 +74,11 @@ export class Authentication extends Context.Service<
   )
 }
 
-const howToComeIn = "Send an API key in the header X-Api-Key, or a token in Authorization: Bearer, or sign in."
-const fromAnotherSite = new Forbidden({ missing: [], detail: "The page of another site sent this with our cookie." })
+const howToAuthenticate = "Send an API key in the header X-Api-Key, or a token in Authorization: Bearer, or sign in."
+const fromAnotherSite = new Forbidden({
+  missing: [],
+  detail: "Another site's page sent this request with the session cookie."
+})
 
 /** Agents' tokens are signed, in three parts; an account's is one opaque word. */
 const isAgentToken = (token: string): boolean => token.split(".").length === 3

@@ -9,7 +9,7 @@ export interface MadeSecrets {
   readonly claimLink: Option.Option<Redacted.Redacted>
 }
 
-/** What whoever started the service wants to know, once, on standard output; what this start made is among it. */
+/** The start message on standard output, with the credentials that this start created. */
 export const printBanner = ({ claimLink, madeKey }: MadeSecrets) =>
   Effect.gen(function* () {
     const settings = yield* Settings
@@ -36,11 +36,11 @@ export const printBanner = ({ claimLink, madeKey }: MadeSecrets) =>
         ]
       })
     ]
-    // The one place where secrets are printed, and never through the log: they are shown once, to whoever runs the process.
+    // The one place that prints secrets, once and never through the log.
     yield* Effect.sync(() => process.stdout.write(`${lines.join("\n")}\n`))
     if (settings.environment === "Production") {
       if (Option.isNone(settings.api.apiKey)) {
-        yield* Effect.logWarning("Api:ApiKey is not set; only API keys that were made before let anybody in")
+        yield* Effect.logWarning("Api:ApiKey is not set; only API keys that already exist are accepted")
       }
       if (Option.isSome(embeddedIn)) {
         yield* Effect.logWarning("The embedded database serves in Production; Database:Url names an own PostgreSQL")

@@ -7,7 +7,7 @@ import { Settings } from "../platform/settings/settings.ts"
 import { explained, StartFailure } from "./start-failure.ts"
 
 const ended = { well: 0, drifted: 1, unusable: 2 } as const
-const mostShown = 50
+const maxShown = 50
 
 const say = (text: string) => Effect.sync(() => void process.stdout.write(`${text}\n`))
 
@@ -20,7 +20,7 @@ const verify = Effect.gen(function* () {
     return ended.well
   }
   yield* say(`${found.length} ${found.length === 1 ? "counter is" : "counters are"} NOT what was written:`)
-  for (const { capId, counterKey, reserved, reservedFold, spent, spentFold } of found.slice(0, mostShown)) {
+  for (const { capId, counterKey, reserved, reservedFold, spent, spentFold } of found.slice(0, maxShown)) {
     const key = counterKey === "" ? "" : ` ${counterKey}`
     yield* say(`  cap ${capId}${key}: spent ${spent}, entries ${spentFold}; reserved ${reserved}, open ${reservedFold}`)
   }

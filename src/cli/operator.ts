@@ -10,8 +10,8 @@ import { Passwords } from "../identity/accounts/passwords.ts"
 import { Accounts } from "../identity/accounts/service.ts"
 import { Applications } from "../applications/applications/service.ts"
 import { asSystem, Audit } from "../audit/log/service.ts"
-import { AuthorityChanges } from "../access/authority-changes.ts"
-import { ConfigurationTrash } from "../applications/configuration/soft-delete/soft-delete.ts"
+import { AuthCacheInvalidation } from "../access/auth-cache-invalidation.ts"
+import { ConfigurationSoftDelete } from "../applications/configuration/soft-delete/service.ts"
 import { DatabaseConnection, JoiningDatabaseLayer } from "../platform/database/connection.ts"
 import { DigestLayer } from "../platform/crypto/digest.ts"
 import * as Logging from "../platform/observability/logging.ts"
@@ -19,9 +19,9 @@ import { Notifications } from "../platform/database/notifications.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { explained, StartFailure } from "./start-failure.ts"
 import { Roles } from "../applications/roles/service.ts"
-import { SessionEndings } from "../identity/trial-sessions/endings.ts"
+import { TrialSessionTermination } from "../identity/trial-sessions/termination.ts"
 import { Sessions } from "../identity/trial-sessions/service.ts"
-import { AccountSessionEndings } from "../identity/sign-in/endings.ts"
+import { AccountSessionTermination } from "../identity/sign-in/termination.ts"
 import { Email } from "../identity/trial-users/domain.ts"
 import { TrialUsers } from "../identity/trial-users/service.ts"
 
@@ -91,7 +91,7 @@ const run = Effect.fnUntraced(function* ({ command, email, fromInput, name }: Wo
   }
   const { isMade, password } = yield* choosePassword(fromInput)
   if (known === undefined) {
-    const { id: role } = yield* (yield* Roles).getOwn("Administrator")
+    const { id: role } = yield* (yield* Roles).getServiceRole("Administrator")
     yield* accounts.create({
       email,
       name: name ?? email.slice(0, email.indexOf("@")),
@@ -108,11 +108,11 @@ const run = Effect.fnUntraced(function* ({ command, email, fromInput, name }: Wo
 })
 
 const Services = Layer.mergeAll(Accounts.layer, AccountCredentials.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(AccountSessionEndings.layer, Passwords.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccountSessionTermination.layer, Passwords.layer)),
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer)),
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer)),
-  Layer.provideMerge(Layer.mergeAll(SessionEndings.layer, ConfigurationTrash.layer)),
-  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthorityChanges.layer)),
+  Layer.provideMerge(Layer.mergeAll(TrialSessionTermination.layer, ConfigurationSoftDelete.layer)),
+  Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthCacheInvalidation.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(Layer.mergeAll(NodeCrypto.layerSecureRandom, DigestLayer))
 )

@@ -33,7 +33,7 @@ const explanationOf = (error: unknown): string | undefined => {
     : undefined
 }
 
-/** Puts failures that whoever starts the service can mend into one line on standard error; all others stay as they are. */
+/** Prints failures that the operator can fix as one line on standard error; all others keep their stack trace. */
 export const explained = <A, E, R>(start: Effect.Effect<A, E, R>): Effect.Effect<A, E | StartFailure, R> =>
   Effect.catch(start, (error): Effect.Effect<never, E | StartFailure> => {
     const message = explanationOf(error)

@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { AuthorityChanges } from "../../src/access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../src/access/auth-cache-invalidation.ts"
 
 /** For services that are tested without the replicas and caches that they would tell of a change. */
-export const quietAuthority = Layer.mock(AuthorityChanges, { announce: Effect.void })
+export const quietAuthority = Layer.mock(AuthCacheInvalidation, { announce: Effect.void })

@@ -15,51 +15,54 @@ const mutants = {
   ],
   "no status guard": ["budgets_close", ["WHEN r.kind = 'settle' AND r.state = 'settled' THEN", "WHEN false THEN"]],
   "no status guard where all are settled together": ["budgets_close", ["AND b.state = 'open' AND", "AND"]],
-  "counters before idempotency": ["budgets_reserve", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
-  "no idempotency where all have room": ["budgets_reserve", ["AND taken = '{}'", ""]],
+  "counters before idempotency": ["budget_reserve_decide", ["verdicts[at] := 'replay'", "verdicts[at] := NULL"]],
+  "no idempotency where all have room": ["budget_reserve_decide", ["AND taken = '{}'", ""]],
   "< for <=": [
-    "budgets_reserve",
+    "budget_reserve_decide",
     ["> limits[at] THEN", ">= limits[at] THEN"],
-    ["needs[i] <= rooms[i]", "needs[i] < rooms[i]"]
+    ["needs[i].need <= rooms[i]", "needs[i].need < rooms[i]"]
   ],
-  "room for all under one cap": [
-    "budgets_reserve",
-    ["needs[1] <= budget_most(c)", "needs[1] IS NOT NULL OR 0 < budget_most(c)"]
-  ],
+  "room for all under one cap": ["budgets_reserve", ["THEN n.most END", "THEN 9223372036854775807 END"]],
   "room for all under several": [
     "budgets_reserve",
-    ["f.need <= budget_most(c)", "f.need IS NOT NULL OR 0 < budget_most(c)"]
+    ["AND k.need <= k.most - o.used", ""],
+    ["bool_and(m.need <= m.most - m.used)", "bool_and(true)"]
   ],
-  "room that nobody takes under one cap": ["budgets_reserve", ["b.reserved + needs[1]::bigint\n", "b.reserved\n"]],
-  "room that nobody takes under several": ["budgets_reserve", ["+ needs[array_position(counters, b.id)]::bigint", ""]],
-  "room for all": ["budgets_reserve", ["(needs[i] <= rooms[i] + slacks[i]) IS NOT TRUE", "false"]],
-  "room that nobody takes": ["budgets_reserve", ["deltas[i] := needs[i];", ""]],
-  "what had room before somebody had none is counted twice": [
+  "room under several that was there before the lock": [
     "budgets_reserve",
+    ["bool_and(m.need <= m.most - m.used)", "bool_and(true)"]
+  ],
+  "room that nobody takes under one cap": ["budgets_reserve", ["b.reserved + n.need\n", "b.reserved\n"]],
+  "room that nobody takes under several": [
+    "budgets_reserve",
+    ["reserved = b.reserved + f.need", "reserved = b.reserved"]
+  ],
+  "room that is not taken back": ["budget_return_needs", ["b.reserved - n.need", "b.reserved"]],
+  "room for all": ["budget_reserve_decide", ["(needs[i].need <= rooms[i] + slacks[i]) IS NOT TRUE", "false"]],
+  "room that nobody takes": ["budget_reserve_decide", ["deltas[i] := needs[i].need;", ""]],
+  "what had room before somebody had none is counted twice": [
+    "budget_reserve_decide",
     ["deltas := array_fill(0::bigint, ARRAY[coalesce(cardinality(counters), 0)]);", ""]
   ],
-  "no inline reclaim": ["budgets_reserve", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
-  floats: ["budgets_reserve", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
+  "no inline reclaim": ["budget_reserve_decide", ["due[at] := EXISTS", "due[at] := false AND EXISTS"]],
+  floats: ["budget_reserve_decide", ["spents bigint[]; reserveds bigint[]", "spents real[]; reserveds real[]"]],
   "some caps move although another has no room": [
-    "budgets_reserve",
+    "budget_reserve_decide",
     ["IF fails IS NOT NULL AND NOT approving", "IF fails = first AND NOT approving"]
-  ],
-  "no lock where all counters are there": [
-    "budgets_reserve",
-    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;", ") l;\n        END IF;"]
   ],
   "counters locked in no order where all are there": [
     "budgets_reserve",
-    [
-      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n        END IF;",
-      "ORDER BY random() FOR UPDATE OF b) l;\n        END IF;"
-    ]
+    ["ORDER BY tenant_id, id\n", "ORDER BY random()\n"]
+  ],
+  "no lock where requests have keys": [
+    "budget_reserve_decide",
+    ["ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n      END IF;", ") l;\n      END IF;"]
   ],
   "counters locked in no order where requests have keys": [
-    "budgets_reserve",
+    "budget_reserve_decide",
     [
-      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n          END IF;",
-      "ORDER BY random() FOR UPDATE OF b) l;\n          END IF;"
+      "ORDER BY b.tenant_id, b.id FOR UPDATE OF b) l;\n      END IF;",
+      "ORDER BY random() FOR UPDATE OF b) l;\n      END IF;"
     ]
   ],
   "no lock at all": ["budget_lock_counters", ["ORDER BY b.tenant_id, b.id FOR UPDATE", "ORDER BY b.tenant_id, b.id"]]

@@ -13,11 +13,11 @@ const mutants = {
     ""
   ],
   "a call that asks held caps again": [
-    "budgets_reserve",
-    "AND e.cap = counter_caps[k.counter]",
-    "AND false AND e.cap = counter_caps[k.counter]"
+    "budget_reserve_decide",
+    "AND e.cap = needs[k.counter].cap_id",
+    "AND false AND e.cap = needs[k.counter].cap_id"
   ],
-  "calls under a plan that is not active": ["budgets_reserve", "r.status <> 'active'", "false"],
+  "calls under a plan that is not active": ["budget_reserve_decide", "r.status <> 'active'", "false"],
   "an ended plan that holds": ["budget_plan_rest", "CASE WHEN status IN ('active', 'suspended')", "CASE WHEN true"],
   "a call that is settled as if it had no plan": ["budgets_close", "AND b.plan_id IS NULL AND", "AND"],
   "calls that outlive their plan": ["budget_plans_end", "AND b.state = 'open' AND b.origin = 'api'", "AND false"],
@@ -32,7 +32,7 @@ const mutants = {
     "WHERE false"
   ],
   "a dead plan that refuses others": [
-    "budgets_reserve",
+    "budget_reserve_decide",
     "OR EXISTS (SELECT FROM budget_plans l WHERE l.status",
     "OR false AND EXISTS (SELECT FROM budget_plans l WHERE l.status"
   ],

@@ -24,7 +24,7 @@ export class ApplicationsRepository extends Context.Service<
       limit: number
     ): Effect.Effect<ReadonlyArray<Application>>
     insert(application: typeof Application.insert.Type): Effect.Effect<Application, ApplicationSlugTaken, Change>
-    /** Inserts under the first of `slugs` that no application has, whoever else inserts at the same time. */
+    /** Inserts under the first of `slugs` that no application has, safe against concurrent inserts. */
     insertUnderFree(
       application: typeof Application.insert.Type,
       slugs: ReadonlyArray<string>

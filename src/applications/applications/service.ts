@@ -47,17 +47,17 @@ export class Applications extends Context.Service<
     delete(id: ApplicationId): Effect.Effect<void, ApplicationNotFound | ApplicationInUse | ApplicationBuiltIn>
     /** Whether there is such an application, as it was a second ago at most. */
     known(id: ApplicationId): Effect.Effect<void, ApplicationNotFound>
-    /** The application as it stays until the transaction of the change ends. */
-    hold(id: ApplicationId): Effect.Effect<Application, ApplicationNotFound, Change>
+    /** The application, locked FOR SHARE until the transaction of the change ends. */
+    lockShared(id: ApplicationId): Effect.Effect<Application, ApplicationNotFound, Change>
   }
 >()("app/applications/Applications") {
-  /** Makes the built-in applications where they are missing, before anybody can ask for them. */
+  /** Creates the missing built-in applications before the first request. */
   static readonly layerNoDeps = Layer.effect(
     Applications,
     Effect.gen(function* () {
       const audit = yield* Audit
       const repository = yield* ApplicationsRepository
-      const trash = yield* ApplicationConfiguration
+      const softDelete = yield* ApplicationConfiguration
 
       const known = yield* Cache.makeWith((id: ApplicationId) => Effect.asVoid(repository.get(id)), {
         capacity: 10_000,
@@ -112,7 +112,7 @@ export class Applications extends Context.Service<
       const remove = Effect.fn("Applications.delete")(function* (id: ApplicationId) {
         const before = yield* repository.lock(id, "UPDATE")
         if (before.builtIn) return yield* new ApplicationBuiltIn({})
-        const purged = yield* trash.emptyOf(id)
+        const purged = yield* softDelete.emptyOf(id)
         yield* repository.delete(id)
         return {
           value: undefined,
@@ -149,7 +149,7 @@ export class Applications extends Context.Service<
         get: withSpan("Applications.get", repository.get),
         getBySlug: withSpan("Applications.getBySlug", repository.getBySlug),
         known: (id) => Cache.get(known, id),
-        hold: (id) => repository.lock(id, "SHARE")
+        lockShared: (id) => repository.lock(id, "SHARE")
       })
     })
   )

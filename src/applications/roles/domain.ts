@@ -51,7 +51,7 @@ export const RolePatch = Schema.Struct({
 }).annotate({ identifier: "RolePatch" })
 export type RolePatch = typeof RolePatch.Type
 
-/** What lets its holder let others in, or do more itself. */
+/** Resources whose capabilities let a holder extend its own or others' access. */
 const authorities: ReadonlySet<string> = new Set(["tenants", "accounts", "api-keys", "roles"])
 
 /** The roles that the application `application-manager` has from the first start. */

@@ -16,12 +16,15 @@ export class RolesRepository extends Context.Service<
       limit: number
     ): Effect.Effect<ReadonlyArray<Role>>
     insert(role: typeof Role.insert.Type): Effect.Effect<Role, RoleNameTaken | ApplicationNotFound, Change>
-    /** Inserts unless the application has a role of this name, whoever else inserts at the same time; none then. */
+    /** Inserts unless the application has a role of this name (none then), safe against concurrent inserts. */
     insertIfMissing(role: typeof Role.insert.Type): Effect.Effect<Option.Option<Role>, never, Change>
     update(role: typeof Role.update.Type): Effect.Effect<Role, RoleNameTaken, Change>
     delete(id: RoleId): Effect.Effect<void, RoleInUse, Change>
     /** Those of `ids` that the application has, locked FOR SHARE until the transaction ends. */
-    hold(applicationId: ApplicationId, ids: ReadonlyArray<RoleId>): Effect.Effect<ReadonlyArray<Role>, never, Change>
+    lockShared(
+      applicationId: ApplicationId,
+      ids: ReadonlyArray<RoleId>
+    ): Effect.Effect<ReadonlyArray<Role>, never, Change>
     findNamed(applicationId: ApplicationId, name: string): Effect.Effect<Option.Option<Role>>
   }
 >()("app/roles/RolesRepository") {
@@ -52,7 +55,7 @@ export class RolesRepository extends Context.Service<
           WHERE id > ${after} ${applicationId === undefined ? sql`` : sql`AND application_id = ${applicationId}`}
           ORDER BY id LIMIT ${limit}`
       })
-      const selectHeld = SqlSchema.findAll({
+      const selectShared = SqlSchema.findAll({
         Request: Schema.Struct({ applicationId: ApplicationId, ids: Schema.Array(RoleId) }),
         Result: Role,
         execute: ({ applicationId, ids }) => sql`
@@ -126,8 +129,8 @@ export class RolesRepository extends Context.Service<
                 Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
               )
           ),
-        hold: Effect.fn("RolesRepository.hold")((applicationId, ids) =>
-          Change.use(() => Effect.orDie(selectHeld({ applicationId, ids })))
+        lockShared: Effect.fn("RolesRepository.lockShared")((applicationId, ids) =>
+          Change.use(() => Effect.orDie(selectShared({ applicationId, ids })))
         ),
         findNamed: Effect.fn("RolesRepository.findNamed")((applicationId, name) =>
           Effect.orDie(selectNamed({ applicationId, name }))

@@ -5,7 +5,7 @@ import { Applications } from "../applications/service.ts"
 import { type Change } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Forbidden } from "../../kernel/principal.ts"
 import { type Capability, distinct, isOwn } from "../../kernel/capability.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
@@ -42,23 +42,23 @@ export class Roles extends Context.Service<
       patch: RolePatch
     ): Effect.Effect<Role, RoleNotFound | RoleNameTaken | RoleBuiltIn | ValidationFailed | Forbidden>
     delete(id: RoleId): Effect.Effect<void, RoleNotFound | RoleBuiltIn | RoleInUse | Forbidden>
-    /** Those of `ids` that are roles of `application-manager`, as they stay until the transaction of the change ends. */
-    holdOwn(ids: ReadonlyArray<RoleId>): Effect.Effect<ReadonlyArray<Role>, never, Change>
+    /** Those of `ids` that are roles of `application-manager`, locked FOR SHARE until the transaction of the change ends. */
+    lockServiceRoles(ids: ReadonlyArray<RoleId>): Effect.Effect<ReadonlyArray<Role>, never, Change>
     /** The role of `application-manager` with this name. */
-    getOwn(name: string): Effect.Effect<Role, RoleNotFound>
+    getServiceRole(name: string): Effect.Effect<Role, RoleNotFound>
   }
 >()("app/roles/Roles") {
-  /** Makes the built-in roles where they are missing, before anybody can ask for them. */
+  /** Creates the missing built-in roles before the first request. */
   static readonly layerNoDeps = Layer.effect(
     Roles,
     Effect.gen(function* () {
       const applications = yield* Applications
       const audit = yield* Audit
-      const authority = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const repository = yield* RolesRepository
       const manager = yield* Effect.orDie(applications.getBySlug(applicationManagerSlug))
 
-      /** Only roles of the built-in application let anybody do anything here, so only those ask for authority. */
+      /** Only roles of the built-in application grant capabilities of this service, so only those require authority. */
       const requireAuthorityIn = (applicationId: ApplicationId, capabilities: ReadonlyArray<Capability>) =>
         applicationId === manager.id ? requireAuthority(distinct(capabilities)) : Effect.void
       const requireOwnIn = (applicationId: ApplicationId, capabilities: ReadonlyArray<Capability>) =>
@@ -73,7 +73,7 @@ export class Roles extends Context.Service<
       })
 
       const create = Effect.fn("Roles.create")(function* (input: typeof Role.jsonCreate.Type) {
-        yield* applications.hold(input.applicationId)
+        yield* applications.lockShared(input.applicationId)
         yield* requireOwnIn(input.applicationId, input.capabilities)
         yield* requireAuthorityIn(input.applicationId, input.capabilities)
         const role = yield* repository.insert(
@@ -103,7 +103,7 @@ export class Roles extends Context.Service<
         const wanted = { ...before, ...changes, capabilities: distinct(capabilities) }
         if (changeable.every((key) => Equal.equals(before[key], wanted[key]))) return { value: before, entries: [] }
         const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
-        if (before.applicationId === manager.id) yield* authority.announce
+        if (before.applicationId === manager.id) yield* authCaches.announce
         return {
           value: after,
           entries: [
@@ -145,7 +145,7 @@ export class Roles extends Context.Service<
         Effect.withSpan("Roles.makeBuiltIn")
       )
 
-      const getOwn = Effect.fn("Roles.getOwn")(function* (name: string) {
+      const getServiceRole = Effect.fn("Roles.getServiceRole")(function* (name: string) {
         const role = yield* repository.findNamed(manager.id, name)
         return yield* Effect.fromOption(role).pipe(Effect.mapError(() => new RoleNotFound({})))
       })
@@ -156,8 +156,8 @@ export class Roles extends Context.Service<
         update,
         delete: remove,
         get: withSpan("Roles.get", repository.get),
-        holdOwn: Effect.fn("Roles.holdOwn")((ids) => repository.hold(manager.id, ids)),
-        getOwn
+        lockServiceRoles: Effect.fn("Roles.lockServiceRoles")((ids) => repository.lockShared(manager.id, ids)),
+        getServiceRole
       })
     })
   )

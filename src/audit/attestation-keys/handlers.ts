@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
-import { AttestationKeyEndings } from "./endings.ts"
+import { AttestationKeyRevocation } from "./revocation.ts"
 import { AttestationKeyRotations } from "./rotation.ts"
 import { AttestationKeys } from "../signing-keys/service.ts"
 import { AttestationApi, AttestationKeysApi } from "./api.ts"
@@ -18,14 +18,14 @@ export const AttestationHandlers = groupHandlers(
 export const AttestationKeysHandlers = groupHandlers(
   AttestationKeysApi,
   Effect.fn(function* (handlers) {
-    const endings = yield* AttestationKeyEndings
+    const revocation = yield* AttestationKeyRevocation
     const rotations = yield* AttestationKeyRotations
     return handlers.handleAll({
       list: ({ query }) => rotations.list(query.cursor, query.limit ?? pageLimitDefault),
       get: ({ params }) => rotations.get(params.id),
       rotate: ({ params, payload }) =>
         Effect.map(rotations.rotate(params.id, payload), created("/api/attestation/keys")),
-      end: ({ params, payload }) => endings.end(params.id, payload)
+      end: ({ params, payload }) => revocation.end(params.id, payload)
     })
   })
 )

@@ -6,23 +6,23 @@ import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   announcedSeconds,
-  type AttestationKey,
   attestationActions,
+  type AttestationKey,
   type AttestationKeyId,
   type AttestationKeyNotFound,
   AttestationKeyReplaced,
   type AttestationKeyRotation,
   type AttestationKeyView,
   overlapSecondsOf,
-  viewAt
+  snapshot,
+  toResponse
 } from "../signing-keys/domain.ts"
-import { snapshot } from "../signing-keys/key-entries.ts"
 import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
 import { KeyRing } from "../signing-keys/key-ring.ts"
 import { AttestationKeysRepository } from "../signing-keys/repository.ts"
 import { AttestationKeys } from "../signing-keys/service.ts"
 
-/** The keys as whoever runs the service handles them: looked at, and replaced by hand or when they are old enough. */
+/** The signing keys for operators: listed, and rotated by hand or by age. */
 export class AttestationKeyRotations extends Context.Service<
   AttestationKeyRotations,
   {
@@ -61,7 +61,7 @@ export class AttestationKeyRotations extends Context.Service<
           const successor = yield* repository.insert(yield* make(before.purpose, { createdAt: now, validFrom }))
           yield* ring.announce
           return {
-            value: viewAt(now)(successor),
+            value: toResponse(now)(successor),
             entries: [
               {
                 action: attestationActions.AttestationKeyCreated,
@@ -118,12 +118,12 @@ export class AttestationKeyRotations extends Context.Service<
         after: AttestationKeyId | undefined,
         limit: number
       ) {
-        const view = viewAt(yield* DateTime.now)
+        const view = toResponse(yield* DateTime.now)
         return slice((yield* repository.list(after, limit + 1)).map(view), limit, (key) => key.id)
       })
 
       const get = Effect.fn("AttestationKeyRotations.get")(function* (id: AttestationKeyId) {
-        return viewAt(yield* DateTime.now)(yield* repository.get(id))
+        return toResponse(yield* DateTime.now)(yield* repository.get(id))
       })
 
       return AttestationKeyRotations.of({ list, get, rotate, maintain })

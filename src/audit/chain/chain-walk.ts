@@ -1,10 +1,9 @@
 import { AuditEntryId, type ProofFault, type ProofProblem, type RetiredRun } from "../log/domain.ts"
-import { canonicalEntry } from "./canonical-entry.ts"
+import { canonicalEntry, genesisHash, linkHash } from "./link.ts"
 import { type StoredEntry, withId } from "./chain-repository.ts"
-import { genesisHash, linkHash } from "./link.ts"
 import { type LinkedRow } from "./proof-repository.ts"
 
-/** How many bad links are kept to tell a swap from two changes. */
+/** How many bad links are kept to distinguish a swap from two changes. */
 const most = 100
 
 interface BadLink {
@@ -23,7 +22,7 @@ export class ChainWalk {
   checked = 0
   /** How many links had their entry where they say. */
   found = 0
-  /** The last link that was seen, or what stands for it. */
+  /** The last link that was seen, or its substitute. */
   sequence: number
   hash: string | null
   private lastFitted = true
@@ -31,7 +30,7 @@ export class ChainWalk {
   private readonly faults: Array<ProofFault> = []
   private readonly retired: ReadonlyArray<RetiredRun>
 
-  /** `hash` of the link before the first one; null when nobody knows it. `retired` in the order of the chain. */
+  /** `hash` of the link before the first one; null when it is unknown. `retired` in the order of the chain. */
   constructor(from: number, hash: string | null, retired: ReadonlyArray<RetiredRun> = []) {
     this.sequence = from - 1
     this.hash = from === 1 ? genesisHash : hash
@@ -91,7 +90,7 @@ export class ChainWalk {
     for (const one of this.bad) if (one.row.entryId === entryId) one.elsewhere = elsewhere
   }
 
-  /** The first fault by its place, those without one last; swaps are told from changes. */
+  /** The first fault by its place, those without one last; swaps are distinguished from changes. */
   firstBad(): ProofFault | null {
     const all = [...this.bad.map((one) => this.named(one)), ...this.faults]
     return all.toSorted((a, b) => placeOf(a) - placeOf(b))[0] ?? null
@@ -150,7 +149,7 @@ export class ChainWalk {
     const { elsewhere, fault } = one
     const other = this.bad.find((another) => another !== one && areSwapped(wholly(one), wholly(another)))
     if (other !== undefined) {
-      const detail = `It stands in the place of ${other.row.sequence}, and that in its own`
+      const detail = `It was swapped with the entry at ${other.row.sequence}`
       return { ...fault, problem: "swapped", detail }
     }
     return elsewhere === undefined

@@ -6,8 +6,7 @@ import { type Candidate, ChainRepository, type ChainState, type Link, passStart 
 import { isDue, makeCheckpoints } from "./checkpoints.ts"
 import { checkpointEvery } from "../log/domain.ts"
 import { CheckpointRepository } from "./checkpoint-repository.ts"
-import { canonicalEntry } from "./canonical-entry.ts"
-import { linkHash } from "./link.ts"
+import { canonicalEntry, linkHash } from "./link.ts"
 import { AuditRepository } from "../log/repository.ts"
 
 /** How many entries are linked in one transaction. */

@@ -17,7 +17,7 @@ const Head = Schema.Struct({
   sequence: Schema.Int,
   hash: Schema.String,
   linked: Schema.String,
-  /** The newest link that there is; the head's own unless somebody was at work. */
+  /** The newest link; that of the head unless the log was tampered with. */
   newest: Schema.Int
 })
 

@@ -99,7 +99,7 @@ export class RetentionRepository extends Context.Service<
               Effect.orDie
             )
           ),
-        // Whoever waits for the log's tables waits behind this, so it gives up rather than keep them waiting; and sooner than
+        // Other statements queue for the log's tables behind this one, so it gives up rather than block them; and sooner than
         // PostgreSQL looks for a circle of waits (deadlock_timeout: 1 s), in which it might end the reader.
         drop: (month) =>
           Change.use(() =>

@@ -87,7 +87,7 @@ const badSignature = (sequence: number, detail: string): ProofFault => ({
   detail
 })
 
-/** Whoever takes checkpoints away could write anew what they signed, and have it signed again. */
+/** An attacker who removes checkpoints could rewrite what they signed and have it signed again. */
 const unsigned = (after: number, upTo: number): ProofFault => ({
   sequence: after + 1,
   entryId: null,

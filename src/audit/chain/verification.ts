@@ -10,7 +10,7 @@ import { type EntryPlace, ProofRepository, type Retirement } from "./proof-repos
 import { makeSignatures } from "./signatures.ts"
 
 const windowSize = 2500
-const mostAtOnce = 2
+const maxAtOnce = 2
 const strangersAtOnce = 20_000
 
 /** The links to verify, both ends included; all that are left where an end is not given. */
@@ -124,7 +124,7 @@ export class AuditVerification extends Context.Service<
         }
       })
 
-      const turns = yield* Semaphore.make(mostAtOnce)
+      const turns = yield* Semaphore.make(maxAtOnce)
       const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
         ;(yield* CurrentRequest)?.untimed()
         let retirements = yield* proof.retirements

@@ -19,12 +19,12 @@ one before it, that none is missing, and the seal that the service put over all 
 --checkpoints: from /api/audit-logs/checkpoints, kept since then; the log must still be what was signed, and reach it.
 --filtered: the export had a filter, so sequences may be missing.
 
-Ends with 0 when all is well, 1 when something was changed, 2 when it cannot be told, 3 when entries are missing, and
-4 when all that is there fits together, but anybody could have made it: there is no seal, or no key to check it with.`
+Exits with 0 when the export is intact, 1 when something was changed, 2 when it cannot be verified, 3 when entries are missing,
+and 4 when it is consistent but unproven: it has no seal, or there is no key to verify the seal with.`
 
 /** How the command ends. */
 export const ended = { well: 0, forged: 1, unusable: 2, incomplete: 3, unproven: 4 } as const
-const mostShown = 20
+const maxShown = 20
 const readCheckpoint = Schema.decodeUnknownOption(Schema.fromJsonString(CheckpointStatement))
 const readExport = Schema.decodeUnknownOption(Schema.fromJsonString(ExportStatement))
 const types = { checkpoint: checkpointType, retirement: retirementType, seal: exportType }
@@ -207,7 +207,7 @@ const verdictOf = ({ filtered, keys, log, signatures }: Findings): Verdict => {
     return { code: ended.incomplete, text }
   }
   if (keys === undefined) {
-    const text = "Every line fits its hash, which anybody can compute: without --keys nothing is proven"
+    const text = "Every line matches its hash, which proves nothing without --keys: hashes can be recomputed"
     return { code: ended.unproven, text }
   }
   if (seal === undefined) {
@@ -225,7 +225,7 @@ const report = (found: Findings): Verdict => {
   const { checkpoints, file, log } = found
   const missing = log.missing()
   const total = missing.reduce((sum, { first, last }) => sum + last - first + 1, 0)
-  const shown = `${missing.slice(0, mostShown).map(shownRun).join(", ")}${missing.length > mostShown ? ", …" : ""}`
+  const shown = `${missing.slice(0, maxShown).map(shownRun).join(", ")}${missing.length > maxShown ? ", …" : ""}`
   const verdict = verdictOf(found)
   const lines = [
     `${file}: ${count(log.lines)} entries, sequences ${log.first ?? "-"} to ${log.last ?? "-"}`,

@@ -1,5 +1,5 @@
 import { canonicalJson } from "../../kernel/canonical-json.ts"
-import { canonicalEntry } from "../chain/canonical-entry.ts"
+import { canonicalEntry } from "../chain/link.ts"
 import { type StoredEntry, storedMembers } from "../chain/chain-repository.ts"
 import { type LinkedRow } from "../chain/proof-repository.ts"
 

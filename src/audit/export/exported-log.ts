@@ -12,8 +12,8 @@ import * as crypto from "node:crypto"
 
 /** How many recent links are remembered, to compare neighbours and checkpoints that come a little out of order. */
 const remembered = 20_000
-const mostGaps = 10_000
-const mostFaults = 20
+const maxGaps = 10_000
+const maxFaults = 20
 
 const Line = Schema.Struct({
   sequence: Schema.Int.pipe(Schema.check(Schema.isGreaterThan(0))),
@@ -84,7 +84,7 @@ export class ExportedLog {
       return { kind: "seal", jws: seal.value.seal }
     }
     this.lines += 1
-    if (this.isSealed) this.fault(undefined, "It stands behind the seal, which ends an export")
+    if (this.isSealed) this.fault(undefined, "It is behind the seal, which must be the last line")
     const line = members === undefined ? Option.none() : readLine(members)
     if (members === undefined || Option.isNone(line)) {
       this.fault(undefined, "It is no line of an exported log")
@@ -92,7 +92,7 @@ export class ExportedLog {
     }
     const { hash, previousHash, sequence } = line.value
     this.digest.update(hash)
-    if (hasRepeatedMember(text, members)) this.fault(sequence, "A member of it stands there twice")
+    if (hasRepeatedMember(text, members)) this.fault(sequence, "A member occurs twice")
     if (linkHash(canonicalObject(members, proofMembers), previousHash) !== hash) {
       this.fault(sequence, "The entry is not what was linked")
     }
@@ -137,7 +137,7 @@ export class ExportedLog {
 
   fault(sequence: number | undefined, detail: string): void {
     this.faultCount += 1
-    if (this.faults.length < mostFaults) this.faults.push({ line: this.lines, sequence, detail })
+    if (this.faults.length < maxFaults) this.faults.push({ line: this.lines, sequence, detail })
   }
 
   private place(sequence: number, link: Seen): void {
@@ -170,8 +170,8 @@ export class ExportedLog {
 
   private open(gap: Run): void {
     const latest = this.gaps.at(-1)
-    // Of a file with very many gaps the last ones are told as one.
-    if (this.gaps.length >= mostGaps && latest !== undefined) {
+    // In a file with very many gaps the last ones are reported as one.
+    if (this.gaps.length >= maxGaps && latest !== undefined) {
       this.gaps[this.gaps.length - 1] = {
         first: Math.min(latest.first, gap.first),
         last: Math.max(latest.last, gap.last)

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
-import { Admissions } from "../../platform/http/admissions.ts"
+import { LiveAuthorization } from "../../platform/http/live-authorization.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { Overloaded } from "../../kernel/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
@@ -10,9 +10,9 @@ import { FeedRepository } from "./repository.ts"
 import { ProofRepository } from "../chain/proof-repository.ts"
 
 const atOnce = 1000
-const mostFollowers = 1000
+const maxFollowers = 1000
 
-/** The log as it grows, for whoever wants to be told. */
+/** The log as a stream of new entries. */
 export class AuditFeed extends Context.Service<
   AuditFeed,
   {
@@ -30,7 +30,7 @@ export class AuditFeed extends Context.Service<
       const proof = yield* ProofRepository
       const repository = yield* FeedRepository
 
-      // All who follow on this replica share one question, which nobody asks while nobody follows.
+      // All followers on this replica share one query, which stops when the last one leaves.
       const patient = repository.head.pipe(
         Effect.catchCause((cause) => Effect.as(Effect.logDebug("The audit feed waits for the database", cause), 0))
       )
@@ -45,7 +45,7 @@ export class AuditFeed extends Context.Service<
       )
 
       const follow = Effect.fn("AuditFeed.follow")(function* (filter: AuditFilter, after: number | undefined) {
-        if (followers >= mostFollowers) return yield* new Overloaded({})
+        if (followers >= maxFollowers) return yield* new Overloaded({})
         const scope = scopeOf(yield* CurrentPrincipal)
         let last = Math.min(after ?? Number.MAX_SAFE_INTEGER, yield* repository.head)
 
@@ -86,14 +86,14 @@ const eventOf = (entry: AuditEntry): ServerSentEvent => ({
 
 /** Answers a client that follows the log, until its leave or the process ends. */
 export const entryStream = Effect.gen(function* () {
-  const admissions = yield* Admissions
+  const authorization = yield* LiveAuthorization
   const feed = yield* AuditFeed
   return Effect.fnUntraced(function* (
     request: HttpServerRequest.HttpServerRequest,
     filter: AuditFilter,
     after: number | undefined
   ) {
-    const lapsed = yield* admissions.lapse(request)
-    return eventStream(yield* feed.follow(filter, after), lapsed)
+    const revoked = yield* authorization.revoked(request)
+    return eventStream(yield* feed.follow(filter, after), revoked)
   })
 })

@@ -44,7 +44,7 @@ export class AuditEntry extends Model.Class<AuditEntry>("AuditEntry")({
   outcome: Outcome,
   reason: Schema.NullOr(Schema.String).annotate({ description: "Why it was refused or failed", examples: [null] }),
   count: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))).annotate({
-    description: "How many like refusals within a minute this entry stands for",
+    description: "How many identical refusals within a minute this entry counts",
     examples: [1]
   }),
   ipAddress: Schema.NullOr(Schema.String).annotate({ examples: ["203.0.113.7"] }),
@@ -177,7 +177,7 @@ export type AuditCheckpoint = typeof AuditCheckpoint.Type
 export const ProofProblem = Schema.Literals(["changed", "missing", "inserted", "swapped", "bad-signature"]).annotate({
   identifier: "AuditProofProblem",
   description:
-    "`changed`: the entry or its link is not what was linked. `missing`: it is gone. `inserted`: it did not come through the service. `swapped`: it stands in another's place. `bad-signature`: a checkpoint that no key of ours signed."
+    "`changed`: the entry or its link is not what was linked. `missing`: it is gone. `inserted`: it did not come through the service. `swapped`: it is in another entry's place. `bad-signature`: a checkpoint that no key of ours signed."
 })
 export type ProofProblem = typeof ProofProblem.Type
 

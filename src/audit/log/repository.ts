@@ -80,7 +80,7 @@ export class AuditRepository extends Context.Service<
           )
         }),
         find: Effect.fn("AuditRepository.find")((id) => Effect.orDie(selectOne(id))),
-        // Whoever writes entries waits behind this, so it gives up rather than keep them waiting, or end in a circle of waits.
+        // Writers of entries queue behind this, so it gives up rather than block them or deadlock.
         makePartitions: Effect.fn("AuditRepository.makePartitions")((months) =>
           sql`SET LOCAL lock_timeout = '500ms'`.pipe(
             Effect.andThen(

@@ -26,7 +26,7 @@ export interface Refusal {
   readonly action: AuditAction
   readonly target: string
   readonly reason: string
-  /** What else tells it from like ones when they are counted; it is not written. */
+  /** Distinguishes it from similar refusals when they are counted; not stored. */
   readonly countedBy?: string
   /** Whose log it belongs into, where that is not the caller's tenant. */
   readonly tenantId?: TenantId | null | undefined
@@ -105,7 +105,7 @@ export class Audit extends Context.Service<
         return yield* Effect.fromOption(found).pipe(Effect.mapError(() => new AuditEntryNotFound({})))
       })
 
-      // Months are made ahead of their entries, by any replica and as often as it likes; after a long rest, before the first.
+      // Partitions are created ahead of their entries, by any replica; creating them again does nothing.
       const makeMonths = repository.makePartitions(4)
       yield* Effect.ignoreCause(makeMonths)
       yield* repeatJob("make the months of the audit log", "1 hour", makeMonths)
@@ -122,7 +122,7 @@ export const auditOrigin: Effect.Effect<AuditOrigin> = Effect.withFiber((fiber) 
   Effect.succeed(auditOriginIn(fiber.context))
 )
 
-/** The same of a context, for whoever has it in hand. */
+/** The same from a given context. */
 export const auditOriginIn = (context: Context.Context<never>): AuditOrigin => {
   const principal = Context.get(context, CurrentPrincipal)
   const request = Context.get(context, CurrentRequest)
@@ -158,5 +158,5 @@ const rowOf = (draft: AuditDraft, origin: AuditOrigin): AuditRow => ({
       : { before: draft.before ?? null, after: draft.after ?? null }
 })
 
-/** Runs background work with the service's own authority. */
+/** Runs background work as the service itself. */
 export const asSystem = Effect.provideService(CurrentPrincipal, system)

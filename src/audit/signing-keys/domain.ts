@@ -20,7 +20,7 @@ export const KeyPurpose = Schema.Literals(["sign-tokens", "sign-statements", "ve
 })
 export type KeyPurpose = typeof KeyPurpose.Type
 
-/** How long the published keys may be kept by whoever read them. */
+/** How long clients may cache the published keys. */
 export const keysFreshSeconds = 300
 
 /** How long a key is published before it signs: twice as long as an older set of keys may be kept. */
@@ -53,7 +53,7 @@ export class AttestationKey extends Model.Class<AttestationKey>("AttestationKey"
     insert: Schema.NullOr(InstantFromDate),
     json: Schema.NullOr(Instant)
   }),
-  /** Since when it may have been in other hands, as far as anybody knows. */
+  /** When the key may have been compromised, if that is known. */
   compromisedAt: Model.Field({ select: Schema.NullOr(InstantFromDate), json: Schema.NullOr(Instant) }),
   createdAt: CreatedAt
 }) {
@@ -106,7 +106,7 @@ export const AttestationKeyView = Schema.Struct({
 }).annotate({ identifier: "AttestationKey" })
 export type AttestationKeyView = typeof AttestationKeyView.Type
 
-export const viewAt =
+export const toResponse =
   (now: DateTime.Utc) =>
   (key: AttestationKey): AttestationKeyView => ({
     id: key.id,
@@ -172,3 +172,8 @@ export const PublicKeys = Schema.Struct({
   )
 }).annotate({ identifier: "AttestationPublicKeys" })
 export type PublicKeys = typeof PublicKeys.Type
+
+const encode = Schema.encodeSync(AttestationKey.json)
+
+/** A key as the audit log keeps it, never with its private half. */
+export const snapshot = (key: typeof AttestationKey.json.Type) => encode(key)

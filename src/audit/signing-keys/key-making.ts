@@ -9,11 +9,11 @@ export const algorithm = "EdDSA"
 /** What the private half of a key is sealed for. */
 export const placeOf = (keyId: string) => `attestation-key:${keyId}`
 
-/** What stands in the place of a private half that is destroyed: a seal all the same, since a key without one is not ours. */
+/** Replaces a destroyed private key: an empty seal, since the service only accepts keys with a valid seal as its own. */
 export const sealNothing = (sealing: Sealing["Service"], keyId: string) =>
   sealing.seal(Redacted.make(new Uint8Array()), placeOf(keyId))
 
-/** Makes key pairs, with their private halves sealed; they are stored by whoever asks. */
+/** Generates key pairs with sealed private keys; the caller stores them. */
 export const makeKeyMaking = Effect.gen(function* () {
   const sealing = yield* Sealing
 

@@ -44,7 +44,7 @@ export class KeyRing extends Context.Service<
         return keys.find((key) => key.purpose === purpose && key.maySign(now))
       })
 
-      // Anybody may name keys that there are not, so those are looked for once a second at most.
+      // Any request may name an unknown key, so those are looked up once a second at most.
       const find = Effect.fnUntraced(function* (keyId: string) {
         const known = keys.find((key) => key.keyId === keyId)
         if (known !== undefined) return known

@@ -27,7 +27,7 @@ export class AttestationKeysRepository extends Context.Service<
     end(key: typeof Ending.Type): Effect.Effect<AttestationKey, never, Change>
     /** Says from when on a key signs. */
     begin(key: typeof Beginning.Type): Effect.Effect<AttestationKey, never, Change>
-    /** Ends a key at once, however it stands. */
+    /** Ends a key at once, whatever its status. */
     close(key: typeof Ended.Type): Effect.Effect<AttestationKey, never, Change>
     /** Ends the use of a key, and puts something else in the place of its private half. */
     retire(key: typeof Retired.Type): Effect.Effect<void, never, Change>

@@ -1,16 +1,16 @@
-import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
 import * as jose from "jose"
+import { Context, DateTime, Effect, Layer, Option, Redacted, Result, type Schema } from "effect"
 import { asSystem, Audit } from "../log/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type SealBroken, Sealing } from "../../platform/crypto/sealing.ts"
 import {
-  type AttestationKey,
   attestationActions,
+  type AttestationKey,
   type KeyPurpose,
   overlapSecondsOf,
-  type PublicKeys
+  type PublicKeys,
+  snapshot
 } from "./domain.ts"
-import { snapshot } from "./key-entries.ts"
 import { algorithm, makeKeyMaking, placeOf, sealNothing } from "./key-making.ts"
 import { KeyRing } from "./key-ring.ts"
 import { AttestationKeysRepository } from "./repository.ts"
@@ -37,7 +37,7 @@ export class AttestationKeys extends Context.Service<
      */
     signer(purpose: KeyPurpose): Effect.Effect<Signer, SealBroken>
     /**
-     * Checks a JWS against a key of the purpose whose seal opens under the encryption key: that of a key that somebody
+     * Verifies a JWS with a key of the purpose whose seal opens under the encryption key: that of a key that an intruder
      * put into the database does not.
      */
     verify(purpose: KeyPurpose, type: string, jws: string): Effect.Effect<Signed>
@@ -83,7 +83,7 @@ export class AttestationKeys extends Context.Service<
       const open = ({ keyId, sealedPrivateKey }: AttestationKey) =>
         sealing.open(sealedPrivateKey ?? new Uint8Array(), placeOf(keyId))
 
-      /** Goes on without a key that cannot be opened; what it signed stands, which the seal in its place says from now on. */
+      /** Gives up a key whose seal cannot be opened; its signatures stay valid, which the new seal records. */
       const giveUp = Effect.fn("AttestationKeys.giveUp")(function* (key: AttestationKey) {
         const sealedPrivateKey = yield* sealNothing(sealing, key.keyId)
         const validUntil =

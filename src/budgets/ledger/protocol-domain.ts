@@ -42,7 +42,19 @@ export interface Requester {
 
 /** A cap that applies to a reservation, and the key of the counter that it counts on. The plan of a call is one too. */
 export interface ApplicableCap {
-  readonly cap: Pick<StoredCap, "tenantId" | "id" | "name" | "unit" | "mode" | "period" | "windowSeconds">
+  readonly cap: Pick<
+    StoredCap,
+    | "tenantId"
+    | "id"
+    | "name"
+    | "unit"
+    | "mode"
+    | "status"
+    | "limitAmount"
+    | "alertThresholds"
+    | "period"
+    | "windowSeconds"
+  >
   readonly counterKey: string
   readonly isPlan?: true
 }

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema, SchemaTransformation, String as Text } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
-import { columnOf, columnsOf } from "../../platform/database/columns.ts"
+import { columnsOf, compositesOf } from "../../platform/database/columns.ts"
 import {
   Amount,
   CallPlan,
@@ -41,47 +41,42 @@ type Row = { readonly [name: string]: unknown }
 /** Parameters of a function, each as PostgreSQL's text or as a flag; undefined is NULL. */
 type Parameters = { readonly [name: string]: string | boolean | undefined }
 
-const reserveColumns = {
-  ids: "id",
-  tenants: "tenant",
-  kinds: "kind",
-  origins: "origin",
-  agents: "agent",
-  plans: "plan",
-  applications: "application",
-  api_keys: "api_key",
-  user_ids: "user_id",
-  models: "model",
-  providers: "provider",
-  task_types: "task_type",
-  amounts: "amount",
-  tokens: "tokens",
-  ttls: "ttl",
-  principals: "principal",
-  metadatas: "metadata",
-  reasons: "reason",
-  confineds: "confined",
-  repeated: "key",
-  caps: "caps"
-}
+/** The fields of the type `budget_request`, in their order. */
+const requestFields = [
+  "id",
+  "tenant_id",
+  "kind",
+  "origin",
+  "agent_id",
+  "plan_id",
+  "application_id",
+  "api_key_id",
+  "user_id",
+  "model",
+  "provider",
+  "task_type",
+  "amount",
+  "tokens",
+  "ttl_seconds",
+  "principal",
+  "metadata",
+  "reason",
+  "confined",
+  "caps",
+  "governing"
+] as const
+/** The fields of the type `budget_need`, in their order. */
+const needFields = ["tenant_id", "cap_id", "counter_key", "need", "limit_amount", "most"] as const
+/** The fields of a row of `budget_books`, in their order. */
+const revisionFields = ["tenant_id", "caps_version"] as const
 const reserveParameters = [
   "moment",
   "hold_seconds",
-  "keyed",
-  "has_plans",
-  "has_approvals",
-  "is_alike",
-  "book_tenants",
-  "book_versions",
-  "counter_tenants",
-  "counter_caps",
-  "counter_keys",
+  "is_plain",
+  "has_thresholds",
+  "books",
   "needs",
-  "pair_requests",
-  "pair_counters",
-  "first_pairs",
-  "last_pairs",
-  ...Object.keys(reserveColumns),
+  "requests",
   "keys",
   "entries"
 ]
@@ -129,8 +124,9 @@ const keyColumns = ["principal", "route", "key", "request_sha256"] as const
 const keysOf = (requests: ReadonlyArray<Row>): string | undefined => {
   const keys = requests.flatMap((request, index) => {
     if (request.key === undefined) return []
-    const { id, tenant } = request
-    return [{ place: index + 1, id, tenant, ...Object.fromEntries(keyColumns.map((name) => [name, request[name]])) }]
+    return [
+      { place: index + 1, id: request.id, ...Object.fromEntries(keyColumns.map((name) => [name, request[name]])) }
+    ]
   })
   return keys.length === 0 ? undefined : JSON.stringify(keys)
 }
@@ -300,7 +296,15 @@ const planCap = ({ plan, tenantId }: ReserveItem): ReadonlyArray<ApplicableCap> 
   plan === undefined
     ? []
     : [{ isPlan: true, cap: { ...likeCap, tenantId, id: CapId.make(plan.id), name: plan.name ?? "" }, counterKey: "" }]
-const likeCap = { unit: "usd", mode: "hard", period: "total", windowSeconds: null } as const
+const likeCap = {
+  unit: "usd",
+  mode: "hard",
+  status: "active",
+  limitAmount: 0n,
+  alertThresholds: [],
+  period: "total",
+  windowSeconds: null
+} as const
 
 /** Reservations that are decided together, each with the caps that apply to it. */
 export interface ReserveBatch {
@@ -311,7 +315,13 @@ export interface ReserveBatch {
   readonly holdSeconds: number
 }
 
-/** A reservation of a batch with its caps, the batch's counters that they count on, and the place of its first pair. */
+/** A counter of a batch, with what all requests need of it. */
+interface NeededCounter extends ApplicableCap {
+  readonly place: number
+  need: bigint
+}
+
+/** A request of a batch with its caps, the places of their counters, and how many caps the requests before it have. */
 interface PlacedRequest {
   readonly item: ReserveItem
   readonly caps: ReadonlyArray<ApplicableCap>
@@ -319,90 +329,83 @@ interface PlacedRequest {
   readonly first: number
 }
 
-/** Lays a batch out by columns: every counter once, and a pair for each cap that applies to a request. */
+/** The most that a counter can hold. */
+const maxCounted = 9_223_372_036_854_775_807n
+
+/** Lays a batch out as the arguments of its function: every counter once, and the requests in their order. */
 const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
-  const counters = new Map<string, { place: number; tenant: string; cap: string; key: string; need: bigint }>()
-  const pairRequests: Array<number> = []
-  const pairCounters: Array<number> = []
+  const counters = new Map<string, NeededCounter>()
+  let pairs = 0
+  let isPlain = true
   let isKeyed = false
-  let hasPlans = false
   let hasApprovals = false
-  const placed = requests.map(({ caps: applicable, item }, index): PlacedRequest => {
+  const placed = requests.map(({ caps: applicable, item }): PlacedRequest => {
     isKeyed ||= item.repeatable !== undefined
-    hasPlans ||= item.plan !== undefined
     hasApprovals ||= item.kind !== "reserve"
+    isPlain &&= item.kind === "reserve" && item.plan === undefined && item.repeatable === undefined
     const caps = item.plan === undefined ? applicable : [...planCap(item), ...applicable]
-    const first = pairRequests.length
+    const first = pairs
+    pairs += caps.length
     const own = caps.map(({ cap, counterKey }) => {
       const name = `${cap.id}${counterKey}`
       let counter = counters.get(name)
-      if (counter === undefined) {
-        counter = { place: counters.size + 1, tenant: cap.tenantId, cap: cap.id, key: counterKey, need: 0n }
-        counters.set(name, counter)
-      }
+      if (counter === undefined) counters.set(name, (counter = { place: counters.size + 1, cap, counterKey, need: 0n }))
       counter.need += needOf(cap, item)
-      pairRequests.push(index + 1)
-      pairCounters.push(counter.place)
       return counter.place
     })
     return { item, caps, counters: own, first }
   })
-  const made = [...counters.values()]
-  const isAlike = placed.every(
-    ({ counters: own }) => own.length === made.length && own.every((place, at) => place === at + 1)
-  )
-  const books = [...revisions]
-  const rows = placed.map(rowOf)
-  const entries = hasApprovals ? approvalEntries(requests) : []
+  const needed = [...counters.values()]
+  const needs = needed.map(({ cap, counterKey, need }) => ({
+    tenant_id: cap.tenantId,
+    cap_id: cap.id,
+    counter_key: counterKey,
+    need: need > maxCounted ? undefined : need,
+    limit_amount: cap.limitAmount,
+    most: cap.mode === "soft" || cap.status !== "active" ? maxCounted : cap.limitAmount
+  }))
+  const books = Array.from(revisions, ([tenantId, revision]) => ({ tenant_id: tenantId, caps_version: revision }))
+  const rows = placed.map((request) => rowOf(request, needed.length))
   const parameters: Parameters = {
     moment: DateTime.formatIso(now),
     hold_seconds: `${holdSeconds}`,
-    keyed: isKeyed,
-    has_plans: hasPlans,
-    has_approvals: hasApprovals,
-    is_alike: isAlike,
-    book_tenants: columnOf(books.map(([tenant]) => tenant)),
-    book_versions: columnOf(books.map(([, revision]) => revision)),
-    counter_tenants: columnOf(made.map(({ tenant }) => tenant)),
-    counter_caps: columnOf(made.map(({ cap }) => cap)),
-    counter_keys: columnOf(made.map(({ key }) => key)),
-    needs: columnOf(made.map(({ need }) => need)),
-    ...(isAlike
-      ? {}
-      : {
-          pair_requests: columnOf(pairRequests),
-          pair_counters: columnOf(pairCounters),
-          first_pairs: columnOf(placed.map(({ first }) => first + 1)),
-          last_pairs: columnOf(placed.map(({ counters: own, first }) => first + own.length))
-        }),
-    ...columnsOf(reserveColumns, rows, "ids"),
+    is_plain: isPlain,
+    has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
+    books: compositesOf(revisionFields, books),
+    needs: compositesOf(needFields, needs),
+    requests: compositesOf(requestFields, rows),
     keys: isKeyed ? keysOf(rows) : undefined,
-    entries: entries.length === 0 ? undefined : JSON.stringify(entries)
+    entries: hasApprovals ? JSON.stringify(approvalEntries(requests)) : undefined
   }
   return { parameters, placed }
 }
 
-const rowOf = ({ caps, item }: PlacedRequest): Row => ({
+/** A request as `budget_request`; `governing` lists its counters where they are not all of the batch, in order. */
+const rowOf = ({ caps, counters, item }: PlacedRequest, counterCount: number) => ({
   id: item.id,
-  tenant: item.tenantId,
+  tenant_id: item.tenantId,
   kind: item.kind,
   origin: item.origin,
-  agent: item.dimensions.agentId,
-  plan: item.plan?.id,
-  application: item.dimensions.applicationId,
-  api_key: item.dimensions.apiKeyId,
+  agent_id: item.dimensions.agentId,
+  plan_id: item.plan?.id,
+  application_id: item.dimensions.applicationId,
+  api_key_id: item.dimensions.apiKeyId,
   user_id: item.dimensions.userId,
   model: item.dimensions.model,
   provider: item.dimensions.provider,
   task_type: item.dimensions.taskType,
   amount: item.amount,
   tokens: item.tokens,
-  ttl: item.ttlSeconds,
+  ttl_seconds: item.ttlSeconds,
   metadata: item.metadata,
   reason: item.reason,
   confined: item.kind === "reserve" ? undefined : item.confined,
+  governing:
+    counters.length === counterCount && counters.every((place, at) => place === at + 1)
+      ? undefined
+      : `{${counters.join()}}`,
   ...slotColumns(item),
-  // What a repetition is answered with.
+  // A repetition is answered with the caps that applied to the first request.
   ...(item.repeatable === undefined
     ? {}
     : { caps: caps.map(({ cap }) => ({ tenantId: cap.tenantId, id: cap.id, name: cap.name, unit: cap.unit })) })

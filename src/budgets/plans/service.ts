@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { type AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
-import { allowsTaskType } from "../../identity/agents/limits-domain.ts"
+import { allowsTaskType } from "../../identity/agent-templates/limits-domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"

@@ -3,9 +3,9 @@ import { type HttpServerRequest } from "effect/http"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { AgentTokens, ApiKeyCredentials, apiKeyRefusals } from "../../access/credentials.ts"
-import { bearerToken } from "../../access/bearer-token.ts"
+import { bearerToken } from "../../access/request-credentials.ts"
 import { anonymous, CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
@@ -64,7 +64,7 @@ export class Callers extends Context.Service<
       const agents = yield* Agents
       const audit = yield* Audit
       const callPlans = yield* CallPlans
-      const changes = yield* AuthorityChanges
+      const changes = yield* AuthCacheInvalidation
       const keys = yield* ApiKeyCredentials
       const limits = yield* RateLimits
       const reservations = yield* ReservationQueries

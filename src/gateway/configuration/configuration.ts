@@ -1,8 +1,7 @@
 import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { type ShownVersion } from "../../applications/configuration/model/domain.ts"
-import { type ManagedContent, ManagedFiles } from "../../applications/configuration/files/managed.ts"
-import { type ConfigurationVersionNotFound } from "../../applications/configuration/model/problem-domain.ts"
+import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
+import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
 import { type Fault } from "../../kernel/problem.ts"
 import { type Slice } from "../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch } from "../../kernel/precondition.ts"
@@ -10,8 +9,8 @@ import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts
 import { Notifications } from "../../platform/database/notifications.ts"
 import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./checks.ts"
 import {
-  type ConfiguredProvider,
   configurationActions,
+  type ConfiguredProvider,
   GatewayDocument,
   type GatewayReload
 } from "./configuration-domain.ts"
@@ -56,7 +55,7 @@ export class GatewayConfiguration extends Context.Service<
       const keys = yield* ProviderKeys
       const notifications = yield* Notifications
       const seed = yield* ConfigurationSeed
-      const file = yield* (yield* ManagedFiles).file("llm-gateway", "gateway.json")
+      const file = yield* (yield* SystemOwnedFiles).file("llm-gateway", "gateway.json")
       const one = yield* Semaphore.make(1)
       const { loopback } = connections
       let running = runningGateway({}, null, loopback, [], [])
@@ -188,7 +187,9 @@ export class GatewayConfiguration extends Context.Service<
   )
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(Layer.mergeAll(Connections.layer, ProviderKeys.layer, ConfigurationSeed.layer, ManagedFiles.layer))
+    Layer.provide(
+      Layer.mergeAll(Connections.layer, ProviderKeys.layer, ConfigurationSeed.layer, SystemOwnedFiles.layer)
+    )
   )
 }
 
@@ -197,6 +198,9 @@ const decode = Schema.decodeUnknownSync(fromText)
 const encode = Schema.encodeSync(GatewayDocument)
 
 /** Only what was checked is ever written, and a later release reads what an earlier one wrote. */
-const versioned = ({ content, version }: ManagedContent): VersionedDocument => ({ version, document: decode(content) })
+const versioned = ({ content, version }: SystemOwnedContent): VersionedDocument => ({
+  version,
+  document: decode(content)
+})
 
 const textOf = (document: GatewayDocument): string => `${JSON.stringify(encode(document), undefined, 2)}\n`

@@ -58,7 +58,7 @@ const repeatedIn = (text: string): string => {
 
 const spelledOut = (text: string): string => [...text].map((letter) => meant[letter] ?? letter).join("")
 
-/** A word without the digits and signs around it, which everybody puts there. */
+/** A word without the digits and signs around it, which people commonly add. */
 const bare = (text: string): string => text.replaceAll(/^[^\p{L}]+|[^\p{L}]+$/gu, "")
 
 const lettersOf = (text: string): string => text.replaceAll(/[^\p{L}]+/gu, "")

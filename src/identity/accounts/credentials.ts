@@ -1,12 +1,11 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Change } from "../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type AccountId, type AccountNotFound, type AccountView } from "./domain.ts"
-import { AccountsRepository, type SignInCandidate } from "./repository.ts"
-import { viewOf } from "./view.ts"
+import { AccountsRepository, type SignInCandidate, toResponse } from "./repository.ts"
 
-/** What signing in needs of accounts; the hashes of passwords go no further than to whoever compares them. */
+/** What sign-in needs of accounts; password hashes stay within identity. */
 export class AccountCredentials extends Context.Service<
   AccountCredentials,
   {
@@ -45,7 +44,7 @@ export class AccountCredentials extends Context.Service<
           if (Option.isNone(held)) return Option.none()
           const after = { ...held.value, lastSignInAt: yield* DateTime.now }
           yield* repository.touch(after)
-          return Option.some(viewOf(after))
+          return Option.some(toResponse(after))
         }),
         replacePassword: Effect.fn("AccountCredentials.replacePassword")(function* (
           id: AccountId,
@@ -55,7 +54,7 @@ export class AccountCredentials extends Context.Service<
           const held = yield* hold(id, from)
           if (Option.isNone(held)) return Option.none()
           yield* Effect.orDie(repository.update({ ...held.value, passwordHash: to }))
-          return Option.some(viewOf(held.value))
+          return Option.some(toResponse(held.value))
         }),
         exist: database.transaction("all", repository.exists)
       })

@@ -17,7 +17,7 @@ export const AccountName = name(100).annotate({ examples: ["Ada Lovelace"] })
 export const AccountStatus = Schema.Literals(["active", "suspended"]).annotate({ examples: ["active"] })
 export type AccountStatus = typeof AccountStatus.Type
 
-/** A password that somebody chooses: 12 to 128 characters; common ones are refused beside. */
+/** A new password: 12 to 128 characters; common ones are refused as well. */
 export const NewPassword = Schema.RedactedFromValue(
   text(12, 128).annotate({
     description: "12 to 128 characters, and no common password",
@@ -25,7 +25,7 @@ export const NewPassword = Schema.RedactedFromValue(
   })
 )
 
-/** A password that somebody gives to be recognized; whatever it is, the answer is the same. */
+/** A password presented at sign-in; its form is not validated, so that every wrong one gets the same answer. */
 export const GivenPassword = Schema.RedactedFromValue(
   text(1, 1000).annotate({ examples: ["seven grey herons at dawn"] })
 )
@@ -34,7 +34,7 @@ const RoleIds = Schema.Array(RoleId)
   .pipe(Schema.check(Schema.isMaxLength(50), Schema.isUnique()))
   .annotate({ description: "Roles of the application `application-manager`", examples: [[RoleId.make(1)]] })
 
-/** Whoever signs in to run the installation, or a tenant's part of it, as the API shows it. */
+/** A person who signs in to run the installation or a tenant, as the API returns it. */
 export const AccountView = Schema.Struct({
   id: AccountId,
   email: Email,
@@ -96,6 +96,5 @@ export class AccountEmailTaken extends Problem<AccountEmailTaken>()("AccountEmai
 export class AccountIsCaller extends Problem<AccountIsCaller>()("AccountIsCaller", {
   slug: "account-is-caller",
   status: 409,
-  meaning:
-    "Nobody suspends or deletes the account that it is signed in with; its password is changed at /api/auth/password."
+  meaning: "An account cannot suspend or delete itself; change its password at /api/auth/password."
 }) {}

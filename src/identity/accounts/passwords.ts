@@ -10,13 +10,13 @@ const saltBytes = 16
 const hashBytes = 32
 /** How many are computed at once, each for some 30 ms on a thread of its own; libuv has four threads for all work. */
 const atOnce = 2
-const mostWaiting = 100
+const maxWaiting = 100
 
 /** Passwords as they are stored: argon2id in the PHC string form, such as `$argon2id$v=19$m=19456,t=2,p=1$…$…`. */
 export class Passwords extends Context.Service<
   Passwords,
   {
-    /** Hashes a new password, unless it is a common one; `about` is what is known of its owner, `member` where it stands. */
+    /** Hashes a new password, unless it is a common one; `about` is what is known of its owner, `member` its place in the payload. */
     hash(
       password: Redacted.Redacted,
       about: ReadonlyArray<string>,
@@ -37,7 +37,7 @@ export class Passwords extends Context.Service<
       /** Runs within the pool; a crowd that would wait for long is turned away instead. */
       const pooled = <A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E | Overloaded> =>
         Effect.suspend((): Effect.Effect<A, E | Overloaded> => {
-          if (waiting >= mostWaiting) return Effect.fail(new Overloaded({ detail: "Too many sign-ins at once." }))
+          if (waiting >= maxWaiting) return Effect.fail(new Overloaded({ detail: "Too many sign-ins at once." }))
           waiting += 1
           return Effect.ensuring(
             permits.withPermits(1)(work),
@@ -110,7 +110,7 @@ const written = ({ hash, memory, parallelism, passes, salt }: Stored): string =>
 
 const read = (text: string): Stored => {
   const parts = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/.exec(text)
-  if (parts === null) throw new Error("A stored password has a form that nobody wrote")
+  if (parts === null) throw new Error("A stored password has an unknown form")
   const [, memory, passes, parallelism, salt = "", hash = ""] = parts
   return {
     memory: Number(memory),

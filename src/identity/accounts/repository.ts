@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Predicate, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Predicate, Schema, Struct } from "effect"
 import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
@@ -6,7 +6,7 @@ import { InstantFromDate } from "../../kernel/instant.ts"
 import { RoleId } from "../../applications/roles/domain.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { TrialUserId } from "../trial-users/domain.ts"
-import { AccountEmailTaken, AccountId, AccountNotFound, AccountStatus } from "./domain.ts"
+import { AccountEmailTaken, AccountId, AccountNotFound, AccountStatus, type AccountView } from "./domain.ts"
 
 /** An account as it is stored, with its roles; the hash of its password never leaves the service. */
 export const Account = Schema.Struct({
@@ -25,7 +25,7 @@ export const Account = Schema.Struct({
 export type Account = typeof Account.Type
 export type NewAccount = Omit<Account, "id" | "lastSignInAt">
 
-/** What a sign-in needs of an account before anybody knows its tenant; read past row-level security. */
+/** What a sign-in needs of an account; read past row-level security, since the tenant is not known yet. */
 export const SignInCandidate = Schema.Struct({
   id: AccountId,
   passwordHash: Schema.String,
@@ -179,3 +179,6 @@ const tenantGone = (reason: SqlError.ConstraintError) =>
   Predicate.hasProperty(reason.cause, "constraint") && reason.cause.constraint === "accounts_tenant_id_fkey"
     ? Effect.fail(new TenantNotFound({}))
     : Effect.die(reason)
+
+/** An account as the API shows it. */
+export const toResponse = (account: Account): AccountView => Struct.omit(account, ["passwordHash"])

@@ -8,7 +8,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { type Overloaded, ValidationFailed } from "../../kernel/problems.ts"
 import { given } from "../../kernel/server-set.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type RoleId } from "../../applications/roles/domain.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
@@ -25,12 +25,11 @@ import {
   AccountView
 } from "./domain.ts"
 import { Passwords } from "./passwords.ts"
-import { type Account, AccountsRepository } from "./repository.ts"
-import { viewOf } from "./view.ts"
+import { type Account, AccountsRepository, toResponse } from "./repository.ts"
 
 type Refused = Forbidden | ValidationFailed | Overloaded | AccountEmailTaken | TrialUserNotFound
 
-/** What the sign-ins of an account do when it goes or changes; provided by sign-in, which knows of accounts. */
+/** Ends the sign-ins of an account when it is changed or deleted; provided by sign-in. */
 export class AccountSessions extends Context.Service<
   AccountSessions,
   {
@@ -58,7 +57,7 @@ export class Accounts extends Context.Service<
     Effect.gen(function* () {
       const audit = yield* Audit
       const database = yield* Database
-      const endings = yield* AccountSessions
+      const accountSessions = yield* AccountSessions
       const passwords = yield* Passwords
       const repository = yield* AccountsRepository
       const roles = yield* Roles
@@ -66,7 +65,7 @@ export class Accounts extends Context.Service<
 
       /** Holds the roles as they are, if the caller may give all that they do. */
       const requireRoles = Effect.fnUntraced(function* (ids: ReadonlyArray<RoleId>) {
-        const held = yield* roles.holdOwn(ids)
+        const held = yield* roles.lockServiceRoles(ids)
         const errors = ids.flatMap((id, index) =>
           held.some((role) => role.id === id)
             ? []
@@ -91,7 +90,7 @@ export class Accounts extends Context.Service<
             detail: "Trial users belong to the installation, not to a tenant."
           })
         }
-        yield* trialUsers.hold(id)
+        yield* trialUsers.lockShared(id)
       })
 
       const list = Effect.fn("Accounts.list")(function* (
@@ -101,12 +100,12 @@ export class Accounts extends Context.Service<
       ) {
         const principal = yield* CurrentPrincipal
         const rows = yield* database.transaction(scopeOf(principal), repository.list(tenantId, after, limit + 1))
-        return slice(rows.map(viewOf), limit, (account) => account.id)
+        return slice(rows.map(toResponse), limit, (account) => account.id)
       })
 
       const get = Effect.fn("Accounts.get")(function* (id: AccountId) {
         const principal = yield* CurrentPrincipal
-        return viewOf(yield* database.transaction(scopeOf(principal), repository.get(id)))
+        return toResponse(yield* database.transaction(scopeOf(principal), repository.get(id)))
       })
 
       const insert = Effect.fnUntraced(function* (
@@ -130,7 +129,7 @@ export class Accounts extends Context.Service<
           createdAt: yield* DateTime.now,
           createdBy: principal.name
         })
-        const view = viewOf(account)
+        const view = toResponse(account)
         return {
           value: view,
           entries: [{ action: accountActions.AccountCreated, entityId: view.id, tenantId, after: snapshot(view) }]
@@ -154,7 +153,7 @@ export class Accounts extends Context.Service<
       /** Takes an account under lock for a change, if the caller has all that it can do. */
       const take = Effect.fnUntraced(function* (id: AccountId) {
         const account = yield* repository.lock(id)
-        const held = yield* roles.holdOwn(account.roleIds)
+        const held = yield* roles.lockServiceRoles(account.roleIds)
         yield* requireAuthority(distinct(held.flatMap((role) => role.capabilities)))
         return account
       })
@@ -181,21 +180,21 @@ export class Accounts extends Context.Service<
           passwordHash: passwordHash ?? before.passwordHash
         }
         const isSame = changeable.every((member) => Equal.equals(before[member], after[member]))
-        if (isSame && passwordHash === undefined) return { value: viewOf(before), entries: [] }
+        if (isSame && passwordHash === undefined) return { value: toResponse(before), entries: [] }
         yield* repository.update(after)
-        // Whoever may do more or less than before, or is somebody else's, shows again who it is.
+        // An account with other capabilities or another e-mail address has to sign in again.
         const isOther =
           isStopped ||
           passwordHash !== undefined ||
           !Equal.equals(before.roleIds, after.roleIds) ||
           before.trialUserId !== after.trialUserId
-        const ended = isOther ? yield* endings.endAllOf(id) : []
+        const ended = isOther ? yield* accountSessions.endAllOf(id) : []
         const tenantId = before.tenantId
-        const views = { before: snapshot(viewOf(before)), after: snapshot(viewOf(after)) }
+        const views = { before: snapshot(toResponse(before)), after: snapshot(toResponse(after)) }
         const updated = { action: accountActions.AccountUpdated, entityId: id, tenantId, ...views }
         const reset = { action: accountActions.AccountPasswordChanged, entityId: id, tenantId }
         return {
-          value: viewOf(after),
+          value: toResponse(after),
           entries: [...(isSame ? [] : [updated]), ...(passwordHash === undefined ? [] : [reset]), ...ended]
         }
       }, audit.change)
@@ -211,7 +210,7 @@ export class Accounts extends Context.Service<
         const principal = yield* CurrentPrincipal
         const before = yield* take(id)
         if (principal.name === `account:${id}`) return yield* new AccountIsCaller({})
-        const ended = yield* endings.endAllOf(id)
+        const ended = yield* accountSessions.endAllOf(id)
         yield* repository.delete(id)
         return {
           value: undefined,
@@ -220,7 +219,7 @@ export class Accounts extends Context.Service<
               action: accountActions.AccountDeleted,
               entityId: id,
               tenantId: before.tenantId,
-              before: snapshot(viewOf(before))
+              before: snapshot(toResponse(before))
             },
             ...ended
           ]

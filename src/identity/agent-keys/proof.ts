@@ -18,7 +18,7 @@ export interface ProofOf {
 
 const unproven = (detail: string) => new AgentKeyUnusable({ detail })
 
-/** Checks that whoever registers a key has its private half: a JWT by that key, made for this agent within a minute. */
+/** Validates the proof that the caller has the private key: a JWT by that key, issued for this agent within a minute. */
 export const checkProof = Effect.fnUntraced(function* (
   proof: string,
   { agentId, algorithm, issuer, publicKey }: ProofOf

@@ -3,9 +3,9 @@ import * as crypto from "node:crypto"
 import { type KeyAlgorithm } from "./domain.ts"
 
 const leastModulusBits = 2048
-const mostModulusBits = 8192
+const maxModulusBits = 8192
 // Each bit of it is work at every verification, and more bits than these make no key stronger.
-const mostExponent = 2n ** 32n - 1n
+const maxExponent = 2n ** 32n - 1n
 const block = /^\s*-----BEGIN PUBLIC KEY-----\r?\n((?:[A-Za-z0-9+/=]{1,76}\r?\n)+)-----END PUBLIC KEY-----\s*$/
 
 /** A public key that may be used, or why not. */
@@ -27,12 +27,12 @@ const faultOfKind = (key: crypto.KeyObject, algorithm: KeyAlgorithm): string | u
     case "RS256": {
       if (kind !== "rsa") return `${algorithm} takes an RSA key.`
       const bits = details?.modulusLength ?? 0
-      if (bits < leastModulusBits || bits > mostModulusBits) {
-        return `The modulus has ${bits} bits; ${leastModulusBits} to ${mostModulusBits} are taken.`
+      if (bits < leastModulusBits || bits > maxModulusBits) {
+        return `The modulus has ${bits} bits; ${leastModulusBits} to ${maxModulusBits} are taken.`
       }
       const exponent = details?.publicExponent ?? 0n
       if (exponent < 65_537n) return "The public exponent is below 65,537."
-      return exponent <= mostExponent ? undefined : "The public exponent has more than 32 bits."
+      return exponent <= maxExponent ? undefined : "The public exponent has more than 32 bits."
     }
   }
 }

@@ -4,7 +4,7 @@ import * as jose from "jose"
 import { type AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
@@ -24,7 +24,7 @@ import { checkProof } from "./proof.ts"
 import { readPublicKey } from "./public-key.ts"
 import { AgentKeysRepository } from "./repository.ts"
 
-const mostLive = 5
+const maxLive = 5
 
 export class AgentKeys extends Context.Service<
   AgentKeys,
@@ -54,7 +54,7 @@ export class AgentKeys extends Context.Service<
     Effect.gen(function* () {
       const agents = yield* Agents
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
       const repository = yield* AgentKeysRepository
       const settings = yield* Settings
@@ -68,7 +68,7 @@ export class AgentKeys extends Context.Service<
         const scope = scopeOf(yield* CurrentPrincipal)
         const now = yield* DateTime.now
         const rows = yield* database.transaction(scope, repository.list(agentId, after, limit + 1))
-        return slice(rows.map(viewAt(now)), limit, (key) => key.id)
+        return slice(rows.map(toResponse(now)), limit, (key) => key.id)
       })
 
       const prove = (agentId: AgentId, { algorithm, proof }: AgentKeyRegistration, publicKey: jose.JWK) => {
@@ -88,7 +88,7 @@ export class AgentKeys extends Context.Service<
         const now = yield* DateTime.now
         const window = yield* windowOf(input, now)
         yield* prove(agentId, input, read.jwk)
-        if ((yield* repository.live(agentId, now)) >= mostLive) return yield* new AgentKeyLimit({})
+        if ((yield* repository.live(agentId, now)) >= maxLive) return yield* new AgentKeyLimit({})
         const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(read.jwk))
         const key = yield* repository.insert(
           AgentKey.insert.make({
@@ -103,8 +103,8 @@ export class AgentKeys extends Context.Service<
             createdBy: (yield* CurrentPrincipal).name
           })
         )
-        yield* changes.announce
-        const view = viewAt(now)(key)
+        yield* authCaches.announce
+        const view = toResponse(now)(key)
         return {
           value: view,
           entries: [
@@ -130,7 +130,7 @@ export class AgentKeys extends Context.Service<
         }
         const now = yield* DateTime.now
         const after = yield* repository.revoke(id, now, withCredentials)
-        yield* changes.announce
+        yield* authCaches.announce
         return {
           value: undefined,
           entries: [
@@ -138,8 +138,8 @@ export class AgentKeys extends Context.Service<
               action: agentKeyActions.AgentKeyRevoked,
               entityId: id,
               tenantId: agent.tenantId,
-              before: { ...snapshot(viewAt(now)(before)), credentialsRevoked: before.credentialsRevoked },
-              after: { ...snapshot(viewAt(now)(after)), credentialsRevoked: after.credentialsRevoked }
+              before: { ...snapshot(toResponse(now)(before)), credentialsRevoked: before.credentialsRevoked },
+              after: { ...snapshot(toResponse(now)(after)), credentialsRevoked: after.credentialsRevoked }
             }
           ]
         }
@@ -167,7 +167,7 @@ const windowOf = (input: AgentKeyRegistration, now: DateTime.Utc) => {
     : Effect.fail(new AgentKeyUnusable({ detail: "validUntil is not after validFrom, or is over." }))
 }
 
-const viewAt =
+const toResponse =
   (now: DateTime.Utc) =>
   (key: AgentKey): AgentKeyView => ({
     id: key.id,

@@ -7,10 +7,10 @@ import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
+import { AgentLimitsInvalid } from "../agent-templates/limits-domain.ts"
 import {
   Agent,
   AgentId,
-  AgentLimitsInvalid,
   AgentNameTaken,
   AgentNotActive,
   AgentNotFound,
@@ -19,7 +19,7 @@ import {
   AgentStatus,
   OwnerUserId
 } from "./domain.ts"
-import { AgentTemplateNotFound } from "./template-domain.ts"
+import { AgentTemplateNotFound } from "../agent-templates/domain.ts"
 
 const read = requires("agents:read")
 const write = requires("agents:write")

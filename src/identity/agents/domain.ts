@@ -15,8 +15,9 @@ import {
   PerTurnBudget,
   ScopeCeiling,
   TaskTypes
-} from "./limits-domain.ts"
-import { AgentTemplateId } from "./template-domain.ts"
+} from "../agent-templates/limits-domain.ts"
+import { AgentTemplateId } from "../agent-templates/domain.ts"
+import { Capability, intersection, missing } from "../../kernel/capability.ts"
 
 export const AgentId = Uuid.pipe(Schema.brand("AgentId"))
 export type AgentId = typeof AgentId.Type
@@ -104,8 +105,27 @@ export class AgentNotActive extends Problem<AgentNotActive>()("AgentNotActive", 
   meaning: "The agent is suspended or retired; a retired agent stays so."
 }) {}
 
-export class AgentLimitsInvalid extends Problem<AgentLimitsInvalid>()("AgentLimitsInvalid", {
-  slug: "agent-limits-invalid",
-  status: 400,
-  meaning: "The limits contradict each other, or go beyond what the template allows."
-}) {}
+/** An agent with what bounds it now: its own limits, and those of its template as that is now. */
+export const BoundedAgent = Schema.Struct({
+  id: AgentId,
+  tenantId: TenantId,
+  status: AgentStatus,
+  scopeCeiling: Schema.Array(Capability),
+  templateCeiling: Schema.NullOr(Schema.Array(Capability)),
+  maxCredentialTtlSeconds: Schema.Int,
+  perTurnBudget: Schema.NullOr(Schema.BigInt),
+  allowedTaskTypes: Schema.Array(Schema.String),
+  defaultTaskType: Schema.NullOr(Schema.String),
+  /** Another one whenever the agent or its template was changed. */
+  version: Schema.String
+})
+export type BoundedAgent = typeof BoundedAgent.Type
+
+/** The most that the agent may be granted now. */
+export const ceilingOf = ({
+  scopeCeiling,
+  templateCeiling
+}: Pick<BoundedAgent, "scopeCeiling" | "templateCeiling">): ReadonlyArray<Capability> =>
+  templateCeiling === null || missing(templateCeiling, scopeCeiling).length === 0
+    ? scopeCeiling
+    : intersection(scopeCeiling, templateCeiling)

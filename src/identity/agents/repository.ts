@@ -4,8 +4,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { violatedConstraint } from "../../platform/database/constraint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { BoundedAgent } from "./bounded-domain.ts"
-import { Agent, AgentId, AgentNameTaken, AgentNotFound, AgentStatus } from "./domain.ts"
+import { Agent, AgentId, AgentNameTaken, AgentNotFound, AgentStatus, BoundedAgent } from "./domain.ts"
 
 const Filter = Schema.Struct({
   status: Schema.optionalKey(AgentStatus),

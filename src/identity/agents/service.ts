@@ -3,30 +3,34 @@ import { Model } from "effect/schema"
 import { type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type TenantNotFound } from "../tenants/domain.ts"
-import { type BoundedAgent } from "./bounded-domain.ts"
 import {
   Agent,
   agentActions,
   type AgentId,
-  type AgentLimitsInvalid,
   type AgentNameTaken,
   AgentNotActive,
   AgentNotFound,
   type AgentPatch,
-  type AgentRegistration
+  type AgentRegistration,
+  type BoundedAgent
 } from "./domain.ts"
-import { limitMembers, limitsFrom, noLimitsGiven } from "./limits-domain.ts"
-import { checkLimits } from "./limits.ts"
+import {
+  type AgentLimitsInvalid,
+  limitMembers,
+  limitsFrom,
+  noLimitsGiven,
+  validateLimits
+} from "../agent-templates/limits-domain.ts"
 import { type AgentFilter, AgentsRepository } from "./repository.ts"
-import { type AgentTemplateId, AgentTemplateNotFound } from "./template-domain.ts"
-import { AgentTemplatesRepository } from "./template-repository.ts"
-import { makeTenantOfNew } from "./tenant-of-new.ts"
+import { type AgentTemplateId, AgentTemplateNotFound } from "../agent-templates/domain.ts"
+import { AgentTemplatesRepository } from "../agent-templates/repository.ts"
+import { Tenants } from "../tenants/service.ts"
 
 type Refused = Forbidden | AgentNameTaken | AgentTemplateNotFound | AgentLimitsInvalid
 
@@ -36,7 +40,7 @@ export class Agents extends Context.Service<
     list(filter: AgentFilter, after: AgentId | undefined, limit: number): Effect.Effect<Slice<Agent, AgentId>>
     /** The agent, if the caller may see it: an agent sees itself alone. */
     get(id: AgentId): Effect.Effect<Agent, AgentNotFound>
-    /** The agent as its template bounds it now, if the caller may see it. */
+    /** The agent with the current limits of its template, if the caller may see it. */
     bounded(id: AgentId): Effect.Effect<BoundedAgent, AgentNotFound>
     /** The tenant of an agent that the caller may see; remembered, since it never changes. */
     tenantOf(id: AgentId): Effect.Effect<TenantId, AgentNotFound>
@@ -50,7 +54,7 @@ export class Agents extends Context.Service<
     lock(id: AgentId): Effect.Effect<Agent, AgentNotFound, Change>
     /** Takes an agent under lock to change what it can do, if the caller has all of that. */
     take(id: AgentId): Effect.Effect<Agent, AgentNotFound | Forbidden, Change>
-    /** Notes that an agent was here; written some seconds later. */
+    /** Records that an agent was active; written some seconds later. */
     seen(id: string): Effect.Effect<void>
   }
 >()("app/agents/Agents") {
@@ -58,11 +62,11 @@ export class Agents extends Context.Service<
     Agents,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
       const repository = yield* AgentsRepository
       const templates = yield* AgentTemplatesRepository
-      const tenantOfNew = yield* makeTenantOfNew
+      const tenants = yield* Tenants
 
       const sightings = new Map<string, number>()
       const flush = Effect.suspend(() => {
@@ -108,7 +112,7 @@ export class Agents extends Context.Service<
         (id: AgentId) => Effect.map(database.transaction("all", repository.get(id)), ({ status }) => status),
         { capacity: 50_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
       )
-      yield* changes.onChange(Cache.invalidateAll(statuses))
+      yield* authCaches.onChange(Cache.invalidateAll(statuses))
       const activeTenantOf = Effect.fnUntraced(function* (id: AgentId) {
         const tenantId = yield* tenantOf(id)
         return (yield* Cache.get(statuses, id)) === "active" ? tenantId : yield* new AgentNotActive({})
@@ -117,15 +121,15 @@ export class Agents extends Context.Service<
       const templateOf = (id: AgentTemplateId | null | undefined, tenantId: TenantId) =>
         id === null || id === undefined
           ? Effect.undefined
-          : Effect.flatMap(templates.hold(id), (template) =>
+          : Effect.flatMap(templates.lockShared(id), (template) =>
               template.tenantId === tenantId ? Effect.succeed(template) : Effect.fail(new AgentTemplateNotFound({}))
             )
 
       const register = Effect.fn("Agents.register")(function* (input: AgentRegistration) {
-        const tenantId = yield* tenantOfNew(input.tenantId)
+        const tenantId = yield* tenants.forCreation(input.tenantId)
         const template = yield* templateOf(input.templateId, tenantId)
         const limits = limitsFrom(input, template ?? noLimitsGiven)
-        yield* checkLimits(limits, template)
+        yield* validateLimits(limits, template)
         yield* requireAuthority(limits.scopeCeiling)
         const now = yield* DateTime.now
         const agent = yield* repository.insert(
@@ -156,12 +160,12 @@ export class Agents extends Context.Service<
         return agent
       })
 
-      /** Stores an agent and tells every cache; its new version differs from the one that a mint has seen. */
+      /** Stores an agent and invalidates the caches; its new version differs from the one that a concurrent mint has read. */
       const store = Effect.fnUntraced(function* (before: Agent, wanted: Agent) {
         const now = yield* DateTime.now
         const updatedAt = DateTime.max(now, DateTime.add(before.updatedAt, { milliseconds: 1 }))
         const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(updatedAt) })
-        yield* changes.announce
+        yield* authCaches.announce
         return {
           entityId: before.id,
           tenantId: before.tenantId,
@@ -189,8 +193,8 @@ export class Agents extends Context.Service<
         }
         if (JSON.stringify(snapshot(before)) === JSON.stringify(snapshot(wanted))) return { value: before, entries: [] }
         if (before.status === "retired") return yield* new AgentNotActive({ detail: "A retired agent stays as it is." })
-        // A template that came down since bounds what is minted, and stands in the way of no change but of the limits.
-        if (Object.keys(patch).some((member) => bounding.has(member))) yield* checkLimits(limits, template)
+        // A template that was narrowed since bounds what is minted, and prevents only changes of the limits.
+        if (Object.keys(patch).some((member) => bounding.has(member))) yield* validateLimits(limits, template)
         yield* requireAuthority(limits.scopeCeiling)
         const { agent, ...entry } = yield* store(before, wanted)
         return { value: agent, entries: [{ action: agentActions.AgentUpdated, ...entry }] }

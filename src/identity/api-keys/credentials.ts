@@ -1,7 +1,7 @@
 import { Cache, Clock, Effect, Exit, Layer, Option, Schedule } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { ApiKeyCredentials, type ApiKeyRefusalReason } from "../../access/credentials.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/principal.ts"
 import { Database } from "../../platform/database/database.ts"
 import { type ApiKeyId } from "./domain.ts"
@@ -12,7 +12,7 @@ import { ApiKeysRepository, type Credential } from "./repository.ts"
 const layerNoDeps = Layer.effect(
   ApiKeyCredentials,
   Effect.gen(function* () {
-    const changes = yield* AuthorityChanges
+    const authCaches = yield* AuthCacheInvalidation
     const clock = yield* Clock.Clock
     const database = yield* Database
     const digest = yield* Digest.Digest
@@ -27,7 +27,7 @@ const layerNoDeps = Layer.effect(
       // A lookup that failed says nothing of the key, and the next may find the database back.
       { capacity: 10_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
     )
-    yield* changes.onChange(Cache.invalidateAll(cache))
+    yield* authCaches.onChange(Cache.invalidateAll(cache))
 
     const uses = new Map<ApiKeyId, number>()
     const flush = Effect.suspend(() => {

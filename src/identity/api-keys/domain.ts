@@ -45,7 +45,7 @@ const view = {
   id: ApiKeyId,
   name: KeyName,
   start: Schema.String.annotate({
-    description: "How the key begins, to tell keys apart",
+    description: "The first characters of the key, to recognize it",
     examples: ["amk_4fG7hK2mQ9xZ"]
   }),
   scopes: Scopes,

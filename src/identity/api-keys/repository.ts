@@ -8,7 +8,7 @@ import { InstantFromDate } from "../../kernel/instant.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { ApiKey, ApiKeyId, ApiKeyNotFound } from "./domain.ts"
 
-/** What authentication needs of a key; read past row-level security, since nobody knows the tenant yet. */
+/** What authentication needs of a key; read past row-level security, since the tenant is not known yet. */
 export const Credential = Schema.Struct({
   id: ApiKeyId,
   secretSha256: Schema.Uint8Array,

@@ -4,7 +4,7 @@ import { Model } from "effect/schema"
 import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 import { distinct } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -57,7 +57,7 @@ export class ApiKeys extends Context.Service<
     ApiKeys,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
       const digest = yield* Digest.Digest
       const random = yield* SecureRandom.SecureRandom
@@ -71,13 +71,13 @@ export class ApiKeys extends Context.Service<
         const principal = yield* CurrentPrincipal
         const now = yield* DateTime.now
         const rows = yield* database.transaction(scopeOf(principal), repository.list(tenantId, after, limit + 1))
-        return slice(rows.map(viewAt(now)), limit, (key) => key.id)
+        return slice(rows.map(toResponse(now)), limit, (key) => key.id)
       })
 
       const get = Effect.fn("ApiKeys.get")(function* (id: ApiKeyId) {
         const principal = yield* CurrentPrincipal
         const key = yield* database.transaction(scopeOf(principal), repository.get(id))
-        return viewAt(yield* DateTime.now)(key)
+        return toResponse(yield* DateTime.now)(key)
       })
 
       const create = Effect.fn("ApiKeys.create")(function* (input: ApiKeyCreation) {
@@ -115,7 +115,7 @@ export class ApiKeys extends Context.Service<
             rotatedFrom: null
           })
         )
-        const view = viewAt(now)(key)
+        const view = toResponse(now)(key)
         return {
           value: { ...view, key: made.key },
           entries: [{ action: apiKeyActions.ApiKeyCreated, entityId: key.id, tenantId, after: snapshot(view) }]
@@ -143,16 +143,16 @@ export class ApiKeys extends Context.Service<
           return yield* new Forbidden({ missing: [], detail: "No key puts off its own expiry." })
         }
         if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
-        const shown = viewAt(now)(before)
+        const shown = toResponse(now)(before)
         const wanted = {
           ...before,
           name: patch.name ?? before.name,
           scopes: patch.scopes === undefined ? before.scopes : distinct(patch.scopes),
           expiresAt: patch.expiresAt === undefined ? before.expiresAt : patch.expiresAt
         }
-        const after = viewAt(now)(yield* repository.update(wanted))
+        const after = toResponse(now)(yield* repository.update(wanted))
         if (JSON.stringify(snapshot(shown)) === JSON.stringify(snapshot(after))) return { value: after, entries: [] }
-        yield* changes.announce
+        yield* authCaches.announce
         return {
           value: after,
           entries: [
@@ -194,8 +194,8 @@ export class ApiKeys extends Context.Service<
         const ended = yield* repository.update(
           rotation.graceSeconds === 0 ? { ...old, revokedAt: now } : { ...old, expiresAt: ends }
         )
-        yield* changes.announce
-        const view = viewAt(now)(key)
+        yield* authCaches.announce
+        const view = toResponse(now)(key)
         return {
           value: { ...view, key: made.key },
           entries: [
@@ -203,7 +203,7 @@ export class ApiKeys extends Context.Service<
               action: apiKeyActions.ApiKeyRotated,
               entityId: key.id,
               tenantId: key.tenantId,
-              before: snapshot(viewAt(now)(ended)),
+              before: snapshot(toResponse(now)(ended)),
               after: snapshot(view)
             }
           ]
@@ -215,7 +215,7 @@ export class ApiKeys extends Context.Service<
         const now = yield* DateTime.now
         if (before.revokedAt !== null) return { value: undefined, entries: [] }
         const after = yield* repository.update({ ...before, revokedAt: now })
-        yield* changes.announce
+        yield* authCaches.announce
         return {
           value: undefined,
           entries: [
@@ -223,8 +223,8 @@ export class ApiKeys extends Context.Service<
               action: apiKeyActions.ApiKeyRevoked,
               entityId: id,
               tenantId: before.tenantId,
-              before: snapshot(viewAt(now)(before)),
-              after: snapshot(viewAt(now)(after))
+              before: snapshot(toResponse(now)(before)),
+              after: snapshot(toResponse(now)(after))
             }
           ]
         }
@@ -242,7 +242,7 @@ const snapshot = Schema.encodeSync(ApiKeyView)
 const isPutOff = (from: DateTime.Utc | null, to: DateTime.Utc | null | undefined): boolean =>
   from !== null && to !== undefined && (to === null || DateTime.isGreaterThan(to, from))
 
-const viewAt =
+const toResponse =
   (now: DateTime.Utc) =>
   (key: ApiKey): ApiKeyView => ({
     id: key.id,

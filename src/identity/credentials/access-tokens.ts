@@ -3,7 +3,7 @@ import { Digest } from "effect/crypto"
 import { Agents } from "../agents/service.ts"
 import { AttestationKeys, signatureDoesNotFit } from "../../audit/signing-keys/service.ts"
 import { AgentTokens, agentTokenActions } from "../../access/credentials.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Capability, intersection } from "../../kernel/capability.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { accessTokenType, CredentialId } from "./domain.ts"
@@ -22,21 +22,21 @@ export class AccessTokens extends Context.Service<
   AccessTokens,
   {
     inspect(token: string): Effect.Effect<LiveToken, TokenRefusal>
-    /** The credential that a token of ours stands for, live or not; by the signature alone. */
+    /** The credential of a token that this service signed, live or not. */
     credentialOf(token: string): Effect.Effect<Option.Option<CredentialId>>
   }
 >()("app/tokens/AccessTokens") {
   static readonly layerNoDeps = Layer.effect(
     AccessTokens,
     Effect.gen(function* () {
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const digest = yield* Digest.Digest
       const keys = yield* AttestationKeys
       const repository = yield* TokensRepository
       const { publicUrl } = (yield* Settings).api
       const itself = Schema.Literal(publicUrl)
       const decodeClaims = Schema.decodeUnknownOption(Schema.Struct({ iss: itself, aud: itself, jti: CredentialId }))
-      // Of the key that signs now, since one that ended would be told from a key that counts.
+      // With the key that signs now, since the time of a check with an ended key would differ.
       let sample = { keyId: "", jws: "" }
       const sampleNow = Effect.gen(function* () {
         const { keyId, sign } = yield* Effect.orDie(keys.signer("sign-tokens"))
@@ -54,7 +54,7 @@ export class AccessTokens extends Context.Service<
         }
       })
       const identify = Effect.fnUntraced(function* (token: string) {
-        if (token.length > mostCharacters || !compact.test(token)) return yield* stranger(token, false)
+        if (token.length > maxCharacters || !compact.test(token)) return yield* stranger(token, false)
         const verified = yield* keys.verify("sign-tokens", accessTokenType, token)
         if (Result.isFailure(verified)) return yield* stranger(token, verified.failure === signatureDoesNotFit)
         const claims = decodeClaims(verified.success)
@@ -76,7 +76,7 @@ export class AccessTokens extends Context.Service<
         capacity: 20_000,
         timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0)
       })
-      yield* changes.onChange(Cache.invalidateAll(states))
+      yield* authCaches.onChange(Cache.invalidateAll(states))
 
       const inspect = Effect.fnUntraced(function* (token: string) {
         const identity = yield* Cache.get(identities, token)
@@ -103,7 +103,7 @@ export class AccessTokens extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
 
-  /** The same check as it lets agents in. */
+  /** The same check for agents that authenticate. */
   static readonly layerAgentTokens = Layer.effect(
     AgentTokens,
     Effect.gen(function* () {
@@ -134,7 +134,7 @@ export class AccessTokens extends Context.Service<
 const refused = (reason: TokenRefusal) => Effect.fail(reason)
 
 const ofStranger = "stranger "
-const mostCharacters = 8192
+const maxCharacters = 8192
 const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 
 /** A ceiling that came down holds for what was granted before; that this leaves nothing does not end the credential. */

@@ -1,14 +1,14 @@
 import { Schema } from "effect"
-import { mostAssertionCharacters } from "./domain.ts"
+import { maxAssertionCharacters } from "./domain.ts"
 
-const mostLifetimeSeconds = 300
+const maxLifetimeSeconds = 300
 const skewSeconds = 10
 const compact = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 const types: ReadonlySet<unknown> = new Set([undefined, "JWT", "client-authentication+jwt"])
 const algorithms: ReadonlySet<unknown> = new Set(["ES256", "EdDSA", "Ed25519", "PS256", "RS256"])
 
-/** What of an assertion is known before anybody's key is: which key it says, and for which algorithm. */
+/** What an assertion says before its key is known: the key id and the algorithm. */
 export interface AssertionHeader {
   readonly kid: string
   readonly algorithm: "ES256" | "EdDSA" | "PS256" | "RS256"
@@ -17,7 +17,7 @@ export interface AssertionHeader {
 const text = (value: unknown, most: number): value is string =>
   typeof value === "string" && value.length > 0 && value.length <= most && value.isWellFormed() && !value.includes("\0")
 
-/** Whether the unused bits of the last character are zero, so that no other text stands for the same bytes. */
+/** Whether the unused bits of the last character are zero, so that no other text encodes the same bytes. */
 const isCanonical = (part: string): boolean => {
   const rest = part.length % 4
   const last = alphabet.indexOf(part.at(-1) ?? "")
@@ -41,7 +41,7 @@ const decoded = (part: string): Uint8Array => Uint8Array.from(Buffer.from(part, 
 
 /** Reads form and header of an assertion; a text is why it is none. Keys that a header brings along are never used. */
 export const readAssertion = (assertion: string): AssertionHeader | string => {
-  if (assertion.length > mostAssertionCharacters) return "too-long"
+  if (assertion.length > maxAssertionCharacters) return "too-long"
   if (!compact.test(assertion)) return "not-compact"
   const parts = assertion.split(".")
   if (!parts.every(isCanonical)) return "not-canonical"
@@ -77,7 +77,7 @@ export const checkClaims = (
   if (!isSeconds(exp)) return "no-expiry"
   if (!isSeconds(iat)) return "no-issue-time"
   if (exp <= now) return "expired"
-  if (exp <= iat || exp - iat > mostLifetimeSeconds) return "lives-too-long"
+  if (exp <= iat || exp - iat > maxLifetimeSeconds) return "lives-too-long"
   if (iat > now + skewSeconds) return "issued-in-the-future"
   if (nbf !== undefined && (!isSeconds(nbf) || nbf > now + skewSeconds)) return "not-yet-valid"
   if (!text(jti, 256)) return "no-jti"
@@ -86,10 +86,10 @@ export const checkClaims = (
 
 const isSeconds = (value: unknown): value is number => Number.isSafeInteger(value)
 
-/** What a JWT says, whoever signed it; undefined when it says nothing readable. */
+/** The claims of a JWT, without verification; undefined when they cannot be read. */
 export const claimsIn = (jwt: string): Readonly<Record<string, unknown>> | undefined => {
   const part = jwt.split(".", 2)[1]
-  return part === undefined || jwt.length > mostAssertionCharacters ? undefined : objectIn(decoded(part))
+  return part === undefined || jwt.length > maxAssertionCharacters ? undefined : objectIn(decoded(part))
 }
 
 /** Who an assertion says that it is from; undefined when it says nothing readable. */

@@ -2,7 +2,7 @@ import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema }
 import * as jose from "jose"
 import { AgentId } from "../agents/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal, type RateLimited } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
@@ -34,7 +34,7 @@ interface KnownKey {
 export class AgentClients extends Context.Service<
   AgentClients,
   {
-    /** Authenticates by an assertion for one endpoint (a path of ours). Why not is told to the audit alone. */
+    /** Authenticates by an assertion for one endpoint path. The reason of a failure is only written to the audit log. */
     authenticate<C extends Client>(
       agentId: string,
       assertion: string,
@@ -43,7 +43,7 @@ export class AgentClients extends Context.Service<
     ): Effect.Effect<AuthenticatedClient<C>, InvalidClient | RateLimited>
     /** The client as it was a second ago at most. */
     readonly find: FindClient<Client>
-    /** The client as it stands now, past the cache. */
+    /** The client as it is now, past the cache. */
     readonly findAnew: FindClient<Client>
     /** Refuses as every failure of authentication is refused: one answer, and the reason to the audit. */
     refuse(agentId: string, reason: string, client?: Client): Effect.Effect<never, InvalidClient | RateLimited>
@@ -53,7 +53,7 @@ export class AgentClients extends Context.Service<
     AgentClients,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const limits = yield* RateLimits
       const repository = yield* TokensRepository
       const { agents: rules, api } = yield* Settings
@@ -62,7 +62,7 @@ export class AgentClients extends Context.Service<
         (key: string) => repository.client(key.slice(0, uuidLength) as AgentId, key.slice(uuidLength)),
         { capacity: 10_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
       )
-      yield* changes.onChange(Cache.invalidateAll(clients))
+      yield* authCaches.onChange(Cache.invalidateAll(clients))
 
       // Importing a key costs as much as a verification, and a key never changes.
       const imported = yield* Cache.make({

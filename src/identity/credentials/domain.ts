@@ -14,8 +14,8 @@ export type CredentialId = typeof CredentialId.Type
 export const accessTokenType = "at+jwt"
 export const accessTokenUrn = "urn:ietf:params:oauth:token-type:access_token"
 export const jwtUrn = "urn:ietf:params:oauth:token-type:jwt"
-export const mostAssertionCharacters = 8192
-export const mostTokenRequestBytes = 16_384
+export const maxAssertionCharacters = 8192
+export const maxTokenRequestBytes = 16_384
 
 const token = (description: string) =>
   storable(Schema.String).annotate({
@@ -49,7 +49,7 @@ export type TokenRequest = typeof TokenRequest.Type
 
 export const TokenExchangeRequest = Schema.Struct({
   ...TokenRequest.fields,
-  subjectToken: token("A token of whoever the agent acts for")
+  subjectToken: token("A token of the subject that the agent acts for")
 }).annotate({ identifier: "TokenExchangeRequest" })
 export type TokenExchangeRequest = typeof TokenExchangeRequest.Type
 
@@ -113,7 +113,7 @@ const Seconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maxi
   examples: [1_769_850_600]
 })
 
-/** What introspection tells of a live token. */
+/** The introspection response of a live token. */
 export const ActiveToken = Schema.Struct({
   active: Schema.Literal(true),
   scope: Schema.String.annotate({ examples: ["llm:complete agents:read"] }),

@@ -15,7 +15,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { accessTokenType, type Act, type AgentTokenResponse, CredentialId } from "./domain.ts"
 import { TokensRepository } from "./repository.ts"
 
-/** The agent that a credential is for, as whoever asks has seen it. */
+/** The agent that a credential is for, as the caller has read it. */
 export interface MintFor {
   readonly id: AgentId
   readonly tenantId: TenantId
@@ -36,7 +36,7 @@ export interface UsedAssertion {
 export interface MintDelegation {
   readonly grantId: DelegationId
   readonly subject: string
-  /** The sign-in that it ends with, where an account stands at the beginning. */
+  /** The sign-in that it ends with, where the chain begins with an account. */
   readonly sessionId: string | null
   readonly actors: ReadonlyArray<AgentId>
   readonly ancestorIds: ReadonlyArray<CredentialId>
@@ -68,7 +68,7 @@ export type MintFault =
 /** A credential that was not minted; nothing was written then. */
 export class MintRefused extends Data.TaggedError("MintRefused")<{ readonly fault: MintFault }> {}
 
-/** Makes credentials: one statement stores it with its audit entry, then the token that stands for it is signed. */
+/** Mints credentials: one statement stores a credential with its audit entry, then its token is signed. */
 export class CredentialMint extends Context.Service<
   CredentialMint,
   { mint(request: MintRequest): Effect.Effect<AgentTokenResponse, MintRefused> }

@@ -1,7 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { BoundedAgent } from "../agents/bounded-domain.ts"
-import { AgentId } from "../agents/domain.ts"
+import { AgentId, BoundedAgent } from "../agents/domain.ts"
 import { KeyAlgorithm } from "../agent-keys/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
 import { DelegationId } from "../delegations/domain.ts"
@@ -12,7 +11,7 @@ import { CredentialId } from "./domain.ts"
 
 const Capabilities = Schema.Array(Capability)
 
-/** An agent as it stands, with one of its keys. */
+/** An agent with one of its keys. */
 export const Client = Schema.Struct({
   ...BoundedAgent.fields,
   tenantStatus: Schema.String,
@@ -25,7 +24,7 @@ export const Client = Schema.Struct({
 })
 export type Client = typeof Client.Type
 
-/** Whoever an agent would act for, as it stands: a credential with all before it, or the sign-in of an account. */
+/** The subject that an agent would act for: a credential with all before it, or the sign-in of an account. */
 const ExchangeSubject = Schema.Struct({
   name: Schema.String,
   tenantId: Schema.NullOr(TenantId),
@@ -114,7 +113,7 @@ export type Revoked = typeof Revoked.Type
 export class TokensRepository extends Context.Service<
   TokensRepository,
   {
-    /** The client that an assertion names; read past row-level security, since nobody knows the tenant yet. */
+    /** The client that an assertion names; read past row-level security, since the tenant is not known yet. */
     client(agentId: AgentId, kid: string): Effect.Effect<Option.Option<Client>>
     state(id: CredentialId): Effect.Effect<Option.Option<CredentialState>>
     /** The client with its subject and the grants between them, in one question. */
@@ -132,7 +131,7 @@ export class TokensRepository extends Context.Service<
       of: AgentId | undefined,
       at: DateTime.Utc
     ): Effect.Effect<Option.Option<Revoked>, never, Change>
-    /** Removes what expired before a moment: assertions that nobody can use again, and credentials long over. */
+    /** Removes what expired before a moment: assertions that are no longer accepted, and old credentials. */
     purge(assertions: DateTime.Utc, credentials: DateTime.Utc): Effect.Effect<void>
   }
 >()("app/tokens/TokensRepository") {

@@ -4,7 +4,7 @@ import { AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
 import { distinct, missing } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -36,7 +36,7 @@ export class Delegations extends Context.Service<
     ): Effect.Effect<DelegationView, AgentNotActive | AgentNotFound | DelegationInvalid | Forbidden>
     /** Ends a grant and all that was minted under it; again does nothing. */
     revoke(agentId: AgentId, id: DelegationId): Effect.Effect<void, AgentNotFound | DelegationNotFound | Forbidden>
-    /** Notes that a grant was used; written some seconds later. */
+    /** Records that a grant was used; written some seconds later. */
     used(id: DelegationId): Effect.Effect<void>
   }
 >()("app/delegations/Delegations") {
@@ -45,7 +45,7 @@ export class Delegations extends Context.Service<
     Effect.gen(function* () {
       const agents = yield* Agents
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
       const repository = yield* DelegationsRepository
       const { maxDelegationDepth } = (yield* Settings).agents
@@ -68,10 +68,10 @@ export class Delegations extends Context.Service<
         const scope = scopeOf(yield* CurrentPrincipal)
         const now = yield* DateTime.now
         const rows = yield* database.transaction(scope, repository.list(agentId, after, limit + 1))
-        return slice(rows.map(viewAt(now)), limit, (grant) => grant.id)
+        return slice(rows.map(toResponse(now)), limit, (grant) => grant.id)
       })
 
-      /** Refuses a subject that is not there for the agent's tenant: nobody could ever act for it. */
+      /** Refuses a subject that does not exist for the agent's tenant. */
       const checkSubject = Effect.fnUntraced(function* (
         agentId: AgentId,
         tenantId: TenantId,
@@ -122,8 +122,8 @@ export class Delegations extends Context.Service<
             expiresAt: input.expiresAt ?? null
           })
         )
-        yield* changes.announce
-        const view = viewAt(now)(grant)
+        yield* authCaches.announce
+        const view = toResponse(now)(grant)
         return {
           value: view,
           entries: [
@@ -144,7 +144,7 @@ export class Delegations extends Context.Service<
         if (before.revokedAt !== null) return { value: undefined, entries: [] }
         const now = yield* DateTime.now
         const after = yield* repository.revoke(id, now)
-        yield* changes.announce
+        yield* authCaches.announce
         return {
           value: undefined,
           entries: [
@@ -152,8 +152,8 @@ export class Delegations extends Context.Service<
               action: delegationActions.DelegationRevoked,
               entityId: id,
               tenantId,
-              before: snapshot(viewAt(now)(before)),
-              after: snapshot(viewAt(now)(after))
+              before: snapshot(toResponse(now)(before)),
+              after: snapshot(toResponse(now)(after))
             }
           ]
         }
@@ -173,7 +173,7 @@ const snapshot = Schema.encodeSync(DelegationView)
 const invalid = (member: string, detail: string) =>
   new DelegationInvalid({ detail, errors: [{ path: ["payload", member], message: detail }] })
 
-const viewAt =
+const toResponse =
   (now: DateTime.Utc) =>
   (grant: Delegation): DelegationView => ({
     id: grant.id,

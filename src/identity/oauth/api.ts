@@ -6,11 +6,11 @@ import {
   InvalidClient,
   InvalidRequest,
   InvalidScope,
-  mostTokenRequestBytes,
+  maxTokenRequestBytes,
   TokenExchangeRequest,
   TokenRequest
 } from "../credentials/domain.ts"
-import { AuthorizationServer, JsonWebKeys } from "./metadata-domain.ts"
+import { AuthorizationServer, JsonWebKeys } from "./domain.ts"
 
 /** Answers a request that cannot be read with OAuth's `invalid_request`. */
 export class OAuthRequests extends HttpApiMiddleware.Service<OAuthRequests>()("app/tokens/OAuthRequests", {
@@ -23,7 +23,7 @@ export class AgentTokensApi extends HttpApiGroup.make("agentTokens")
       summary: "Get a token for an assertion",
       description:
         "RFC 7523 private_key_jwt. The assertion names the agent as `iss` and `sub` and the issuer or this URL as its one `aud`; it lives five minutes at most, is signed by a live key of the agent named by `kid`, and its `jti` is good once. Which check failed is told to the audit alone. `/oauth2/token` is the same as a form.",
-      maxBodyBytes: mostTokenRequestBytes,
+      maxBodyBytes: maxTokenRequestBytes,
       payload: TokenRequest,
       success: AgentTokenResponse,
       error: [InvalidClient, InvalidScope, RateLimited]
@@ -32,7 +32,7 @@ export class AgentTokensApi extends HttpApiGroup.make("agentTokens")
       summary: "Exchange a token to act on somebody's behalf",
       description:
         "RFC 8693. The client is authenticated as above; a live delegation grant from the subject to the agent is needed. Scopes are what request, subject, grant and ceiling have in common; the token ends with the subject's.",
-      maxBodyBytes: mostTokenRequestBytes,
+      maxBodyBytes: maxTokenRequestBytes,
       payload: TokenExchangeRequest,
       success: AgentTokenResponse,
       error: [InvalidClient, InvalidScope, RateLimited]

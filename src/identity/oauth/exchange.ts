@@ -1,6 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { ceilingOf } from "../agents/bounded-domain.ts"
-import { type AgentId } from "../agents/domain.ts"
+import { type AgentId, ceilingOf } from "../agents/domain.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { type Capability, intersection, missing } from "../../kernel/capability.ts"
 import { Uuid } from "../../kernel/identifier.ts"
@@ -25,7 +24,7 @@ import {
   TokensRepository
 } from "../credentials/repository.ts"
 import { namedScopes } from "../credentials/scopes.ts"
-import { SubjectTokens } from "../credentials/subject-tokens.ts"
+import { SubjectTokens } from "../subject-tokens/service.ts"
 
 /** All that an exchange has decided before it is minted. */
 export interface PreparedExchange {
@@ -35,7 +34,7 @@ export interface PreparedExchange {
   readonly delegation: MintDelegation
 }
 
-/** An exchange before anybody knows whether the client is who it says. */
+/** An exchange before the client is authenticated. */
 export interface BegunExchange {
   /** The client, together with all that the token names: one question to the database. */
   readonly find: FindClient<ExchangeClient>
@@ -101,7 +100,7 @@ export class Exchanges extends Context.Service<Exchanges, { begin(request: Token
           if (deepEnough.length === 0) return yield* invalidRequest("The chain of agents is as long as it may be.")
           const ceiling = ceilingOf(client)
           const held = within(subject.scopes, subject.ceilings)
-          const { grant, scopes } = mostScopes(deepEnough, intersection(intersection(named ?? ceiling, ceiling), held))
+          const { grant, scopes } = maxScopes(deepEnough, intersection(intersection(named ?? ceiling, ceiling), held))
           if (scopes.length === 0) {
             return yield* invalidScope("Request, subject, grant and ceiling have no scope in common.")
           }
@@ -147,7 +146,7 @@ interface Named {
 }
 const decodeNames = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId, sid: Schema.optionalKey(Uuid) }))
 
-/** The credential or the sign-in that a token names, whoever signed it. */
+/** The credential or the sign-in that a token names, without verification. */
 const namedIn = (token: string): Named =>
   Option.match(decodeNames(claimsIn(token)), {
     onNone: () => ({ credentialId: null, sessionId: null }),
@@ -157,7 +156,7 @@ const namedIn = (token: string): Named =>
 
 const ofAgent = "agent:"
 
-/** Every agent of the chain that the subject stands for: who acts, who acted before, and the one at its beginning. */
+/** Every agent of the subject's chain: who acts, who acted before, and the one at its beginning. */
 const agentsOf = ({ actors, agentId, name }: ExchangeSubject): ReadonlyArray<AgentId> => [
   ...(agentId === null ? [] : [agentId]),
   ...actors,
@@ -165,7 +164,7 @@ const agentsOf = ({ actors, agentId, name }: ExchangeSubject): ReadonlyArray<Age
 ]
 
 /** The grant that leaves most of what was asked for. */
-const mostScopes = (grants: ReadonlyArray<ExchangeGrant>, asked: ReadonlyArray<Capability>) => {
+const maxScopes = (grants: ReadonlyArray<ExchangeGrant>, asked: ReadonlyArray<Capability>) => {
   const choices = grants.map((grant) => ({ grant, scopes: intersection(asked, grant.scopes) }))
   return choices.reduce((best, choice) => (missing(choice.scopes, best.scopes).length === 0 ? choice : best))
 }

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { declaresMoreThan } from "../../platform/http/request-body.ts"
-import { mostTokenRequestBytes } from "../credentials/domain.ts"
+import { maxTokenRequestBytes } from "../credentials/domain.ts"
 import { OAuthError } from "./oauth-error.ts"
 
 /** The parameters of a form, each once at most (RFC 6749 §3.2); an empty one counts as left out. */
@@ -17,14 +17,14 @@ export const readForm = Effect.fnUntraced(function* (request: HttpServerRequest.
   if (!formType.test(request.headers["content-type"] ?? "")) {
     return yield* new OAuthError({ code: "invalid_request", description: "Send application/x-www-form-urlencoded." })
   }
-  if (declaresMoreThan(request.headers, mostTokenRequestBytes)) return yield* tooLarge
+  if (declaresMoreThan(request.headers, maxTokenRequestBytes)) return yield* tooLarge
   const text = yield* Effect.mapError(request.text, ({ reason }) =>
     reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge : unreadable
   )
   const form = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(text)) {
     if (form.has(name)) {
-      return yield* new OAuthError({ code: "invalid_request", description: `${name} stands there twice.` })
+      return yield* new OAuthError({ code: "invalid_request", description: `${name} is repeated.` })
     }
     if (value !== "") form.set(name, value)
   }

@@ -3,7 +3,7 @@ import { type PublicKeys } from "../../audit/signing-keys/domain.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { capabilitiesOf, resources } from "../../kernel/capability.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type AuthorizationServer } from "./metadata-domain.ts"
+import { type AuthorizationServer } from "./domain.ts"
 
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"]
 const methods = ["private_key_jwt"]

@@ -8,7 +8,7 @@ export class OAuthError extends Data.TaggedError("OAuthError")<{
   readonly code: string
   readonly description: string
   readonly status?: number
-  /** The scheme that WWW-Authenticate asks for, and what was wrong with a token that came by it (RFC 6750 §3.1). */
+  /** The scheme of the WWW-Authenticate challenge, and the error of a token sent with it (RFC 6750 §3.1). */
   readonly challenge?: { readonly scheme: "Basic" | "Bearer"; readonly error?: string }
 }> {}
 
@@ -23,8 +23,8 @@ const json = (status: number, error: string, description: string, headers: Recor
 const challengeOf = (challenge: OAuthError["challenge"]): Record<string, string> => {
   if (challenge === undefined) return {}
   const { error, scheme } = challenge
-  const told = error === undefined ? "" : `, error="${error}"`
-  return { "www-authenticate": `${scheme} realm="application-manager"${told}` }
+  const errorPart = error === undefined ? "" : `, error="${error}"`
+  return { "www-authenticate": `${scheme} realm="application-manager"${errorPart}` }
 }
 
 /** The plain JSON answer of a failure: no problem, since standard clients read this form. */

@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { ceilingOf } from "../agents/bounded-domain.ts"
+import { ceilingOf } from "../agents/domain.ts"
 import { CurrentPrincipal, type RateLimited } from "../../kernel/principal.ts"
 import { AgentClients, type AuthenticatedClient, type FindClient } from "../credentials/clients.ts"
 import {
@@ -21,7 +21,7 @@ import { scopesWithin } from "../credentials/scopes.ts"
 
 type TokenFailure = InvalidClient | InvalidScope | RateLimited
 
-/** The grants by which an agent gets a token for its assertion: its own, and on somebody's behalf. */
+/** The grants by which an agent gets a token for its assertion: its own, and on behalf of a subject. */
 export class AgentGrants extends Context.Service<
   AgentGrants,
   {

@@ -1,5 +1,5 @@
 import { type Json, withForeign } from "../../kernel/foreign-format.ts"
-import { accessTokenUrn, jwtUrn, mostTokenRequestBytes } from "../credentials/domain.ts"
+import { accessTokenUrn, jwtUrn, maxTokenRequestBytes } from "../credentials/domain.ts"
 
 const tag = {
   name: "OAuth",
@@ -73,7 +73,7 @@ const reasons = {
   400: "The form cannot be read, says too little or too much, or asks for what is not granted",
   401: "The client, or the token that it came with, is not accepted; `WWW-Authenticate` says more",
   403: "The caller lacks the capability",
-  413: `The body is larger than ${mostTokenRequestBytes} bytes`,
+  413: `The body is larger than ${maxTokenRequestBytes} bytes`,
   429: "Asked too often; Retry-After says when to try again"
 }
 

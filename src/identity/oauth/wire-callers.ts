@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentTokens, ApiKeyCredentials } from "../../access/credentials.ts"
-import { bearerToken } from "../../access/bearer-token.ts"
+import { bearerToken } from "../../access/request-credentials.ts"
 import { CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
@@ -17,7 +17,7 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 type Request = HttpServerRequest.HttpServerRequest
 type Clients = AgentClients["Service"]
 
-/** Whoever authenticates by a header is told of a failure by the scheme of that header (RFC 6749 §5.2). */
+/** A failure of header authentication is answered with the scheme of that header (RFC 6749 §5.2). */
 const refuseBasic = (clients: Clients) =>
   Effect.catchTag(
     clients.refuse("", "no-assertion"),
@@ -26,7 +26,7 @@ const refuseBasic = (clients: Clients) =>
       Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Basic" } }))
   )
 
-/** A bearer token that is not good is told of as at any resource (RFC 7662 §2.3, RFC 6750 §3.1). */
+/** An invalid bearer token is answered as at any resource (RFC 7662 §2.3, RFC 6750 §3.1). */
 const refuseBearer = (clients: Clients, reason: string) =>
   Effect.catchTag(clients.refuse("access-token", reason), "InvalidClient", () => {
     const code = "invalid_token"
@@ -37,7 +37,7 @@ const refuseBearer = (clients: Clients, reason: string) =>
 const isBasic = ({ headers }: Request): boolean => /^basic(?: |$)/i.test(headers.authorization ?? "")
 const hasAssertion = (form: Form): boolean => form.has("client_assertion") || form.has("client_assertion_type")
 
-/** Nobody authenticates in several ways at once (RFC 6749 §2.3): which of them would count? */
+/** A client must not authenticate in several ways at once (RFC 6749 §2.3). */
 const inOneWay = (...ways: ReadonlyArray<boolean>) =>
   ways.filter(Boolean).length > 1
     ? Effect.fail(new OAuthError({ code: "invalid_request", description: "Authenticate in one way, not in several." }))
@@ -77,7 +77,7 @@ export const makeWireCallers = Effect.gen(function* () {
         : Effect.catch(keys.check(key), (reason) => clients.refuse("api-key", reason))
     )
 
-  // Good once, as everywhere: else whoever saw an assertion could ask with it again.
+  // Accepted once, as everywhere: otherwise an intercepted assertion could be used again.
   const byAssertion = Effect.fnUntraced(function* (request: Request, form: Form, endpoint: string) {
     const { agentId, assertion } = yield* clientIn(clients, request, form)
     const known = yield* clients.authenticate(agentId, assertion, endpoint, clients.find)
@@ -85,7 +85,7 @@ export const makeWireCallers = Effect.gen(function* () {
     return first ? known.principal : yield* clients.refuse(agentId, "replayed", known.client)
   })
 
-  /** The caller; an agent may do this for itself, everybody else needs one of the capabilities. */
+  /** The caller; an agent may do this for itself, any other caller needs one of the capabilities. */
   const caller = Effect.fnUntraced(function* (
     request: Request,
     form: Form,

@@ -4,10 +4,10 @@ import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens } from "../credentials/access-tokens.ts"
 import { AgentClients } from "../credentials/clients.ts"
-import { AgentCredentials } from "../credentials/credentials.ts"
-import { accessTokenUrn, type AgentTokenResponse, jwtUrn, mostTokenRequestBytes } from "../credentials/domain.ts"
+import { AgentCredentials } from "../credentials/service.ts"
+import { accessTokenUrn, type AgentTokenResponse, jwtUrn, maxTokenRequestBytes } from "../credentials/domain.ts"
 import { type Form, readForm, required } from "./form.ts"
-import { TokenIntrospection } from "./introspection.ts"
+import { TokenIntrospection } from "../credentials/introspection.ts"
 import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
 import { TokensRepository } from "../credentials/repository.ts"
 import { AgentGrants } from "./service.ts"
@@ -65,7 +65,7 @@ const post = (
       const request = yield* HttpServerRequest.HttpServerRequest
       return yield* serve(yield* readForm(request), request)
     }).pipe(
-      Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(mostTokenRequestBytes)),
+      Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxTokenRequestBytes)),
       Effect.catch((failure) => Effect.succeed(toWire(failure)))
     )
   )
@@ -102,9 +102,9 @@ export const OAuthWireLayer = Layer.unwrap(
       "/oauth2/introspect",
       Effect.fnUntraced(function* (form, request) {
         const presented = yield* required(form, "token")
-        const told = introspection.introspect(presented)
+        const introspected = introspection.introspect(presented)
         return answer(
-          yield* callers.as(request, form, "/oauth2/introspect", ["agents:introspect", "agents:read"], told)
+          yield* callers.as(request, form, "/oauth2/introspect", ["agents:introspect", "agents:read"], introspected)
         )
       })
     )

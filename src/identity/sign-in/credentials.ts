@@ -1,7 +1,7 @@
 import { Cache, Clock, Context, DateTime, Duration, Effect, Exit, Layer, Option, Redacted, Schedule } from "effect"
 import { Digest } from "effect/crypto"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/principal.ts"
 import { SessionTokens, sessionTokenActions } from "../../access/credentials.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
@@ -9,11 +9,11 @@ import { Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Sessions } from "../trial-sessions/service.ts"
 import { signInActions } from "./domain.ts"
-import { AccountSessionEndings } from "./endings.ts"
+import { AccountSessionTermination } from "./termination.ts"
 import { AccountSessionsRepository, type TokenOwner } from "./repository.ts"
 import { sha256Of } from "./tokens.ts"
 
-/** Why a session token lets nobody in; told to the audit, never to the caller. */
+/** Why a session token was refused: recorded in the audit log, never sent to the caller. */
 type RefusalReason =
   | "malformed"
   | "unknown"
@@ -27,13 +27,13 @@ type RefusalReason =
 /** What a token is worth now. */
 export interface Judgement {
   readonly owner: TokenOwner | undefined
-  /** undefined when it lets its bearer in. */
+  /** undefined when the token is valid. */
   readonly reason: RefusalReason | undefined
 }
 
 /** How long a token works after another took its place, for tabs that were asking at that moment. */
 const overlapMillis = 10_000
-/** How long what is over is kept, so that a stolen token that comes late is still told from an unknown one. */
+/** How long ended sign-ins are kept, so that a late stolen token is still distinguished from an unknown one. */
 const kept = { days: 7 } as const
 
 /** The check of session tokens: cached for a second, emptied by any change of authority. */
@@ -42,7 +42,7 @@ export class SessionCredentials extends Context.Service<
   {
     /** Judges a token; one that comes back too late after its replacement ends the whole sign-in. */
     judge(token: Redacted.Redacted): Effect.Effect<Judgement>
-    /** Like `judge`, for whoever is let in by it. */
+    /** Like `judge`, for authentication. */
     check(token: string, isUse: boolean): ReturnType<SessionTokens["Service"]["check"]>
   }
 >()("app/sign-in/SessionCredentials") {
@@ -50,11 +50,11 @@ export class SessionCredentials extends Context.Service<
     SessionCredentials,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const changes = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const clock = yield* Clock.Clock
       const database = yield* Database
       const digest = yield* Digest.Digest
-      const endings = yield* AccountSessionEndings
+      const termination = yield* AccountSessionTermination
       const repository = yield* AccountSessionsRepository
       const sessions = yield* Sessions
       const idleMillis = (yield* Settings).auth.sessionIdleSeconds * 1000
@@ -68,7 +68,7 @@ export class SessionCredentials extends Context.Service<
         // A lookup that failed says nothing of the token, and the next may find the database back.
         { capacity: 10_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
       )
-      yield* changes.onChange(Cache.invalidateAll(cache))
+      yield* authCaches.onChange(Cache.invalidateAll(cache))
 
       const uses = new Map<string, number>()
       const flush = Effect.gen(function* () {
@@ -100,10 +100,10 @@ export class SessionCredentials extends Context.Service<
         return replacedAt !== null && replacedAt.epochMilliseconds + overlapMillis < now ? "reused" : undefined
       }
 
-      /** Somebody else may have the newer token, so neither goes on. */
+      /** The newer token may be in the wrong hands, so the sign-in ends. */
       const endReused = Effect.fn("SessionCredentials.endReused")(
         function* (owner: TokenOwner) {
-          const ended = yield* endings.end(owner.sessionId)
+          const ended = yield* termination.end(owner.sessionId)
           const { sessionId: entityId, tenantId } = owner
           const reused = { action: signInActions.SignInTokenReused, entityId, tenantId }
           return { value: undefined, entries: ended.length === 0 ? [] : [reused, ...ended] }
@@ -147,7 +147,7 @@ export class SessionCredentials extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountSessionsRepository.layer))
 }
 
-/** Lets accounts in wherever a credential is asked for. */
+/** The session check of authentication. */
 export const SessionTokensLayer = Layer.effect(
   SessionTokens,
   Effect.map(SessionCredentials, ({ check }) => SessionTokens.of({ check }))

@@ -11,7 +11,7 @@ import { Email } from "../trial-users/domain.ts"
 export const AccountSessionId = Uuid.pipe(Schema.brand("AccountSessionId"))
 export type AccountSessionId = typeof AccountSessionId.Type
 
-/** What somebody signs in with; the address is not checked, so that every wrong one gets the same answer. */
+/** Sign-in credentials; the address is not validated, so that every wrong one gets the same answer. */
 export const Login = Schema.Struct({
   email: text(1, 254).annotate({ examples: ["ada@example.com"] }),
   password: GivenPassword

@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
-import { Claims } from "./claims.ts"
-import { type Issued } from "./issuing.ts"
+import { InitialAdminSetup } from "./initial-admin-setup.ts"
+import { type Issued } from "./session-issuer.ts"
 import { OwnAccount } from "./own-account.ts"
 import { SignIn } from "./service.ts"
 import { SignInApi } from "./api.ts"
@@ -20,7 +20,7 @@ const answeredNew = ({ cookie, signedIn }: Issued) =>
 export const SignInHandlers = groupHandlers(
   SignInApi,
   Effect.fn(function* (handlers) {
-    const claims = yield* Claims
+    const setup = yield* InitialAdminSetup
     const own = yield* OwnAccount
     const signIn = yield* SignIn
     return handlers.handleAll({
@@ -30,7 +30,7 @@ export const SignInHandlers = groupHandlers(
         Effect.map(signIn.logout(request), (cookie) =>
           HttpApiSchema.withHeaders({ body: undefined, headers: { "set-cookie": cookie } })
         ),
-      claim: ({ payload, request }) => Effect.map(claims.claim(payload, request), answeredNew),
+      claim: ({ payload, request }) => Effect.map(setup.claim(payload, request), answeredNew),
       me: () => own.me,
       changePassword: ({ payload }) => Effect.map(own.changePassword(payload), answered),
       listSessions: ({ query }) => own.sessions(query.cursor, query.limit ?? pageLimitDefault),

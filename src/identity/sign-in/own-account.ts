@@ -4,7 +4,7 @@ import { accountActions, AccountId } from "../accounts/domain.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import {
   CurrentPrincipal,
   Forbidden,
@@ -19,7 +19,7 @@ import { scopeOf, Database } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Tenants } from "../tenants/service.ts"
-import { pause, SignInDelays } from "./delays.ts"
+import { pause, LoginThrottle } from "../login-throttle/service.ts"
 import {
   type AccountSession,
   AccountSessionId,
@@ -28,8 +28,8 @@ import {
   type Me,
   type PasswordChange
 } from "./domain.ts"
-import { AccountSessionEndings } from "./endings.ts"
-import { type Issued, Issuing } from "./issuing.ts"
+import { AccountSessionTermination } from "./termination.ts"
+import { type Issued, SessionIssuer } from "./session-issuer.ts"
 import { AccountSessionsRepository } from "./repository.ts"
 
 /** What callers may see and change of themselves. */
@@ -59,11 +59,11 @@ export class OwnAccount extends Context.Service<
       const accounts = yield* Accounts
       const accountCredentials = yield* AccountCredentials
       const audit = yield* Audit
-      const authority = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const database = yield* Database
-      const delays = yield* SignInDelays
-      const endings = yield* AccountSessionEndings
-      const issuing = yield* Issuing
+      const delays = yield* LoginThrottle
+      const termination = yield* AccountSessionTermination
+      const issuer = yield* SessionIssuer
       const passwords = yield* Passwords
       const repository = yield* AccountSessionsRepository
       const tenants = yield* Tenants
@@ -88,7 +88,7 @@ export class OwnAccount extends Context.Service<
         const request = yield* CurrentRequest
         // What is wrong with the new one is no failure to know the old one.
         const after = yield* passwords.hash(input.newPassword, [account.email, account.name], "newPassword")
-        // A session that somebody took must not be good for finding out the password.
+        // A stolen session must not allow guessing the password.
         const attempt = yield* delays.begin(account.email, request?.network ?? "unknown")
         yield* pause(attempt)
         const before = yield* Effect.mapError(accountCredentials.passwordHash(accountId), () => gone)
@@ -98,15 +98,15 @@ export class OwnAccount extends Context.Service<
           const session = yield* repository.lock(sessionId)
           if (Option.isNone(changed) || Option.isNone(session)) return yield* gone
           yield* attempt.succeeded
-          const ended = yield* endings.endAllOf(accountId, sessionId)
+          const ended = yield* termination.endAllOf(accountId, sessionId)
           yield* repository.dropTokens(sessionId)
-          yield* authority.announce
+          yield* authCaches.announce
           const entry = {
             action: accountActions.AccountPasswordChanged,
             entityId: accountId,
             tenantId: account.tenantId
           }
-          return { value: yield* issuing.issue(session.value, changed.value), entries: [entry, ...ended] }
+          return { value: yield* issuer.issue(session.value, changed.value), entries: [entry, ...ended] }
         }).pipe(audit.change)
       })
 
@@ -139,12 +139,12 @@ export class OwnAccount extends Context.Service<
         if (Option.isNone(session) || session.value.accountId !== accountId) {
           return yield* new AccountSessionNotFound({})
         }
-        return { value: undefined, entries: yield* endings.end(id) }
+        return { value: undefined, entries: yield* termination.end(id) }
       }, audit.change)
 
       const endOtherSessions = Effect.gen(function* () {
         const { accountId, sessionId } = yield* signedIn
-        return { value: undefined, entries: yield* endings.endAllOf(accountId, sessionId) }
+        return { value: undefined, entries: yield* termination.endAllOf(accountId, sessionId) }
       }).pipe(audit.change, Effect.withSpan("OwnAccount.endOtherSessions"))
 
       return OwnAccount.of({

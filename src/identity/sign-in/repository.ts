@@ -8,7 +8,7 @@ import { InstantFromDate } from "../../kernel/instant.ts"
 import { SessionId } from "../trial-sessions/domain.ts"
 import { AccountSessionId } from "./domain.ts"
 
-/** What a token says of its bearer; read past row-level security, since nobody knows the tenant yet. */
+/** What a token says of its bearer; read past row-level security, since the tenant is not known yet. */
 export const TokenOwner = Schema.Struct({
   sessionId: AccountSessionId,
   accountId: AccountId,
@@ -29,7 +29,7 @@ export const StoredSession = Schema.Struct({
   id: AccountSessionId,
   accountId: AccountId,
   tenantId: Schema.NullOr(TenantId),
-  /** With a token it gives the next one, which so cannot be told from the database alone, nor from the token alone. */
+  /** Derives the next token from the current one, so that neither the database nor the token alone reveals it. */
   rotationSecret: Schema.Uint8Array,
   ipAddress: Schema.NullOr(Schema.String),
   userAgent: Schema.NullOr(Schema.String),

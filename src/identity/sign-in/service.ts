@@ -6,7 +6,7 @@ import { type AccountId } from "../accounts/domain.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { bearerToken } from "../../access/bearer-token.ts"
+import { bearerToken, isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
 import {
   CurrentPrincipal,
   Forbidden,
@@ -15,21 +15,20 @@ import {
   Unauthenticated
 } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
-import { isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/session-cookie.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Overloaded } from "../../kernel/problems.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { SessionCredentials } from "./credentials.ts"
-import { pause, SignInDelays } from "./delays.ts"
+import { LoginThrottle, pause } from "../login-throttle/service.ts"
 import { type AccountSessionId, type Login, signInActions } from "./domain.ts"
-import { AccountSessionEndings } from "./endings.ts"
-import { type Issued, Issuing } from "./issuing.ts"
+import { AccountSessionTermination } from "./termination.ts"
+import { type Issued, SessionIssuer } from "./session-issuer.ts"
 import { AccountSessionsRepository } from "./repository.ts"
 import { sha256Of, successor } from "./tokens.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 
-/** How accounts come in, stay in and go. */
+/** Sign-in, refresh and sign-out of accounts. */
 export class SignIn extends Context.Service<
   SignIn,
   {
@@ -47,14 +46,14 @@ export class SignIn extends Context.Service<
       const accountCredentials = yield* AccountCredentials
       const audit = yield* Audit
       const credentials = yield* SessionCredentials
-      const delays = yield* SignInDelays
+      const delays = yield* LoginThrottle
       const digest = yield* Digest.Digest
-      const endings = yield* AccountSessionEndings
-      const issuing = yield* Issuing
+      const termination = yield* AccountSessionTermination
+      const issuer = yield* SessionIssuer
       const limits = yield* RateLimits
       const passwords = yield* Passwords
       const repository = yield* AccountSessionsRepository
-      const { cookie } = issuing
+      const { cookie } = issuer
 
       const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
       const anonymousLimit = Effect.flatMap(addressOf, limits.anonymous)
@@ -85,7 +84,7 @@ export class SignIn extends Context.Service<
           const account = yield* accountCredentials.admit(candidate.id, candidate.passwordHash)
           if (Option.isNone(account)) return yield* Effect.fail("changed-meanwhile" as const)
           yield* attempt.succeeded
-          const { id, ...issued } = yield* issuing.begin(account.value)
+          const { id, ...issued } = yield* issuer.begin(account.value)
           const entry = { action: signInActions.SignedIn, entityId: id, tenantId: candidate.tenantId }
           return { value: issued, entries: [entry] }
         }).pipe(
@@ -97,7 +96,7 @@ export class SignIn extends Context.Service<
 
       /**
        * Records what was refused; never the address that was typed, which may be a password. It is counted by it all the
-       * same: else the first refusal of an account would be written, and take longer, where one of nobody's is counted.
+       * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
        */
       const recordRefused = (
         id: AccountId | undefined,
@@ -115,7 +114,7 @@ export class SignIn extends Context.Service<
 
       const requireOwnSite = (request: Request) =>
         isFromAnotherSite(cookie, request.method, request.headers)
-          ? Effect.fail(new Forbidden({ missing: [], detail: "The page of another site sent this." }))
+          ? Effect.fail(new Forbidden({ missing: [], detail: "Another site's page sent this request." }))
           : Effect.void
 
       /** The session token that a request came with: a bearer token, else the cookie of one of our pages; none beside a key. */
@@ -146,7 +145,7 @@ export class SignIn extends Context.Service<
           if (!(yield* repository.replaceToken(yield* sha256Of(digest, token), now))) return yield* notSignedIn
           yield* repository.touch(session.id, now)
           return {
-            value: yield* issuing.issue(session, account, successor(token, session.rotationSecret)),
+            value: yield* issuer.issue(session, account, successor(token, session.rotationSecret)),
             entries: [{ action: signInActions.SignInRefreshed, entityId: session.id, tenantId: session.tenantId }]
           }
         }).pipe(audit.change, Effect.provideService(CurrentPrincipal, principal))
@@ -157,7 +156,7 @@ export class SignIn extends Context.Service<
         const { owner } = token === undefined ? { owner: undefined } : yield* credentials.judge(token)
         if (token !== undefined && owner === undefined) yield* anonymousLimit
         if (owner !== undefined && !owner.isEnded) {
-          yield* Effect.map(endings.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(
+          yield* Effect.map(termination.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(
             audit.change,
             Effect.provideService(CurrentPrincipal, accountPrincipal(owner.accountId, owner.tenantId))
           )

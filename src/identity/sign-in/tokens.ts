@@ -4,7 +4,7 @@ import { createHmac } from "node:crypto"
 
 const secretBytes = 32
 
-/** A token as its bearer has it: a prefix that tells what it is, and 256 bits in base64url. */
+/** A token as its bearer has it: a prefix for its kind, and 256 bits in base64url. */
 const written = (prefix: string, bytes: Uint8Array): Redacted.Redacted =>
   Redacted.make(`${prefix}_${Buffer.from(bytes).toString("base64url")}`, { label: "token" })
 

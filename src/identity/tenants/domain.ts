@@ -10,7 +10,7 @@ import { name, Slug } from "../../kernel/text.ts"
 const TenantName = name(100).annotate({ examples: ["Acme Research"] })
 const TenantSlug = Slug.annotate({ examples: ["acme-research"] })
 
-/** A suspended tenant authenticates nobody. */
+/** No caller of a suspended tenant is authenticated. */
 export const TenantStatus = Schema.Literals(["active", "suspended"]).annotate({ examples: ["active"] })
 export type TenantStatus = typeof TenantStatus.Type
 
@@ -61,7 +61,7 @@ export class Tenant extends Model.Class<Tenant>("Tenant")({
     update: Model.DateTimeFromDateWithNow
   })
 }) {
-  /** Whether it is the tenant of whoever names none, which every installation has. */
+  /** Whether it is the default tenant, which every installation has. */
   isDefault(): boolean {
     return this.slug === "default"
   }

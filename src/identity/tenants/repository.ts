@@ -19,7 +19,7 @@ export class TenantsRepository extends Context.Service<
       limit: number
     ): Effect.Effect<ReadonlyArray<Tenant>>
     insert(tenant: typeof Tenant.insert.Type): Effect.Effect<Tenant, TenantSlugTaken, Change>
-    /** Inserts under the first of `slugs` that no tenant has, whoever else inserts at the same time. */
+    /** Inserts under the first of `slugs` that no tenant has, safe against concurrent inserts. */
     insertUnderFree(
       tenant: typeof Tenant.insert.Type,
       slugs: ReadonlyArray<string>

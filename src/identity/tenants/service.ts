@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { given } from "../../kernel/server-set.ts"
@@ -17,6 +17,7 @@ import {
   type TenantStatus
 } from "./domain.ts"
 import { TenantsRepository } from "./repository.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 
 export class Tenants extends Context.Service<
   Tenants,
@@ -27,8 +28,10 @@ export class Tenants extends Context.Service<
       limit: number
     ): Effect.Effect<Slice<Tenant, TenantId>>
     get(id: TenantId): Effect.Effect<Tenant, TenantNotFound>
-    /** The tenant of what a system principal makes without naming one. */
+    /** The tenant of what a system principal creates without naming one. */
     readonly defaultId: Effect.Effect<TenantId>
+    /** The tenant of what the caller creates: its own, which it may not name; a system caller names one or gets the default. */
+    forCreation(given: TenantId | undefined): Effect.Effect<TenantId, Forbidden>
     create(input: typeof Tenant.jsonCreate.Type): Effect.Effect<Tenant, TenantSlugTaken>
     update(id: TenantId, patch: TenantPatch): Effect.Effect<Tenant, TenantNotFound | TenantSlugTaken | TenantIsDefault>
   }
@@ -37,7 +40,7 @@ export class Tenants extends Context.Service<
     Tenants,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const authority = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const repository = yield* TenantsRepository
 
       const list = Effect.fn("Tenants.list")(function* (
@@ -69,7 +72,7 @@ export class Tenants extends Context.Service<
             return yield* new TenantIsDefault({})
           }
           const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
-          if (after.status !== before.status) yield* authority.announce
+          if (after.status !== before.status) yield* authCaches.announce
           return {
             value: after,
             entries: [
@@ -78,11 +81,20 @@ export class Tenants extends Context.Service<
           }
         },
         audit.change,
-        Effect.tap(authority.clear)
+        Effect.tap(authCaches.clear)
       )
+
+      const forCreation = Effect.fnUntraced(function* (given: TenantId | undefined) {
+        const { tenantId } = yield* CurrentPrincipal
+        if (tenantId === undefined) return given ?? (yield* repository.defaultId)
+        return given === undefined
+          ? tenantId
+          : yield* new Forbidden({ missing: [], detail: "Only system callers name a tenant." })
+      })
 
       return Tenants.of({
         list,
+        forCreation,
         create,
         update,
         get: withSpan("Tenants.get", repository.get),

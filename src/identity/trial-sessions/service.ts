@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../../audit/log/service.ts"
-import { AuthorityChanges } from "../../access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Slice, slice } from "../../kernel/page.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
@@ -14,7 +14,7 @@ import {
   type SessionNotFound,
   TrialUserInactive
 } from "./domain.ts"
-import { ended } from "./endings.ts"
+import { ended } from "./termination.ts"
 import { SessionsRepository } from "./repository.ts"
 
 export class Sessions extends Context.Service<
@@ -37,7 +37,7 @@ export class Sessions extends Context.Service<
     Sessions,
     Effect.gen(function* () {
       const audit = yield* Audit
-      const authority = yield* AuthorityChanges
+      const authCaches = yield* AuthCacheInvalidation
       const repository = yield* SessionsRepository
       const trialUsers = yield* TrialUsers
 
@@ -50,7 +50,7 @@ export class Sessions extends Context.Service<
       })
 
       const open = Effect.fnUntraced(function* (input: NewSession, isSignIn: boolean) {
-        const user = yield* trialUsers.hold(input.trialUserId)
+        const user = yield* trialUsers.lockShared(input.trialUserId)
         const now = yield* DateTime.now
         if (!user.isOpen(now)) return yield* new TrialUserInactive({})
         const session = yield* repository.insert(
@@ -72,7 +72,7 @@ export class Sessions extends Context.Service<
       const end = Effect.fn("Sessions.end")(function* (id: SessionId) {
         const session = yield* repository.end(id)
         if (Option.isNone(session)) yield* repository.get(id)
-        else if (session.value.isSignIn) yield* authority.announce
+        else if (session.value.isSignIn) yield* authCaches.announce
         return {
           value: undefined,
           entries: Option.toArray(Option.map(session, ended(sessionActions.SessionEnded)))

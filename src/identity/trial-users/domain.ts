@@ -27,7 +27,7 @@ const FirstName = name(100).annotate({ examples: ["Ada"] })
 const LastName = name(100).annotate({ examples: ["Lovelace"] })
 const Organization = text(0, 200).annotate({ examples: ["Analytical Engines Ltd"] })
 
-/** A person let in for a trial. The organization is stored and never returned. */
+/** A person invited to a trial. The organization is stored and never returned. */
 export class TrialUser extends Model.Class<TrialUser>("TrialUser")({
   id: generatedId(TrialUserId),
   firstName: FirstName,

@@ -17,7 +17,7 @@ import {
 } from "./domain.ts"
 import { TrialUsersRepository } from "./repository.ts"
 
-/** What the sessions of a trial user do when the user goes; provided by the sessions, which know of users. */
+/** Ends the sessions of a trial user whose trial ends; provided by the trial sessions. */
 export class TrialUserSessions extends Context.Service<
   TrialUserSessions,
   {
@@ -42,8 +42,8 @@ export class TrialUsers extends Context.Service<
       patch: TrialUserPatch
     ): Effect.Effect<TrialUser, TrialUserNotFound | EmailTaken | TrialEndsBeforeStart>
     delete(id: TrialUserId): Effect.Effect<void, TrialUserNotFound>
-    /** The user as it stays until the transaction of the change ends. */
-    hold(id: TrialUserId): Effect.Effect<TrialUser, TrialUserNotFound, Change>
+    /** The user, locked FOR SHARE until the transaction of the change ends. */
+    lockShared(id: TrialUserId): Effect.Effect<TrialUser, TrialUserNotFound, Change>
   }
 >()("app/trial-users/TrialUsers") {
   static readonly layerNoDeps = Layer.effect(
@@ -117,7 +117,7 @@ export class TrialUsers extends Context.Service<
         delete: remove,
         get: withSpan("TrialUsers.get", repository.get),
         getByEmail: withSpan("TrialUsers.getByEmail", repository.getByEmail),
-        hold: (id) => Change.use(() => repository.lock(id, "SHARE"))
+        lockShared: (id) => Change.use(() => repository.lock(id, "SHARE"))
       })
     })
   )

@@ -71,7 +71,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("conf
       const ids = yield* Effect.forEach(Array.range(1, 20), (index) =>
         makeFile(service, applicationId, `${index}.txt`, "")
       )
-      const [held = 0, ...free] = ids
+      const [locked = 0, ...free] = ids
       const saves = (ids: ReadonlyArray<number>) =>
         Effect.forEach(
           [...ids, ...ids].flatMap((id) => keys.map(({ key }) => ({ id, key }))),
@@ -81,8 +81,8 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("conf
       const waiting = yield* asSuperuser(service.database, (sql) =>
         sql.withTransaction(
           Effect.gen(function* () {
-            yield* sql`SELECT FROM configuration_nodes WHERE id = ${held} FOR UPDATE`
-            const waiting = yield* Effect.forkDetach(saves([held]), { startImmediately: true })
+            yield* sql`SELECT FROM configuration_nodes WHERE id = ${locked} FOR UPDATE`
+            const waiting = yield* Effect.forkDetach(saves([locked]), { startImmediately: true })
             yield* untilBlocked(sql)
             for (const { status, text } of yield* saves(free)) assert.strictEqual(status, 200, text)
             return waiting

@@ -2,8 +2,8 @@ import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Result } from "effect"
 import { type AttestationKeyEnding } from "../../../src/audit/signing-keys/domain.ts"
-import { AuthorityChanges } from "../../../src/access/authority-changes.ts"
-import { AttestationKeyEndings } from "../../../src/audit/attestation-keys/endings.ts"
+import { AuthCacheInvalidation } from "../../../src/access/auth-cache-invalidation.ts"
+import { AttestationKeyRevocation } from "../../../src/audit/attestation-keys/revocation.ts"
 import { AttestationKeysRepository } from "../../../src/audit/signing-keys/repository.ts"
 import { AttestationKeyRotations } from "../../../src/audit/attestation-keys/rotation.ts"
 import { AttestationKeys } from "../../../src/audit/signing-keys/service.ts"
@@ -26,8 +26,8 @@ const overlap = 86_460_000
 /** The keys of one replica, on the clock that the test sets. */
 const replicaOn = Effect.fnUntraced(function* (database: TestDatabase, environment: Record<string, string> = {}) {
   const context = yield* Layer.build(
-    Layer.merge(AttestationKeyRotations.layer, AttestationKeyEndings.layer).pipe(
-      Layer.provide(AuthorityChanges.layerKeyRevocations),
+    Layer.merge(AttestationKeyRotations.layer, AttestationKeyRevocation.layer).pipe(
+      Layer.provide(AuthCacheInvalidation.layerKeyRevocations),
       Layer.provideMerge(AttestationKeys.layer),
       Layer.provide(AttestationKeysRepository.layer),
       Layer.provideMerge(Audit.layer),
@@ -47,7 +47,7 @@ const replicaOn = Effect.fnUntraced(function* (database: TestDatabase, environme
     )
   )
   const keys = Context.get(context, AttestationKeys)
-  const endings = Context.get(context, AttestationKeyEndings)
+  const revocation = Context.get(context, AttestationKeyRevocation)
   const rotations = Context.get(context, AttestationKeyRotations)
   return {
     audit: Context.get(context, Audit),
@@ -55,7 +55,7 @@ const replicaOn = Effect.fnUntraced(function* (database: TestDatabase, environme
     maintain: rotations.maintain,
     rotate: (id: string, overlapSeconds?: number) =>
       asSystem(rotations.rotate(id as never, overlapSeconds === undefined ? {} : { overlapSeconds })),
-    end: (id: string, ending: AttestationKeyEnding) => asSystem(endings.end(id as never, ending)),
+    end: (id: string, ending: AttestationKeyEnding) => asSystem(revocation.end(id as never, ending)),
     listed: Effect.map(rotations.list(undefined, 100), ({ items }) => items),
     published: Effect.map(keys.publishedFor("sign-tokens"), (set) => set.keys.map(({ kid }) => kid)),
     sign: Effect.flatMap(keys.signer("sign-tokens"), (signer) =>

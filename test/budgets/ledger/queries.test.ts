@@ -82,10 +82,20 @@ const minutes = CapId.make(id("cccc", 0))
 const reserveAndClose = Effect.gen(function* () {
   const ledger = yield* LedgerStore
   const item = reserveItem(tenantId, 1n, { ttlSeconds: 60 })
-  const like = { tenantId, name: "cap", unit: "usd", mode: "hard", period: "day", windowSeconds: null } as const
+  const like = {
+    tenantId,
+    name: "cap",
+    unit: "usd",
+    mode: "hard",
+    status: "active",
+    limitAmount: 1_000_000_000_000_000n,
+    alertThresholds: [],
+    period: "day",
+    windowSeconds: null
+  } as const
   const caps = [
     { cap: { ...like, id: CapId.make(id("cccc", 30)) }, counterKey: `{"agentId" : "${agentId}"}` },
-    { cap: { ...like, id: minutes }, counterKey: "" }
+    { cap: { ...like, id: minutes, alertThresholds: [{ measure: "committed", percent: 50 }] as const }, counterKey: "" }
   ]
   const rooms: Array<number> = []
   for (const [count, amount] of [

@@ -4,7 +4,7 @@ import { costNanoUsd, model, spender } from "../../support/gateway.ts"
 import { configureVendors, holdBack, reservationsOf } from "../../support/gateway-vendors.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { json, sse } from "../../support/provider.ts"
-import { sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -23,7 +23,7 @@ const post = (service: Service, key: string, idempotencyKey: string, path = chat
 
 const costUsd = String(costNanoUsd / 1e9)
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("calls under an Idempotency-Key", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("calls under an Idempotency-Key", (it) => {
   it.effect("are made once: a repetition is told what the first did cost", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -5,7 +5,7 @@ import { ApiKeyCredentials } from "../../../src/access/credentials.ts"
 import { ApiKeyCredentialsLayer } from "../../../src/identity/api-keys/credentials.ts"
 import { ApiKeys } from "../../../src/identity/api-keys/service.ts"
 import { asSystem, Audit } from "../../../src/audit/log/service.ts"
-import { AuthorityChanges } from "../../../src/access/authority-changes.ts"
+import { AuthCacheInvalidation } from "../../../src/access/auth-cache-invalidation.ts"
 import { Database } from "../../../src/platform/database/database.ts"
 import { Notifications } from "../../../src/platform/database/notifications.ts"
 import { HandClock, OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
@@ -13,7 +13,10 @@ import { asSuperuser } from "../../support/statements.ts"
 
 const ServicesLayer = Layer.merge(ApiKeys.layer, ApiKeyCredentialsLayer).pipe(
   Layer.provide(
-    Layer.merge(Audit.layer, AuthorityChanges.layer).pipe(Layer.provide(Notifications.layer), Layer.provide(realClock))
+    Layer.merge(Audit.layer, AuthCacheInvalidation.layer).pipe(
+      Layer.provide(Notifications.layer),
+      Layer.provide(realClock)
+    )
   ),
   Layer.provide([SecureRandom.layerWebCrypto, Digest.layerWebCrypto]),
   Layer.provideMerge(poolOnOwnDatabase),

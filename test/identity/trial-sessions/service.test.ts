@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { Audit } from "../../../src/audit/log/service.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { IpAddress } from "../../../src/identity/trial-sessions/domain.ts"
-import { SessionEndings } from "../../../src/identity/trial-sessions/endings.ts"
+import { TrialSessionTermination } from "../../../src/identity/trial-sessions/termination.ts"
 import { Sessions } from "../../../src/identity/trial-sessions/service.ts"
 import { Email } from "../../../src/identity/trial-users/domain.ts"
 import { TrialUsers } from "../../../src/identity/trial-users/service.ts"
@@ -16,7 +16,7 @@ import { asSuperuser } from "../../support/statements.ts"
 const servicesLayer = (environment: Record<string, string> = {}) =>
   Sessions.layer.pipe(
     Layer.provideMerge(TrialUsers.layer),
-    Layer.provideMerge(SessionEndings.layer.pipe(Layer.provide(realClock))),
+    Layer.provideMerge(TrialSessionTermination.layer.pipe(Layer.provide(realClock))),
     Layer.provide(Audit.layer.pipe(Layer.provide(realClock))),
     Layer.provide(quietAuthority),
     Layer.provideMerge(poolOnOwnDatabase),
@@ -54,26 +54,26 @@ const auditOf = Effect.fnUntraced(function* (id: number) {
 layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it) => {
   it.effect("a session without activity for more than 30 minutes ends, not before", () =>
     Effect.gen(function* () {
-      const endings = yield* SessionEndings
+      const termination = yield* TrialSessionTermination
       yield* at("2090-01-01T00:00:00Z")
       const session = yield* open
       yield* TestClock.adjust("30 minutes")
-      assert.strictEqual(yield* endings.endIdle, 0)
+      assert.strictEqual(yield* termination.endIdle, 0)
       assert.isTrue(yield* isActive(session.id))
       yield* TestClock.adjust("1 millis")
-      assert.strictEqual(yield* endings.endIdle, 1)
+      assert.strictEqual(yield* termination.endIdle, 1)
       assert.isFalse(yield* isActive(session.id))
     })
   )
 
   it.effect("a session that expired keeps its times and is recorded as the system's doing", () =>
     Effect.gen(function* () {
-      const endings = yield* SessionEndings
+      const termination = yield* TrialSessionTermination
       const sessions = yield* Sessions
       yield* at("2091-01-01T00:00:00Z")
       const session = yield* open
       yield* TestClock.adjust("31 minutes")
-      yield* endings.endIdle
+      yield* termination.endIdle
       assert.deepStrictEqual({ ...(yield* sessions.get(session.id)) }, { ...session, isActive: false })
       assert.deepStrictEqual(
         (yield* auditOf(session.id)).map((entry) => [entry.action_type, entry.user_id]),
@@ -87,20 +87,20 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
 
   it.effect("activity keeps a session alive for another 30 minutes", () =>
     Effect.gen(function* () {
-      const endings = yield* SessionEndings
+      const termination = yield* TrialSessionTermination
       const sessions = yield* Sessions
       yield* at("2092-01-01T00:00:00Z")
       const session = yield* open
       yield* TestClock.adjust("29 minutes")
       yield* sessions.touch(session.id)
       yield* TestClock.adjust("30 minutes")
-      assert.strictEqual(yield* endings.endIdle, 0)
+      assert.strictEqual(yield* termination.endIdle, 0)
       const touched = yield* sessions.get(session.id)
       assert.isTrue(touched.isActive)
       assert.strictEqual(DateTime.formatIso(touched.lastActivityAt), "2092-01-01T00:29:00.000Z")
       assert.strictEqual(DateTime.formatIso(touched.startedAt), "2092-01-01T00:00:00.000Z")
       yield* TestClock.adjust("1 second")
-      assert.strictEqual(yield* endings.endIdle, 1)
+      assert.strictEqual(yield* termination.endIdle, 1)
     })
   )
 
@@ -118,7 +118,7 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
 
   it.effect("replicas that look at the same time end every idle session once", () =>
     Effect.gen(function* () {
-      const endings = yield* SessionEndings
+      const termination = yield* TrialSessionTermination
       const database = yield* OwnDatabase
       const user = yield* createUser
       yield* at("2094-01-01T00:00:00Z")
@@ -131,7 +131,7 @@ layer(servicesLayer(), { timeout: "60 seconds" })("sessions on PostgreSQL", (it)
           FROM generate_series(1, 1200)`
       )
       yield* TestClock.adjust("1 hour")
-      const counts = yield* Effect.all([endings.endIdle, endings.endIdle, endings.endIdle], {
+      const counts = yield* Effect.all([termination.endIdle, termination.endIdle, termination.endIdle], {
         concurrency: "unbounded"
       })
       assert.strictEqual(
@@ -170,13 +170,13 @@ layer(servicesLayer({ Sessions__IdleTimeoutSeconds: "60" }), { timeout: "60 seco
   (it) => {
     it.effect("says after how many seconds an idle session ends", () =>
       Effect.gen(function* () {
-        const endings = yield* SessionEndings
+        const termination = yield* TrialSessionTermination
         yield* at("2090-01-01T00:00:00Z")
         const session = yield* open
         yield* TestClock.adjust("60 seconds")
-        assert.strictEqual(yield* endings.endIdle, 0)
+        assert.strictEqual(yield* termination.endIdle, 0)
         yield* TestClock.adjust("1 second")
-        assert.strictEqual(yield* endings.endIdle, 1)
+        assert.strictEqual(yield* termination.endIdle, 1)
         assert.isFalse(yield* isActive(session.id))
       })
     )

@@ -3,7 +3,7 @@ import { DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { TestClock } from "effect/testing"
 import { Audit } from "../../../src/audit/log/service.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
-import { SessionEndings } from "../../../src/identity/trial-sessions/endings.ts"
+import { TrialSessionTermination } from "../../../src/identity/trial-sessions/termination.ts"
 import { Email, TrialUser } from "../../../src/identity/trial-users/domain.ts"
 import { TrialUsers } from "../../../src/identity/trial-users/service.ts"
 import { OwnDatabase, poolOnOwnDatabase, realClock } from "../../support/clock.ts"
@@ -12,7 +12,7 @@ import { asSuperuser } from "../../support/statements.ts"
 
 const servicesLayer = (environment: Record<string, string> = {}) =>
   TrialUsers.layer.pipe(
-    Layer.provide(Layer.provideMerge(SessionEndings.layer, Audit.layer).pipe(Layer.provide(realClock))),
+    Layer.provide(Layer.provideMerge(TrialSessionTermination.layer, Audit.layer).pipe(Layer.provide(realClock))),
     Layer.provide(quietAuthority),
     Layer.provideMerge(poolOnOwnDatabase),
     Layer.provide(Settings.layerMemory({ environment }))

@@ -7,7 +7,7 @@ import { type DiffRequest, unifiedDiff } from "./unified-diff.ts"
 const seconds = 30
 const megabytes = 512
 /** Contents of so many characters together are compared at once; more of them would hold up the service. */
-const mostAtOnce = 32_768
+const maxAtOnce = 32_768
 
 /** Compares versions: large ones in a thread of its own. */
 export class Diffs extends Context.Service<
@@ -26,7 +26,7 @@ export class Diffs extends Context.Service<
       })
       return Diffs.of({
         unified: Effect.fn("Diffs.unified")((request) =>
-          request.before.content.length + request.after.content.length <= mostAtOnce
+          request.before.content.length + request.after.content.length <= maxAtOnce
             ? Effect.sync(() => unifiedDiff(request))
             : Effect.flatMap(CurrentPrincipal, ({ name }) => ask(name, request)).pipe(
                 Effect.catchTag("ThreadEnded", ({ reason }) =>

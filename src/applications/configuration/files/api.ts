@@ -11,30 +11,28 @@ import { LinkedArray } from "../../../kernel/location.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
 import {
   ConfigurationContent,
+  ConfigurationCycle,
   ConfigurationDiff,
   ConfigurationEvent,
   ConfigurationFile,
   ConfigurationId,
-  ConfigurationPatch,
-  ConfigurationVersion,
-  DeletedConfiguration,
-  NewConfiguration,
-  VersionNumber
-} from "../model/domain.ts"
-import { NodePath } from "../model/path-domain.ts"
-import {
-  ConfigurationCycle,
   ConfigurationManaged,
   ConfigurationNameTaken,
   ConfigurationNoFile,
   ConfigurationNotFound,
   ConfigurationParentUnfit,
+  ConfigurationPatch,
   ConfigurationSchemaInUse,
   ConfigurationSchemaUnfit,
   ConfigurationTooDeep,
+  ConfigurationVersion,
   ConfigurationVersionNotFound,
-  TooManyWatchers
-} from "../model/problem-domain.ts"
+  DeletedConfiguration,
+  NewConfiguration,
+  TooManyWatchers,
+  VersionNumber
+} from "../model/domain.ts"
+import { NodePath } from "../model/path-domain.ts"
 
 const read = requires("configuration:read", { systemOnly: true })
 const write = requires("configuration:write", { systemOnly: true })

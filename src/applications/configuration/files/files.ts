@@ -4,24 +4,22 @@ import { makeBatcher } from "../../../platform/database/batcher.ts"
 import { type Slice } from "../../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch, versionsIn } from "../../../kernel/precondition.ts"
 import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
-import { Contents, type Passed, requireChecked } from "../model/contents.ts"
+import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import {
   configurationActions,
   type ConfigurationDiff,
   type ConfigurationFile,
   type ConfigurationId,
-  type ConfigurationVersion,
-  type ShownVersion
-} from "../model/domain.ts"
-import { Diffs } from "../diffs/diffs.ts"
-import { ConfigurationHolds, stamp } from "../model/holds.ts"
-import {
   type ConfigurationManaged,
   ConfigurationNoFile,
   type ConfigurationNotFound,
-  type ConfigurationVersionNotFound
-} from "../model/problem-domain.ts"
-import { entryOf, shown, shownVersion } from "../model/records.ts"
+  type ConfigurationVersion,
+  type ConfigurationVersionNotFound,
+  type ShownVersion
+} from "../model/domain.ts"
+import { Diffs } from "../diffs/diffs.ts"
+import { ConfigurationLocks, stamp } from "../model/locks.ts"
+import { entryOf, shown, shownVersion } from "../model/audit-entries.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { type StoredContent } from "../model/row-domain.ts"
 import { type Save, VersionRepository } from "./version-repository.ts"
@@ -76,7 +74,7 @@ export class ConfigurationFiles extends Context.Service<
       const audit = yield* Audit
       const contents = yield* Contents
       const diffs = yield* Diffs
-      const holds = yield* ConfigurationHolds
+      const holds = yield* ConfigurationLocks
       const repository = yield* ConfigurationRepository
       const versions = yield* VersionRepository
       const watch = yield* ConfigurationWatch
@@ -100,11 +98,11 @@ export class ConfigurationFiles extends Context.Service<
           }
         },
         audit.change,
-        // It waits for nobody, so it is a lost connection that takes so long: others must not wait for that.
+        // It waits for no lock, so only a lost connection takes this long; later saves must not wait for that.
         Effect.timeoutOrElse({ duration: longestTogether, orElse: () => Effect.interrupt }),
         asSystem
       )
-      const quickly = yield* makeBatcher({ maximum: mostTogether, run: saveTogether })
+      const quickly = yield* makeBatcher({ maximum: maxTogether, run: saveTogether })
 
       const write = Effect.fnUntraced(function* (
         id: ConfigurationId,
@@ -115,7 +113,7 @@ export class ConfigurationFiles extends Context.Service<
       ) {
         const before = yield* holds.node(id, ifMatch)
         if (before.type === "folder") return yield* new ConfigurationNoFile({})
-        yield* requireChecked({ name: before.name, content: content.content }, before, passed)
+        yield* requireValid({ name: before.name, content: content.content }, before, passed)
         const after = yield* versions.add(id, content, restoredFrom, yield* stamp)
         yield* watch.announce([after])
         const entry =
@@ -130,12 +128,12 @@ export class ConfigurationFiles extends Context.Service<
         content: string,
         ifMatch: IfMatch | undefined
       ) {
-        const stored = yield* contents.measured(content)
-        if (stored.size <= mostBytesTogether) {
+        const stored = yield* contents.measure(content)
+        if (stored.size <= maxBytesTogether) {
           const saved = yield* quickly.submit({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
           if (saved !== undefined) return { ...shown(saved), content }
         }
-        return yield* contents.whenChecked((passed) => write(id, stored, null, ifMatch, passed))
+        return yield* contents.whenValid((passed) => write(id, stored, null, ifMatch, passed))
       })
 
       const fileOf = Effect.fnUntraced(function* (id: ConfigurationId) {
@@ -151,8 +149,8 @@ export class ConfigurationFiles extends Context.Service<
       ) {
         yield* fileOf(id)
         const { content } = yield* versions.version(id, version)
-        const stored = yield* Effect.orDie(contents.measured(content))
-        return yield* contents.whenChecked((passed) => write(id, stored, version, ifMatch, passed))
+        const stored = yield* Effect.orDie(contents.measure(content))
+        return yield* contents.whenValid((passed) => write(id, stored, version, ifMatch, passed))
       })
 
       const list = Effect.fn("ConfigurationFiles.versions")(function* (
@@ -200,7 +198,7 @@ export class ConfigurationFiles extends Context.Service<
       Layer.mergeAll(
         ConfigurationRepository.layer,
         VersionRepository.layer,
-        ConfigurationHolds.layer,
+        ConfigurationLocks.layer,
         Contents.layer,
         Diffs.layer
       )
@@ -209,8 +207,8 @@ export class ConfigurationFiles extends Context.Service<
 }
 
 /** Contents of up to 64 KiB are saved many at a time: larger ones would make each other wait. */
-const mostTogether = 64
-const mostBytesTogether = 65_536
+const maxTogether = 64
+const maxBytesTogether = 65_536
 const longestTogether = "10 seconds"
 
 const textOf = ({ content, version }: ConfigurationVersion) => ({ content, version })

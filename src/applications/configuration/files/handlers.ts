@@ -1,11 +1,15 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
 import { linkedPage } from "../../../kernel/location.ts"
-import { createdFile, diffFor, tagged } from "./answers.ts"
 import { ConfigurationFiles } from "./files.ts"
 import { Configuration } from "./service.ts"
-import { versionStream } from "./version-stream.ts"
+import { versionStream } from "./watch.ts"
 import { ConfigurationApi } from "./api.ts"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiSchema } from "effect/http-api"
+import { entityTag } from "../../../kernel/precondition.ts"
+import { prefers } from "../../../platform/http/negotiation.ts"
+import { type ConfigurationDiff, type ConfigurationFile } from "../model/domain.ts"
 
 const versionsLimitDefault = 100
 
@@ -36,3 +40,21 @@ export const ConfigurationHandlers = groupHandlers(
     })
   })
 )
+
+const headersOf = ({ version }: ConfigurationFile) => (version === null ? {} : { etag: entityTag(version) })
+
+/** Answers a node, a file with its tag. */
+export const tagged = (body: ConfigurationFile) => HttpApiSchema.withHeaders({ body, headers: headersOf(body) })
+
+/** Answers a new node with its address, a file with its tag. */
+export const createdFile = (body: ConfigurationFile) =>
+  HttpApiSchema.withHeaders({
+    body,
+    headers: { location: `/api/configuration/${body.id}`, ...headersOf(body) }
+  })
+
+/** Answers a diff as text, or as JSON where the caller prefers it. */
+export const diffFor = (request: HttpServerRequest.HttpServerRequest) => (diff: ConfigurationDiff) =>
+  prefers(request, "application/json", "text/x-diff")
+    ? diff
+    : HttpServerResponse.text(diff.diff, { contentType: "text/x-diff; charset=utf-8" })

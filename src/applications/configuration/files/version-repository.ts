@@ -3,11 +3,10 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { type AuditOrigin, Change } from "../../../audit/log/domain.ts"
 import { InstantFromDate } from "../../../kernel/instant.ts"
-import { ConfigurationId, ConfigurationVersion } from "../model/domain.ts"
-import { ConfigurationVersionNotFound } from "../model/problem-domain.ts"
+import { ConfigurationId, ConfigurationVersion, ConfigurationVersionNotFound } from "../model/domain.ts"
 import {
-  HeldNode,
   heldColumns,
+  LockedNode,
   nodeColumns,
   pathColumn,
   type Stamp,
@@ -18,7 +17,7 @@ import {
 /** A page of versions may hold no more than this, in bytes, beside its first. */
 const pageBytes = 8_388_608
 
-/** A content that somebody saves to a file in one of `versions` (null: any). */
+/** A content to save to a file that is at one of `versions` (null: any). */
 export interface Save {
   readonly id: ConfigurationId
   readonly stored: StoredContent
@@ -45,21 +44,21 @@ export class VersionRepository extends Context.Service<
     /** The current versions of those nodes that are files and not deleted. */
     current(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<ReadonlyArray<VersionOf>>
     /**
-     * Gives files their next versions in one statement, waiting for nobody. It leaves out a file that somebody holds, or
+     * Gives files their next versions in one statement, without waiting for locks. It skips a file that is locked, or
      * that must be looked at first: it is not there, not in one of `versions` (null: any), of an application of `managed`,
      * has a schema or is one.
      */
     addTogether(
       saves: ReadonlyArray<Save>,
       managed: ReadonlyArray<ApplicationId>
-    ): Effect.Effect<ReadonlyArray<{ readonly before: HeldNode; readonly after: HeldNode }>, never, Change>
+    ): Effect.Effect<ReadonlyArray<{ readonly before: LockedNode; readonly after: LockedNode }>, never, Change>
     /** Gives a locked file its next version. */
     add(
       id: ConfigurationId,
       content: StoredContent,
       restoredFrom: number | null,
       stamp: Stamp
-    ): Effect.Effect<HeldNode, never, Change>
+    ): Effect.Effect<LockedNode, never, Change>
   }
 >()("app/configuration/VersionRepository") {
   static readonly layer = Layer.effect(
@@ -68,7 +67,7 @@ export class VersionRepository extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const columns = sql.literal(nodeColumns)
       const path = sql.literal(pathColumn)
-      const held = sql.literal(heldColumns)
+      const locked = sql.literal(heldColumns)
       const versionColumns = sql.literal("version, content, created_at, created_by, restored_from")
 
       const selectVersions = SqlSchema.findAll({
@@ -101,7 +100,7 @@ export class VersionRepository extends Context.Service<
           managed: Schema.Array(Schema.Int)
         }),
         Result: Schema.Struct({
-          ...HeldNode.fields,
+          ...LockedNode.fields,
           versionBefore: Schema.Int,
           sizeBefore: Schema.Int,
           sha256Before: Schema.String,
@@ -149,7 +148,7 @@ export class VersionRepository extends Context.Service<
           at: Schema.Date,
           by: Schema.String
         }),
-        Result: HeldNode,
+        Result: LockedNode,
         // Moments of one file never run backwards, whichever replica's clock they were read from.
         execute: ({ at, by, content, id, restoredFrom, sha256, size }) => sql`
           WITH n AS (
@@ -161,7 +160,7 @@ export class VersionRepository extends Context.Service<
               (node_id, version, content, size, sha256, restored_from, created_at, created_by)
             SELECT id, version, ${content}, size, sha256, ${restoredFrom}::integer, updated_at, updated_by FROM n
           )
-          SELECT ${columns}, ${path}, ${held} FROM n`
+          SELECT ${columns}, ${path}, ${locked} FROM n`
       })
 
       return VersionRepository.of({

@@ -3,14 +3,22 @@ import { SqlClient } from "effect/sql"
 import { Change } from "../../../audit/log/domain.ts"
 import { entityTag } from "../../../kernel/precondition.ts"
 import { Notifications } from "../../../platform/database/notifications.ts"
-import { ConfigurationId, type ConfigurationEvent } from "../model/domain.ts"
-import { type ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers } from "../model/problem-domain.ts"
+import {
+  type ConfigurationEvent,
+  ConfigurationId,
+  ConfigurationNoFile,
+  type ConfigurationNotFound,
+  TooManyWatchers
+} from "../model/domain.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { VersionRepository } from "./version-repository.ts"
+import { type HttpServerRequest } from "effect/http"
+import { LiveAuthorization } from "../../../platform/http/live-authorization.ts"
+import { eventStream } from "../../../platform/http/event-stream.ts"
 
 const topic = "configuration_version"
-const mostWatchers = 10_000
-const mostWaitingEvents = 64
+const maxWatchers = 10_000
+const maxWaitingEvents = 64
 const resyncEvery = "15 seconds"
 
 /** The newest version of a file; null of one that is deleted. */
@@ -22,13 +30,13 @@ export interface VersionChange {
 type Watcher = Queue.Queue<number, Cause.Done>
 
 /**
- * Tells watching clients of new versions, whichever replica made them. A message may be lost, so what is watched is also
+ * Notifies watching clients of new versions from any replica. A notification may be lost, so watched files are also
  * looked up every 15 seconds.
  */
 export class ConfigurationWatch extends Context.Service<
   ConfigurationWatch,
   {
-    /** Part of a change: once it is committed, whoever watches these files hears of it. */
+    /** Part of a change: once it is committed, the clients that watch these files are notified. */
     announce(changes: ReadonlyArray<VersionChange>): Effect.Effect<void, never, Change>
     /** The current version of a file, and each newer one; ends when the file is deleted. */
     open(
@@ -51,7 +59,7 @@ export class ConfigurationWatch extends Context.Service<
         attributes: { unit: "{client}" }
       })
 
-      const tell = ({ id, version }: VersionChange) => {
+      const publish = ({ id, version }: VersionChange) => {
         for (const watcher of watchers.get(id) ?? []) {
           if (version === null) Queue.endUnsafe(watcher)
           else Queue.offerUnsafe(watcher, version)
@@ -62,14 +70,14 @@ export class ConfigurationWatch extends Context.Service<
         const ids = [...watchers.keys()]
         if (ids.length === 0) return
         const current = new Map((yield* versions.current(ids)).map(({ id, version }) => [id, version]))
-        for (const id of ids) tell({ id, version: current.get(id) ?? null })
+        for (const id of ids) publish({ id, version: current.get(id) ?? null })
       }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not look up watched configuration", cause)))
 
       yield* notifications.subscribe(topic, {
         onMessage: (payload) =>
           Effect.sync(() => {
             const [id = 0, version = 0] = payload.split(" ").map(Number)
-            tell({ id: ConfigurationId.make(id), version: version === 0 ? null : version })
+            publish({ id: ConfigurationId.make(id), version: version === 0 ? null : version })
           }),
         onGap: resync
       })
@@ -77,7 +85,7 @@ export class ConfigurationWatch extends Context.Service<
 
       const register = (id: ConfigurationId) =>
         Effect.acquireRelease(
-          Effect.flatMap(Queue.sliding<number, Cause.Done>(mostWaitingEvents), (watcher) => {
+          Effect.flatMap(Queue.sliding<number, Cause.Done>(maxWaitingEvents), (watcher) => {
             watchers.set(id, (watchers.get(id) ?? new Set()).add(watcher))
             return Effect.as(Metric.update(gauge, ++count), watcher)
           }),
@@ -98,7 +106,7 @@ export class ConfigurationWatch extends Context.Service<
             if (current === undefined) return Stream.empty
             return Stream.fromQueue(watcher).pipe(
               Stream.prepend([current.version]),
-              // What replicas tell of comes in any order; what is older than the last is no news.
+              // Replicas notify in any order; a version older than the last one is dropped.
               Stream.mapAccum(
                 () => 0,
                 (last, version): readonly [number, ReadonlyArray<ConfigurationEvent>] =>
@@ -111,7 +119,7 @@ export class ConfigurationWatch extends Context.Service<
       const open = Effect.fn("ConfigurationWatch.open")(function* (id: ConfigurationId) {
         const node = yield* repository.get(id)
         if (node.type === "folder") return yield* new ConfigurationNoFile({})
-        if (count >= mostWatchers) return yield* new TooManyWatchers({ retryAfterSeconds: 30 })
+        if (count >= maxWatchers) return yield* new TooManyWatchers({ retryAfterSeconds: 30 })
         return events(id)
       })
 
@@ -133,3 +141,18 @@ export class ConfigurationWatch extends Context.Service<
     Layer.provide(Layer.merge(ConfigurationRepository.layer, VersionRepository.layer))
   )
 }
+
+/** Answers a watching client with Server-Sent Events, until the file, the client's leave or the process ends. */
+export const versionStream = Effect.gen(function* () {
+  const authorization = yield* LiveAuthorization
+  const watch = yield* ConfigurationWatch
+  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, id: ConfigurationId) {
+    const revoked = yield* authorization.revoked(request)
+    const events = Stream.map(yield* watch.open(id), (event) => ({
+      id: String(event.version),
+      event: "version",
+      data: JSON.stringify(event)
+    }))
+    return eventStream(events, revoked)
+  })
+})

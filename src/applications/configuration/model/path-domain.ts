@@ -31,7 +31,7 @@ const isName = Schema.is(NodeName)
 /** The names that a path such as `/service/settings.json` is made of. */
 export const namesIn = (path: string): ReadonlyArray<string> => path.split("/").slice(1)
 
-/** The path of the folder that a path stands in; empty at the root. */
+/** The path of the containing folder; empty at the root. */
 export const parentPath = (path: string): string => path.slice(0, path.lastIndexOf("/"))
 
 /** The last name of a path. */
@@ -45,7 +45,7 @@ const isPath = Schema.makeFilter(
   { expected: `a path such as /service/settings.json: at most ${maximumDepth} names, each with a '/' before it` }
 )
 
-/** Where a node stands in its tree: every name from the root on, each with a `/` before it. */
+/** The path of a node in its tree: every name from the root on, each with a `/` before it. */
 export const NodePath = text(2, maximumDepth * (nameBytes + 1))
   .pipe(Schema.check(isPath, Schema.isPattern(/^\/[\s\S]+$/u, { expected: "a path that begins with '/'" })))
   .annotate({ examples: ["/settings.json"] })
@@ -69,7 +69,7 @@ export const contentTypeOf = (name: string): string => {
   return Object.hasOwn(contentTypes, ending) ? (contentTypes[ending] ?? "text/plain") : "text/plain"
 }
 
-/** The paths of nodes, by how each tells its parent and its name; empty of a node that is not among them. */
+/** The paths of nodes, from each one's parent and name; empty for a node that is not among them. */
 export const pathsBy = <Id, Node>(
   nodes: ReadonlyMap<Id, Node>,
   parentOf: (node: Node) => Id | null,

@@ -1,18 +1,17 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../../audit/log/domain.ts"
-import { ConfigurationId } from "./domain.ts"
-import { ConfigurationNameTaken } from "./problem-domain.ts"
+import { ConfigurationId, ConfigurationNameTaken } from "./domain.ts"
 import {
   type NewNode,
   type Placement,
   type Stamp,
   type StoredContent,
-  WrittenNode,
-  writtenColumns
+  writtenColumns,
+  WrittenNode
 } from "./row-domain.ts"
 
-/** How nodes come to stand where they stand. */
+/** Inserts, moves, deletes and restores nodes of the tree. */
 export class PlacementRepository extends Context.Service<
   PlacementRepository,
   {

@@ -2,18 +2,17 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { Change } from "../../../audit/log/domain.ts"
-import { ConfigurationId } from "./domain.ts"
+import { ConfigurationId, ConfigurationNotFound } from "./domain.ts"
 import { maximumDepth } from "./path-domain.ts"
-import { ConfigurationNotFound } from "./problem-domain.ts"
-import { HeldNode, heldColumns, nodeColumns, NodeDepth, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"
+import { heldColumns, LockedNode, nodeColumns, NodeDepth, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"
 
-/** How nodes are found and held. */
+/** How nodes are found and locked. */
 export class ConfigurationRepository extends Context.Service<
   ConfigurationRepository,
   {
-    get(id: ConfigurationId): Effect.Effect<HeldNode, ConfigurationNotFound>
+    get(id: ConfigurationId): Effect.Effect<LockedNode, ConfigurationNotFound>
     /** Like {@link get}, also of a deleted node. */
-    getAny(id: ConfigurationId): Effect.Effect<HeldNode, ConfigurationNotFound>
+    getAny(id: ConfigurationId): Effect.Effect<LockedNode, ConfigurationNotFound>
     getWithContent(id: ConfigurationId): Effect.Effect<NodeWithContent, ConfigurationNotFound>
     findByPath(
       applicationId: ApplicationId,
@@ -22,11 +21,11 @@ export class ConfigurationRepository extends Context.Service<
     /** Every node of an application that is not deleted, in any order. */
     listAll(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<TreeRow>>
     /** The nodes that were deleted as such, not with their folder; the latest first. */
-    listDeleted(applicationId: ApplicationId, limit: number): Effect.Effect<ReadonlyArray<HeldNode>>
+    listDeleted(applicationId: ApplicationId, limit: number): Effect.Effect<ReadonlyArray<LockedNode>>
     /** Holds an application's tree until the change ends; answers the moment of the change, which is `at` or later. */
     lockTree(applicationId: ApplicationId, at: Date): Effect.Effect<Date, never, Change>
     /** The row locked until the change ends, deleted or not. */
-    lock(id: ConfigurationId): Effect.Effect<HeldNode, ConfigurationNotFound, Change>
+    lock(id: ConfigurationId): Effect.Effect<LockedNode, ConfigurationNotFound, Change>
     /** The ids from a node up to the root, itself first; empty of null. */
     ancestors(id: ConfigurationId | null): Effect.Effect<ReadonlyArray<ConfigurationId>>
     /** A node and every live node below it, each with its depth there: 1 for the node itself. */
@@ -45,24 +44,24 @@ export class ConfigurationRepository extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const columns = sql.literal(nodeColumns)
       const path = sql.literal(pathColumn)
-      const held = sql.literal(heldColumns)
+      const locked = sql.literal(heldColumns)
 
       const selectOne = SqlSchema.findOneOption({
         Request: ConfigurationId,
-        Result: HeldNode,
+        Result: LockedNode,
         execute: (id) => sql`
-          SELECT ${columns}, ${path}, ${held} FROM configuration_nodes n WHERE n.id = ${id} AND n.deleted_at IS NULL`
+          SELECT ${columns}, ${path}, ${locked} FROM configuration_nodes n WHERE n.id = ${id} AND n.deleted_at IS NULL`
       })
       const selectAny = SqlSchema.findOneOption({
         Request: ConfigurationId,
-        Result: HeldNode,
-        execute: (id) => sql`SELECT ${columns}, ${path}, ${held} FROM configuration_nodes n WHERE n.id = ${id}`
+        Result: LockedNode,
+        execute: (id) => sql`SELECT ${columns}, ${path}, ${locked} FROM configuration_nodes n WHERE n.id = ${id}`
       })
       const selectLocked = SqlSchema.findOneOption({
         Request: ConfigurationId,
-        Result: HeldNode,
+        Result: LockedNode,
         execute: (id) => sql`
-          SELECT ${columns}, ${path}, ${held} FROM configuration_nodes n WHERE n.id = ${id} FOR NO KEY UPDATE OF n`
+          SELECT ${columns}, ${path}, ${locked} FROM configuration_nodes n WHERE n.id = ${id} FOR NO KEY UPDATE OF n`
       })
       const selectWithContent = SqlSchema.findOneOption({
         Request: ConfigurationId,
@@ -98,9 +97,9 @@ export class ConfigurationRepository extends Context.Service<
       })
       const selectDeleted = SqlSchema.findAll({
         Request: Schema.Struct({ applicationId: Schema.Int, limit: Schema.Int }),
-        Result: HeldNode,
+        Result: LockedNode,
         execute: ({ applicationId, limit }) => sql`
-          SELECT ${columns}, ${path}, ${held} FROM configuration_nodes n
+          SELECT ${columns}, ${path}, ${locked} FROM configuration_nodes n
           WHERE n.application_id = ${applicationId} AND n.deleted_with = n.id
           ORDER BY n.deleted_at DESC, n.id DESC LIMIT ${limit}`
       })

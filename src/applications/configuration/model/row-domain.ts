@@ -4,7 +4,7 @@ import { InstantFromDate } from "../../../kernel/instant.ts"
 import { ConfigurationId, ConfigurationNode, NodeType } from "./domain.ts"
 
 /** A node as a change finds it: with the digest of its content, in hex, and whether it is deleted. */
-export const HeldNode = Schema.Struct({
+export const LockedNode = Schema.Struct({
   ...ConfigurationNode.fields,
   sha256: Schema.NullOr(Schema.String),
   deletedAt: Schema.NullOr(InstantFromDate),
@@ -15,7 +15,7 @@ export const HeldNode = Schema.Struct({
   /** The version of the schema that it names. */
   schemaVersion: Schema.NullOr(Schema.Int)
 })
-export type HeldNode = typeof HeldNode.Type
+export type LockedNode = typeof LockedNode.Type
 
 /** A node that a change wrote, as its audit entry keeps it. */
 export const WrittenNode = Schema.Struct({
@@ -33,7 +33,7 @@ export type WrittenNode = typeof WrittenNode.Type
 export const NodeWithContent = Schema.Struct({ ...ConfigurationNode.fields, content: Schema.NullOr(Schema.String) })
 export type NodeWithContent = typeof NodeWithContent.Type
 
-/** How deep a node stands below another one, counting both. */
+/** The depth of a node below another one, counting both. */
 export const NodeDepth = Schema.Struct({ id: ConfigurationId, depth: Schema.Int })
 export type NodeDepth = typeof NodeDepth.Type
 
@@ -74,14 +74,14 @@ export interface NewNode {
   readonly schemaId: ConfigurationId | null
 }
 
-/** Where a node stands: what a rename, a move or another schema changes. */
+/** The placement of a node: what a rename, a move or another schema changes. */
 export interface Placement {
   readonly name: string
   readonly parentId: ConfigurationId | null
   readonly schemaId: ConfigurationId | null
 }
 
-/** A live node as a whole tree is read: with what tells how much there is to read of it. */
+/** A live node when a whole tree is read, with the size of its content. */
 export const StandingRow = Schema.Struct({
   id: ConfigurationId,
   parentId: Schema.NullOr(ConfigurationId),
@@ -99,7 +99,7 @@ export interface StandingNode extends Omit<StandingRow, "name" | "parentId"> {
   readonly path: string
 }
 
-/** A node as it stands now and as it stood at a moment; of what is gone for good only the latter is known. */
+/** A node as it is now and as it was at a moment; of a purged node only the latter is known. */
 export const NodeThenAndNow = Schema.Struct({
   id: ConfigurationId,
   type: NodeType,
@@ -125,7 +125,7 @@ export interface VersionOf {
   readonly version: number
 }
 
-/** Where a node is to stand; deleted as part of `deletedWith` where that is not null. */
+/** The wanted placement of a node; deleted as part of `deletedWith` where that is not null. */
 export interface Placing extends Placement {
   readonly id: ConfigurationId
   readonly deletedWith: ConfigurationId | null
@@ -144,10 +144,10 @@ export const nodeColumns = `
   n.id, n.application_id, n.parent_id, n.name, n.type, n.version, n.size, n.schema_id,
   n.created_at, n.created_by, n.updated_at, n.updated_by`
 
-/** The column that tells a node's path. */
+/** The column with a node's path. */
 export const pathColumn = "configuration_path(n.id) AS path"
 
-/** What a {@link HeldNode} has beside the columns of a node and its path. */
+/** What a {@link LockedNode} has beside the columns of a node and its path. */
 export const heldColumns = `
   encode(n.sha256, 'hex') AS sha256, n.deleted_at, n.deleted_by, n.deleted_with,
   EXISTS (SELECT FROM configuration_nodes f WHERE f.schema_id = n.id AND f.deleted_at IS NULL) AS is_schema,

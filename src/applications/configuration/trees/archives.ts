@@ -4,10 +4,10 @@ import { HttpServerResponse } from "effect/http"
 import { type ApplicationId, type ApplicationNotFound } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
 import { type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
-import { type ConfigurationArchiveUnreadable, ConfigurationNotPortable } from "../model/problem-domain.ts"
-import { type ArchiveNode } from "../model/tree-domain.ts"
+import { type ConfigurationArchiveUnreadable, ConfigurationNotPortable } from "../model/domain.ts"
+import { type ArchiveNode } from "./domain.ts"
 import { inBatchesOf, type StandingNode } from "../model/row-domain.ts"
-import { TreeRepository } from "./tree-repository.ts"
+import { TreeRepository } from "./repository.ts"
 import { manifestName, nodesOfZip } from "./zip-archive.ts"
 
 /** Whole trees as one document: JSON or a zip archive. */
@@ -67,7 +67,7 @@ export class ConfigurationArchives extends Context.Service<
         const headers = { "content-disposition": `attachment; filename="${slug}-configuration.${format}"` }
         if (format === "zip") {
           const paths = nodes.flatMap(({ path }) => (isPortable(path) ? [] : [path]))
-          if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, mostNamed) })
+          if (paths.length > 0) return yield* new ConfigurationNotPortable({ paths: paths.slice(0, maxNamed) })
           return HttpServerResponse.stream(Stream.orDie(zipped(nodes, archived(nodes))), {
             contentType: "application/zip",
             headers
@@ -91,7 +91,7 @@ export class ConfigurationArchives extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TreeRepository.layer))
 }
 
-const mostNamed = 20
+const maxNamed = 20
 
 /** Whether every zip reader takes a path as it is: no backslash, no drive letter, and not the manifest's place. */
 const isPortable = (path: string): boolean => !/^\/[A-Za-z]:|\\/.test(path) && path !== `/${manifestName}`

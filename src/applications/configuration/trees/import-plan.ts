@@ -1,17 +1,18 @@
 import { type Fault } from "../../../kernel/problem.ts"
 import { type ConfigurationId, type NodeType } from "../model/domain.ts"
-import { namesIn, parentPath } from "../model/path-domain.ts"
+import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
 import { type StandingNode, type StoredContent } from "../model/row-domain.ts"
-import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "../model/tree-domain.ts"
+import { type ConfigurationTreeChange, type ImportMode, type TreeChangeKind } from "./domain.ts"
+import { type Validation } from "../schema-validation/contents.ts"
 
-/** A node of an archive with its content measured; `schema` undefined says nothing of it. */
+/** A node of an archive with its content measure; `schema` undefined says nothing of it. */
 export interface ArchivedNode {
   readonly path: string
   readonly type: NodeType
   readonly stored: StoredContent | null
   readonly sha256: string | null
   readonly schema: string | null | undefined
-  /** Where faults of it are told. */
+  /** Its path in the request, for faults. */
   readonly at: ReadonlyArray<string | number>
 }
 
@@ -20,7 +21,7 @@ export interface WantedNode {
   readonly id: ConfigurationId | null
   readonly path: string
   readonly type: NodeType
-  /** The archive's word on it; undefined of a folder that only stands on the way, and of what stays. */
+  /** Its entry in the archive; undefined for an implied folder, and for what stays. */
   readonly archived: ArchivedNode | undefined
   readonly standing: StandingNode | undefined
   readonly schema: string | null
@@ -53,7 +54,7 @@ export const planImport = (
       named.set(above, undefined)
     }
     if (named.get(parentPath(node.path))?.type === "file") {
-      faults.push({ path: [...node.at, "path"], message: "Stands below a file of the archive" })
+      faults.push({ path: [...node.at, "path"], message: "Is below a file of the archive" })
     }
   }
 
@@ -111,3 +112,28 @@ const changesOf = (
     return node.isUpdated || node.isRebound ? [changeOf(node, "updated")] : []
   })
 ]
+
+const digestOf = ({ archived, standing }: WantedNode): string => archived?.sha256 ?? standing?.sha256 ?? ""
+
+/** What must hold of the contents that an archive brings: that they fit their schemas, and that schemas are schemas. */
+export const validationsOf = (wanted: ReadonlyMap<string, WantedNode>): ReadonlyArray<Validation> => {
+  const named = new Set([...wanted.values()].flatMap(({ schema }) => (schema === null ? [] : [schema])))
+  return [...wanted.values()].flatMap((node): ReadonlyArray<Validation> => {
+    const { archived, id, isRebound, isUpdated, path } = node
+    if (!archived?.stored || !(id === null || isUpdated || isRebound)) return []
+    const file = { name: nameOf(path), content: archived.stored.content }
+    const at = { content: archived.at.concat("content"), schema: archived.at.concat("schema") }
+    const key = `${digestOf(node)} ${file.name}`
+    const schema = node.schema === null ? undefined : wanted.get(node.schema)
+    const against =
+      schema?.archived?.stored == null
+        ? schema?.standing?.id
+        : { name: nameOf(schema.path), content: schema.archived.stored.content }
+    const validations: Array<Validation> = []
+    if (named.has(path)) validations.push({ key: `as schema ${key}`, file, against: null, at })
+    if (schema !== undefined && against !== undefined) {
+      validations.push({ key: `${digestOf(schema)} ${nameOf(schema.path)} ${key}`, file, against, at })
+    }
+    return validations
+  })
+}

@@ -1,7 +1,7 @@
 import { type ConfigurationId } from "../model/domain.ts"
 import { pathsBy } from "../model/path-domain.ts"
 import { type NodeThenAndNow, type Placing, type VersionOf } from "../model/row-domain.ts"
-import { type ConfigurationTreeChange, type TreeChangeKind } from "../model/tree-domain.ts"
+import { type ConfigurationTreeChange, type TreeChangeKind } from "./domain.ts"
 
 export interface RollbackPlan {
   readonly changes: ReadonlyArray<ConfigurationTreeChange>

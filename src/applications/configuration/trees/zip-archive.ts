@@ -2,16 +2,14 @@ import { Effect, Result, Schema, Stream } from "effect"
 import { Zip } from "effect/encoding"
 import { type Fault } from "../../../kernel/problem.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { Content, maximumContentBytes } from "../model/domain.ts"
+import { ConfigurationArchiveUnreadable, Content, maximumContentBytes } from "../model/domain.ts"
 import { NodePath } from "../model/path-domain.ts"
-import { ConfigurationArchiveUnreadable } from "../model/problem-domain.ts"
-import { type ArchiveNode, maximumArchiveNodes } from "../model/tree-domain.ts"
-import { directoryOf } from "./zip-directory.ts"
+import { type ArchiveNode, maximumArchiveNodes } from "./domain.ts"
 
 /** The entry that says which file is checked against which schema; it is no file of the tree. */
 export const manifestName = ".application-manager.json"
 
-const mostBytes = 67_108_864
+const maxBytes = 67_108_864
 
 const Manifest = Schema.fromJsonString(
   Schema.Struct({ schemas: Schema.Record(Schema.String, Schema.NullOr(NodePath)) })
@@ -55,7 +53,7 @@ export const nodesOfZip = Effect.fnUntraced(function* (bytes: Uint8Array) {
   if (errors.length === 0) return nodes
   return yield* new ValidationFailed({
     errors: errors.slice(0, 100),
-    detail: "The archive holds what cannot stand in a tree; `errors` names every entry."
+    detail: "The archive contains entries that a tree cannot have; `errors` lists them."
   })
 })
 
@@ -68,7 +66,7 @@ const schemasOf = ({ bytes }: RawEntry) =>
   )
 
 const entriesOf = (archive: Uint8Array) => {
-  let left = mostBytes
+  let left = maxBytes
   let count = 0
   return Stream.make(archive).pipe(
     Stream.pipeThroughChannel(Zip.decode()),
@@ -106,4 +104,40 @@ const bodyOf = <E>({ body, header }: Zip.Entry<E>, most: number) => {
     Stream.runCollect,
     Effect.map((chunks) => new Uint8Array(Buffer.concat(chunks)))
   )
+}
+
+const endRecord = "PK\u0005\u0006"
+const endRecordBytes = 22
+const entrySignature = 0x02014b50
+const entryHeaderBytes = 46
+const madeOnUnix = 3
+const typeBits = 0o170000
+const linkType = 0o120000
+
+/** What the directory at the end of a zip archive lists. */
+export interface ZipDirectory {
+  readonly count: number
+  /** The names of symbolic links, which only the directory distinguishes from files. */
+  readonly links: ReadonlyArray<string>
+}
+
+/** The directory of a zip archive; undefined where it is not there, or not whole. */
+export const directoryOf = (archive: Uint8Array): ZipDirectory | undefined => {
+  const bytes = Buffer.from(archive.buffer, archive.byteOffset, archive.byteLength)
+  const end = bytes.lastIndexOf(endRecord, bytes.length, "latin1")
+  if (end === -1 || end + endRecordBytes > bytes.length) return undefined
+  const links: Array<string> = []
+  let count = 0
+  let at = bytes.readUInt32LE(end + 16)
+  while (at + entryHeaderBytes <= end && bytes.readUInt32LE(at) === entrySignature) {
+    const nameAt = at + entryHeaderBytes
+    const nameEnd = nameAt + bytes.readUInt16LE(at + 28)
+    const mode = bytes.readUInt32LE(at + 38) >>> 16
+    if (bytes.readUInt8(at + 5) === madeOnUnix && (mode & typeBits) === linkType) {
+      links.push(bytes.toString("utf8", nameAt, nameEnd))
+    }
+    count += 1
+    at = nameEnd + bytes.readUInt16LE(at + 30) + bytes.readUInt16LE(at + 32)
+  }
+  return { count, links }
 }

@@ -3,8 +3,11 @@ import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotActive, AgentNotFound } from "../../../identity/agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../../../kernel/access.ts"
 import { endpoint } from "../../../kernel/endpoint.ts"
-import { ConfigurationVersion, VersionNumber } from "../../../applications/configuration/model/domain.ts"
-import { ConfigurationVersionNotFound } from "../../../applications/configuration/model/problem-domain.ts"
+import {
+  ConfigurationVersion,
+  ConfigurationVersionNotFound,
+  VersionNumber
+} from "../../../applications/configuration/model/domain.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
 import {
   IdempotencyInProgress,
@@ -22,18 +25,18 @@ import { GatewayDocument, GatewayReload } from "../../configuration/configuratio
 import {
   ApprovalRequired,
   CostUnbounded,
-  ModelNotFound,
-  ModelUnpriced,
-  ProviderRefused,
-  TurnBudgetExceeded,
   GatewayHealth,
   GatewayModel,
   ListedModel,
+  ModelNotFound,
+  ModelUnpriced,
   NamedProvider,
   ProviderNotFound,
+  ProviderRefused,
   ProviderTest,
   ProviderTimeout,
-  ProviderUnavailable
+  ProviderUnavailable,
+  TurnBudgetExceeded
 } from "../../configuration/domain.ts"
 
 const anyUse = requires("llm:read", { or: ["llm:complete", "llm:embed", "llm:admin", "llm:write"] })

@@ -1,0 +1,11 @@
+-- Takes back what a batch just took of these locked counters, for it is decided otherwise.
+CREATE OR REPLACE FUNCTION budget_return_needs(needs budget_need[], counters uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
+BEGIN
+  UPDATE budget_counters b SET reserved = b.reserved - n.need
+  FROM unnest(counters, needs) AS n(id, tenant_id, cap_id, counter_key, need, limit_amount, most)
+  WHERE b.tenant_id = n.tenant_id AND b.id = n.id;
+END
+$$;
+
+REVOKE ALL ON FUNCTION budget_return_needs FROM PUBLIC;

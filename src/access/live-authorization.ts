@@ -1,0 +1,55 @@
+import { Deferred, Effect, Layer } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { LiveAuthorization } from "../platform/http/live-authorization.ts"
+import { Shutdown } from "../platform/http/shutdown.ts"
+import { Authentication } from "./authentication.ts"
+import { AuthCacheInvalidation } from "./auth-cache-invalidation.ts"
+import { CurrentPrincipal, type Principal } from "../kernel/principal.ts"
+
+const checkEvery = "15 seconds"
+
+export const LiveAuthorizationLayer = Layer.effect(
+  LiveAuthorization,
+  Effect.gen(function* () {
+    const authCaches = yield* AuthCacheInvalidation
+    const { identify } = yield* Authentication
+    const shutdown = yield* Shutdown
+    let change = Deferred.makeUnsafe<void>()
+    yield* authCaches.onChange(
+      Effect.suspend(() => {
+        const previous = change
+        change = Deferred.makeUnsafe()
+        return Deferred.succeed(previous, undefined)
+      })
+    )
+
+    // An open stream is no activity: its session may expire as idle meanwhile.
+    const isStillAuthorized = (request: HttpServerRequest.HttpServerRequest, principal: Principal) =>
+      Effect.match(
+        identify(request, () => Effect.fail("rejected"), false),
+        {
+          onSuccess: (current) => hasSameRights(current, principal),
+          onFailure: () => false
+        }
+      ).pipe(
+        // A database failure says nothing about the credential.
+        Effect.catchCause(() => Effect.succeed(true))
+      )
+
+    const revoked = (request: HttpServerRequest.HttpServerRequest) =>
+      Effect.map(CurrentPrincipal, (principal) =>
+        Effect.gen(function* () {
+          for (;;) {
+            const next = Deferred.await(change)
+            if (!(yield* isStillAuthorized(request, principal))) return
+            yield* Effect.raceFirst(next, Effect.sleep(checkEvery))
+          }
+        }).pipe(Effect.raceFirst(shutdown.begun))
+      )
+
+    return LiveAuthorization.of({ revoked })
+  })
+)
+
+const hasSameRights = (a: Principal, b: Principal): boolean =>
+  a.name === b.name && a.tenantId === b.tenantId && a.capabilities.join() === b.capabilities.join()

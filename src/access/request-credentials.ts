@@ -1,0 +1,47 @@
+import { type Headers } from "effect/http"
+import { type SettingsValues } from "../platform/settings/settings.ts"
+
+/** Name and attributes of the session's cookie, as `Api:PublicUrl` decides them. */
+export interface SessionCookie {
+  readonly name: "__Host-am_session" | "am_session"
+  readonly secure: boolean
+  /** The origin of our own pages. */
+  readonly origin: string
+}
+
+export const sessionCookie = ({ api }: Pick<SettingsValues, "api">): SessionCookie => {
+  const { origin, protocol } = new URL(api.publicUrl)
+  const secure = protocol === "https:"
+  return { name: secure ? "__Host-am_session" : "am_session", secure, origin }
+}
+
+/** The session token in a Cookie header; of several with the name the first, which is the most specific one. */
+export const tokenInCookies = (cookie: SessionCookie, header: string | undefined): string | undefined => {
+  if (header === undefined) return undefined
+  for (const pair of header.split(";")) {
+    const at = pair.indexOf("=")
+    if (at > 0 && pair.slice(0, at).trim() === cookie.name) return pair.slice(at + 1).trim()
+  }
+  return undefined
+}
+
+const safeMethods: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"])
+
+/**
+ * Whether another site's page may have sent a request with our cookie. Browsers say so themselves; who says nothing is
+ * none, and had to be given the cookie.
+ */
+export const isFromAnotherSite = (cookie: SessionCookie, method: string, headers: Headers.Headers): boolean => {
+  if (safeMethods.has(method)) return false
+  const site = headers["sec-fetch-site"]
+  if (site !== undefined) return site !== "same-origin" && site !== "none"
+  return headers.origin !== undefined && headers.origin !== cookie.origin
+}
+
+/** The Set-Cookie header that gives a browser the token for so many seconds; 0 takes it away. */
+export const setSessionCookie = (cookie: SessionCookie, token: string, maxAgeSeconds: number): string =>
+  `${cookie.name}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${cookie.secure ? "; Secure" : ""}`
+
+/** The token of an Authorization header (RFC 6750 §2.1); undefined when it is another scheme, or no token. */
+export const bearerToken = (authorization: string): string | undefined =>
+  /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(authorization)?.[1]

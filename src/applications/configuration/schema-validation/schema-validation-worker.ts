@@ -1,0 +1,156 @@
+import { Ajv, type ErrorObject } from "ajv"
+import { Ajv2019 } from "ajv/dist/2019.js"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import { default as formats } from "ajv-formats"
+import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
+import { answerWith } from "../../../platform/runtime/thread-body.ts"
+import { type ValidationReply, type ValidationRequest, type SourceFile } from "./messages.ts"
+
+type Fault = ValidationReply["faults"][number]
+type Validate = ReturnType<Ajv["compile"]>
+
+const maxFaults = 100
+const maxCompiled = 20
+const maxAliases = 100
+
+class Unreadable extends Error {
+  readonly faults: ReadonlyArray<Fault>
+  constructor(faults: ReadonlyArray<Fault>) {
+    super("unreadable")
+    this.faults = faults
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+const parseJson = (content: string): unknown => {
+  try {
+    return JSON.parse(content) as unknown
+  } catch (error) {
+    throw new Unreadable([{ path: [], message: `Expected JSON: ${messageOf(error)}` }])
+  }
+}
+
+// The parser's own search for keys that a map has twice compares each key with every other one.
+const repeatedKeys = (document: Document): ReadonlyArray<{ readonly message: string; readonly offset: number }> => {
+  const repeated: Array<{ readonly message: string; readonly offset: number }> = []
+  visit(document, {
+    Map: (_, { items }) => {
+      const seen = new Set<unknown>()
+      for (const { key } of items) {
+        if (!isScalar(key)) continue
+        if (seen.has(key.value)) repeated.push({ message: "Map keys must be unique", offset: key.range?.[0] ?? 0 })
+        seen.add(key.value)
+      }
+    }
+  })
+  return repeated
+}
+
+const parseYaml = (content: string): unknown => {
+  const lineCounter = new LineCounter()
+  const options = { lineCounter, prettyErrors: false, stringKeys: true, uniqueKeys: false } as const
+  const document = parseDocument(content, options)
+  const errors = [
+    ...document.errors.map(({ message, pos }) => ({ message, offset: pos[0] })),
+    ...repeatedKeys(document)
+  ]
+  if (errors.length > 0) {
+    throw new Unreadable(
+      errors.slice(0, maxFaults).map(({ message, offset }) => {
+        const { col, line } = lineCounter.linePos(offset)
+        return { path: [], message: `Expected YAML: ${message} (line ${line} column ${col})` }
+      })
+    )
+  }
+  try {
+    return document.toJS({ maxAliasCount: maxAliases }) as unknown
+  } catch (error) {
+    throw new Unreadable([{ path: [], message: `Expected YAML: ${messageOf(error)}` }])
+  }
+}
+
+/** JSON where the name ends so; everything else is read as YAML, of which JSON is a part. */
+const parse = ({ content, name }: SourceFile): unknown =>
+  /\.json$/i.test(name) ? parseJson(content) : parseYaml(content)
+
+const dialectOf = (schema: unknown): string => {
+  const uri: unknown = typeof schema === "object" && schema !== null && "$schema" in schema ? schema.$schema : undefined
+  return typeof uri === "string" ? uri : ""
+}
+
+const compile = (file: SourceFile): Validate => {
+  const schema = parse(file)
+  if (typeof schema !== "boolean" && (typeof schema !== "object" || schema === null || Array.isArray(schema))) {
+    throw new Unreadable([{ path: [], message: "Expected a JSON Schema: an object, true or false" }])
+  }
+  const dialect = dialectOf(schema)
+  const options = { allErrors: true, strict: false, strictNumbers: true, logger: false, validateFormats: true } as const
+  try {
+    const ajv = dialect.includes("draft-07")
+      ? new Ajv(options)
+      : dialect.includes("2019-09")
+        ? new Ajv2019(options)
+        : new Ajv2020(options)
+    formats.default(ajv)
+    return ajv.compile(schema)
+  } catch (error) {
+    throw new Unreadable([{ path: [], message: `Expected a JSON Schema: ${messageOf(error)}` }])
+  }
+}
+
+const compiled = new Map<string, Validate>()
+
+const validateOf = (file: SourceFile): Validate => {
+  const key = `${file.name.endsWith(".json")} ${file.content}`
+  const known = compiled.get(key)
+  if (known !== undefined) return known
+  const validate = compile(file)
+  const [oldest] = compiled.keys()
+  if (compiled.size >= maxCompiled && oldest !== undefined) compiled.delete(oldest)
+  compiled.set(key, validate)
+  return validate
+}
+
+/** The segments of a JSON pointer, as numbers where they lead into an array. */
+const segmentsOf = (pointer: string, root: unknown): ReadonlyArray<string | number> => {
+  let at = root
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((part) => {
+      const key = part.replaceAll("~1", "/").replaceAll("~0", "~")
+      const segment = Array.isArray(at) ? Number(key) : key
+      at = typeof at === "object" && at !== null ? (Reflect.get(at, segment) as unknown) : undefined
+      return segment
+    })
+}
+
+const faultOf = (error: ErrorObject, root: unknown): Fault => {
+  const at = segmentsOf(error.instancePath, root)
+  const { additionalProperty, missingProperty, unevaluatedProperty } = error.params as Readonly<Record<string, unknown>>
+  if (typeof missingProperty === "string") return { path: [...at, missingProperty], message: "Required" }
+  const unknown = additionalProperty ?? unevaluatedProperty
+  if (typeof unknown === "string") return { path: [...at, unknown], message: "Unknown member" }
+  return { path: at, message: `Expected what the schema requires: ${error.message ?? error.keyword}` }
+}
+
+const answer = ({ content, schema }: ValidationRequest): ValidationReply => {
+  try {
+    const validate = validateOf(schema)
+    if (content === undefined) return { schemaAtFault: false, faults: [] }
+    try {
+      const value = parse(content)
+      const faults = validate(value) === true ? [] : (validate.errors ?? [])
+      return { schemaAtFault: false, faults: faults.slice(0, maxFaults).map((error) => faultOf(error, value)) }
+    } catch (error) {
+      if (error instanceof Unreadable) return { schemaAtFault: false, faults: error.faults }
+      throw error
+    }
+  } catch (error) {
+    const faults = error instanceof Unreadable ? error.faults : [{ path: [], message: messageOf(error) }]
+    return { schemaAtFault: true, faults }
+  }
+}
+
+answerWith(answer)

@@ -1,0 +1,34 @@
+import { Effect } from "effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { ConfigurationArchives } from "./archives.ts"
+import { Configuration } from "../files/service.ts"
+import { ConfigurationTrees } from "./service.ts"
+import { ConfigurationTreesApi } from "./api.ts"
+import { prefers } from "../../../platform/http/negotiation.ts"
+
+export const ConfigurationTreesHandlers = groupHandlers(
+  ConfigurationTreesApi,
+  Effect.fn(function* (handlers) {
+    const archives = yield* ConfigurationArchives
+    const configuration = yield* Configuration
+    const trees = yield* ConfigurationTrees
+    return handlers.handleAll({
+      get: ({ query }) => Effect.map(configuration.tree(query.applicationId), HttpServerResponse.jsonUnsafe),
+      export: ({ query, request }) => archives.exported(query.applicationId, query.format ?? exportFormatFor(request)),
+      import: ({ payload, query }) => {
+        const { applicationId, dryRun = false, mode = "merge" } = query
+        return "nodes" in payload
+          ? trees.importAll(applicationId, payload.nodes, { dryRun, mode, nodesBy: "index" })
+          : Effect.flatMap(archives.readZip(payload), (nodes) =>
+              trees.importAll(applicationId, nodes, { dryRun, mode, nodesBy: "path" })
+            )
+      },
+      rollback: ({ payload }) => trees.rollback(payload)
+    })
+  })
+)
+
+/** The export format that the Accept header requests. */
+const exportFormatFor = (request: HttpServerRequest.HttpServerRequest) =>
+  prefers(request, "application/zip", "application/json") ? "zip" : "json"

@@ -1,0 +1,75 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import { AgentLimitsInvalid } from "./limits-domain.ts"
+import {
+  AgentTemplate,
+  AgentTemplateCreation,
+  AgentTemplateId,
+  AgentTemplateInUse,
+  AgentTemplateNameTaken,
+  AgentTemplateNotFound,
+  AgentTemplatePatch
+} from "./domain.ts"
+
+const read = requires("agents:read")
+const write = requires("agents:write")
+const position = cursor(AgentTemplateId)
+const params = { id: AgentTemplateId }
+
+export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List agent templates",
+      description: "In the order of making.",
+      access: read,
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        ...pageQuery(position)
+      },
+      success: page(AgentTemplate.json, position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an agent template",
+      description: "One template by id.",
+      access: read,
+      params,
+      success: AgentTemplate.json,
+      error: AgentTemplateNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create an agent template",
+      description: "Gives agents their defaults, and bounds ceiling, lifetime and budget of those made from it.",
+      access: write,
+      payload: AgentTemplateCreation,
+      success: Created(AgentTemplate.json),
+      error: [TenantNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
+    }),
+    endpoint.patch("update", "/:id", {
+      summary: "Change an agent template",
+      description:
+        "Bounds its agents from now on, in what they hold and in what they are given; their own limits stay as they are, and hold again where it is widened.",
+      access: write,
+      params,
+      payload: AgentTemplatePatch,
+      success: AgentTemplate.json,
+      error: [AgentTemplateNotFound, AgentTemplateNameTaken, AgentLimitsInvalid]
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete an agent template",
+      description: "Only one whose agents are all retired; they have no template afterwards.",
+      access: write,
+      params,
+      error: [AgentTemplateNotFound, AgentTemplateInUse]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/agents/templates")
+  .annotateMerge(OpenApi.annotations({ title: "Agent templates", description: "What many agents have in common." })) {}

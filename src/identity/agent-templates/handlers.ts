@@ -1,0 +1,20 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { AgentTemplates } from "./service.ts"
+import { AgentTemplatesApi } from "./api.ts"
+
+export const AgentTemplatesHandlers = groupHandlers(
+  AgentTemplatesApi,
+  Effect.fn(function* (handlers) {
+    const templates = yield* AgentTemplates
+    return handlers.handleAll({
+      list: ({ query }) => templates.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => templates.get(params.id),
+      create: ({ payload }) => Effect.map(templates.create(payload), created("/api/agents/templates")),
+      update: ({ params, payload }) => templates.update(params.id, payload),
+      delete: ({ params }) => templates.delete(params.id)
+    })
+  })
+)

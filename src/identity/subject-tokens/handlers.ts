@@ -1,0 +1,12 @@
+import { Effect } from "effect"
+import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { SubjectTokens } from "./service.ts"
+import { SubjectTokensApi } from "./api.ts"
+
+export const SubjectTokensHandlers = groupHandlers(
+  SubjectTokensApi,
+  Effect.fn(function* (handlers) {
+    const tokens = yield* SubjectTokens
+    return handlers.handleAll({ create: ({ payload }) => tokens.issue(payload) })
+  })
+)
