@@ -152,6 +152,16 @@ const sqlInPlatform = "platform/database"
 /** What is not recorded by an entry: the log itself, and what is stored beside a change or charge that records itself. */
 const writesWithoutEntry = ["audit/", "platform/idempotency/", "gateway/transcripts/"]
 
+/** The handlers of requests that `npm run bench`, `bench:ledger` and `bench:gateway` send, and of native gateway calls. */
+const measured = new Set([
+  "budgets/reservations/handlers.ts",
+  "gateway/wire/native/handlers.ts",
+  "identity/oauth/handlers.ts",
+  "identity/sign-in/handlers.ts",
+  "identity/trial-users/handlers.ts",
+  "operations/health/handlers.ts"
+])
+
 describe.each(files)("src/%s", (file) => {
   it("imports from its own floor and those below", () => {
     for (const to of importsOf(file)) {
@@ -171,8 +181,10 @@ describe.each(files)("src/%s", (file) => {
     assert.isUndefined(cycleFrom(file, importsOf))
   })
 
-  it("builds the handlers of a group with groupHandlers", () => {
-    if (kindOf(file) === "handlers") assert.notInclude(sourceOf(file), "HttpApiBuilder.group(")
+  it("builds the handlers of a group with groupHandlers, and of the groups that benchmarks measure on the fast path", () => {
+    if (kindOf(file) !== "handlers") return
+    assert.notInclude(sourceOf(file), "HttpApiBuilder.group(")
+    assert.strictEqual(sourceOf(file).includes("fastGroupHandlers("), measured.has(file))
   })
 
   it("has a name that says what it is", () => {

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { groupHandlers } from "../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../platform/http/served-api.ts"
 import { declaredActions } from "../kernel/audit-action.ts"
 import { pageLimitDefault } from "../kernel/page.ts"
 import { AuditExport, type Exported } from "./export/export.ts"

@@ -3,7 +3,7 @@ import { HttpServer } from "effect/http"
 import { DatabaseConnection } from "../platform/database/connection.ts"
 import { Settings } from "../platform/settings/settings.ts"
 
-/** Secrets that this start made, which are shown this once. */
+/** Secrets that this start generated, shown only once. */
 export interface MadeSecrets {
   readonly madeKey: Option.Option<Redacted.Redacted>
   readonly claimLink: Option.Option<Redacted.Redacted>
@@ -25,14 +25,14 @@ export const printBanner = ({ claimLink, madeKey }: MadeSecrets) =>
         onNone: () => [],
         onSome: (key) => [
           `  API key      ${Redacted.value(key)}`,
-          "               The service-account key, made for this Development database and shown this once."
+          "               The service-account key, generated for this Development database and shown only once."
         ]
       }),
       ...Option.match(claimLink, {
         onNone: () => [],
         onSome: (link) => [
           `  Claim        ${Redacted.value(link)}`,
-          "               Makes the first account, an Administrator; works once, for 30 minutes."
+          "               Creates the first account, an administrator; works once, for 30 minutes."
         ]
       })
     ]
@@ -43,10 +43,12 @@ export const printBanner = ({ claimLink, madeKey }: MadeSecrets) =>
         yield* Effect.logWarning("Api:ApiKey is not set; only API keys that already exist are accepted")
       }
       if (Option.isSome(embeddedIn)) {
-        yield* Effect.logWarning("The embedded database serves in Production; Database:Url names an own PostgreSQL")
+        yield* Effect.logWarning(
+          "The embedded database is used in Production; set Database:Url to use a PostgreSQL server"
+        )
       }
       if (settings.sources.get("Api:PublicUrl") === "default") {
-        yield* Effect.logWarning(`Api:PublicUrl is not set; ${url} is taken for the address that callers use`)
+        yield* Effect.logWarning(`Api:PublicUrl is not set; ${url} is assumed to be the URL that callers use`)
       }
     }
   })

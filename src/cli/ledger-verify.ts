@@ -1,7 +1,7 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Layer } from "effect"
 import { LedgerStore } from "../budgets/ledger/repository.ts"
-import { LookingDatabaseLayer } from "../platform/database/connection.ts"
+import { ReadingDatabaseLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { explained, StartFailure } from "./start-failure.ts"
@@ -35,7 +35,7 @@ const main = verify.pipe(
   Effect.catchDefect(Effect.fail),
   Effect.provide(
     LedgerStore.layer.pipe(
-      Layer.provide(LookingDatabaseLayer),
+      Layer.provide(ReadingDatabaseLayer),
       Layer.provide(Log),
       Layer.provide(Settings.layerWith(process.argv.slice(2)))
     )

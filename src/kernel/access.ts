@@ -3,17 +3,17 @@ import { HttpApiMiddleware, OpenApi } from "effect/http-api"
 import { type Capability } from "./capability.ts"
 import { Forbidden, RateLimited, Unauthenticated } from "./principal.ts"
 
-/** What an endpoint asks of its caller. An endpoint that declares nothing lets nobody in. */
+/** What an endpoint requires of its caller. An endpoint that declares nothing rejects every caller. */
 export interface Requirement {
-  /** null: whoever is let in at all may, since it is about the caller itself. */
+  /** null: any authenticated caller may, since the endpoint is about the caller itself. */
   readonly capability: Capability | null
-  /** Others, of which each is enough. */
+  /** Alternatives, each of them sufficient. */
   readonly or?: ReadonlyArray<Capability> | undefined
-  /** Whether the gateway's policy says which credentials count (Llm:Gateway:Auth). */
+  /** Whether the gateway's policy decides which credentials are accepted (Llm:Gateway:Auth). */
   readonly byGatewayPolicy?: boolean | undefined
-  /** Whether nobody but an account that signed in may. */
+  /** Whether only an account that signed in may. */
   readonly accountsOnly: boolean
-  /** Things of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
+  /** Resources of the installation: a tenant-scoped caller gets 403 whatever its scopes. */
   readonly systemOnly: boolean
 }
 
@@ -21,7 +21,7 @@ export class RequiredCapability extends Context.Service<RequiredCapability, Requ
   "app/auth/RequiredCapability"
 ) {}
 
-/** Endpoints that caps alone limit: by what their callers spend, and not by how often they ask. */
+/** Endpoints limited by caps, so by what callers spend, instead of by the rate of requests. */
 export const LimitedByCaps = Context.Reference<boolean>("app/auth/LimitedByCaps", { defaultValue: () => false })
 
 const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
@@ -68,7 +68,7 @@ export const requiresCredential = (options?: { readonly accountsOnly?: boolean }
 
 /**
  * Authenticates the caller, limits its rate and checks the capability that the endpoint declares. It reads the request
- * itself, since what the credentials mean together is not for one scheme after another to say.
+ * itself, since some credentials are only valid together.
  */
 export class Access extends HttpApiMiddleware.Service<Access>()("app/auth/Access", {
   error: [Unauthenticated, Forbidden, RateLimited]

@@ -6,7 +6,7 @@ export interface AuditAction {
 
 const declared = new Map<string, AuditAction>()
 
-/** Declares the actions that a feature records; `GET /api/audit-logs/types` lists every declared one. */
+/** Declares the actions that a feature logs; `GET /api/audit-logs/types` lists every declared one. */
 export const auditActions = <const Name extends string>(entityType: string, names: ReadonlyArray<Name>) => {
   const actions: Partial<Record<Name, AuditAction>> = {}
   for (const actionType of names) {

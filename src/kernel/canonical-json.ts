@@ -1,6 +1,6 @@
 import { type Schema } from "effect"
 
-/** A number that no double holds, by its exact decimal value. */
+/** A number that a double cannot represent, as its exact decimal value. */
 export class ExactNumber {
   readonly text: string
   constructor(text: string) {
@@ -14,10 +14,10 @@ export interface ExactObject {
   readonly [member: string]: ExactJson
 }
 
-/** Fifteen significant digits always survive as a double; a number that is longer, or has an exponent, is looked at. */
+/** A double preserves fifteen significant digits; longer numbers, and those with an exponent, are checked. */
 const longNumber = /(?:^|[[,:\s])-?(?:\d(?:\.?\d){15}|\d+(?:\.\d+)?[eE])/
 
-/** Reads JSON without losing a digit; throws a SyntaxError when it is none. */
+/** Parses JSON without losing a digit; throws a SyntaxError when it is malformed. */
 export const parseExact = (text: string): ExactJson => {
   if (!longNumber.test(text)) return JSON.parse(text) as Schema.Json
   return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) => {
@@ -40,12 +40,12 @@ const decimal = (source: string): string => {
 
 /**
  * The canonical text of JSON (RFC 8785): members sorted by their UTF-16 code units, no blanks, numbers and strings as
- * ECMAScript writes them. A number that no double holds keeps its exact decimal value, so that two values that PostgreSQL
- * tells apart never have the same text.
+ * ECMAScript writes them. A number that a double cannot represent keeps its exact decimal value, so that two values that
+ * PostgreSQL distinguishes never have the same text.
  */
 export const canonicalJson = (text: string): string => canonicalOf(parseExact(text))
 
-/** Like {@link canonicalJson}, of what was read before. */
+/** Like {@link canonicalJson}, for a parsed value. */
 export const canonicalOf = (value: ExactJson): string => {
   if (typeof value === "string") return canonicalText(value)
   if (typeof value !== "object" || value === null) return String(value)
@@ -54,7 +54,7 @@ export const canonicalOf = (value: ExactJson): string => {
   return canonicalObject(value as ExactObject)
 }
 
-/** Like {@link canonicalOf}, of an object without some of its members. */
+/** Like {@link canonicalOf}, for an object without some of its members. */
 export const canonicalObject = (members: ExactObject, without?: ReadonlySet<string>): string => {
   let text = "{"
   let comma = ""
@@ -74,7 +74,7 @@ export const canonicalText = (text: string): string => (withoutEscapes.test(text
 
 const strings = /"(?:[^"\\]|\\.)*"(\s*:)?/g
 
-/** Whether an object within a JSON text has a member twice: readers disagree about which of them counts (RFC 8259 §4). */
+/** Whether an object within a JSON text repeats a member: parsers disagree about which one counts (RFC 8259 §4). */
 export const hasRepeatedMember = (text: string, value: ExactJson): boolean => {
   let written = 0
   for (const [, colon] of text.matchAll(strings)) if (colon !== undefined) written += 1

@@ -16,7 +16,7 @@ export const Capability = Schema.String.pipe(
 ).annotate({ examples: ["trial-users:read"] })
 export type Capability = typeof Capability.Type
 
-/** What this service keeps, as the first part of its capabilities. */
+/** The resources of this service, the first part of its capabilities. */
 export const resources = [
   "trial-users",
   "sessions",
@@ -51,13 +51,13 @@ const actionsBeyondReadWrite: Readonly<Record<string, ReadonlyArray<string>>> = 
   configuration: ["rollback"]
 }
 
-/** Every capability that a resource of this service has, written out. */
+/** Every capability of a resource of this service. */
 export const capabilitiesOf = (resource: (typeof resources)[number]): ReadonlyArray<Capability> =>
   ["read", "write", ...(actionsBeyondReadWrite[resource] ?? [])].map((action) => `${resource}:${action}`)
 
 const actions = new Set(["read", "write", ...Object.values(actionsBeyondReadWrite).flat()])
 
-/** Whether this service itself knows the capability: keys, accounts and agents take no other. */
+/** Whether the capability is one of this service: keys, accounts and agents accept no other. */
 export const isOwn = (capability: Capability): boolean => {
   const [resource, action] = parts(capability)
   if (resource === "*") return action === "*" || actions.has(action)
@@ -83,7 +83,7 @@ const parts = (capability: Capability): readonly [string, string] => {
   return [capability.slice(0, colon), capability.slice(colon + 1)]
 }
 
-/** Whether holding `held` is enough for `needed`. */
+/** Whether `held` includes `needed`. */
 export const covers = (held: Capability, needed: Capability): boolean => {
   if (held === needed || held === "*:*") return true
   const [heldResource, heldAction] = parts(held)
@@ -102,25 +102,25 @@ export const distinct = (capabilities: ReadonlyArray<Capability>): ReadonlyArray
   ...new Set(capabilities)
 ]
 
-const meet = (one: string, other: string): string | undefined =>
+const commonPart = (one: string, other: string): string | undefined =>
   one === other || other === "*" ? one : one === "*" ? other : undefined
 
-/** What both lists allow, part by part (`*:read` and `llm:*` have `llm:read` in common), without what another one covers. */
+/** The capabilities that both lists allow, part by part (`*:read` and `llm:*` share `llm:read`), without those that another one covers. */
 export const intersection = (
   one: ReadonlyArray<Capability>,
   other: ReadonlyArray<Capability>
 ): ReadonlyArray<Capability> => {
-  const common = new Set<Capability>()
+  const shared = new Set<Capability>()
   for (const a of one) {
     const [resourceOfOne, actionOfOne] = parts(a)
     for (const b of other) {
       const [resourceOfOther, actionOfOther] = parts(b)
-      const resource = meet(resourceOfOne, resourceOfOther)
-      const action = meet(actionOfOne, actionOfOther)
-      if (resource !== undefined && action !== undefined) common.add(`${resource}:${action}`)
+      const resource = commonPart(resourceOfOne, resourceOfOther)
+      const action = commonPart(actionOfOne, actionOfOther)
+      if (resource !== undefined && action !== undefined) shared.add(`${resource}:${action}`)
     }
   }
-  return [...common].filter(
-    (capability) => isOwn(capability) && ![...common].some((wider) => wider !== capability && covers(wider, capability))
+  return [...shared].filter(
+    (capability) => isOwn(capability) && ![...shared].some((wider) => wider !== capability && covers(wider, capability))
   )
 }

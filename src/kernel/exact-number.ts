@@ -1,6 +1,6 @@
 import { BigDecimal, Schema, SchemaTransformation } from "effect"
 
-// In the language since ES2026, and in its library's types some day.
+// Part of ES2026; TypeScript's library does not declare it yet.
 declare global {
   interface JSON {
     rawJSON(text: string): object
@@ -13,13 +13,13 @@ const isNumber = Schema.makeFilter((value: unknown) => typeof value === "number"
   toJsonSchema: () => ({ type: "number", minimum: 0, maximum: 2 ** 63 })
 })
 
-/** Digits that a double holds are a number; more are written as they are. */
+/** A number where a double preserves all digits; otherwise raw JSON. */
 const written = (text: string): unknown => (String(Number(text)) === text ? Number(text) : JSON.rawJSON(text))
 
-/** Fewer digits always survive as a double. */
+/** A double preserves fewer digits than these. */
 const sixteenDigits = /\d(?:\.?\d){15}/
 
-/** JSON as `JSON.stringify` has written it, to be written once more: no number loses a digit. */
+/** Parses JSON so that `JSON.stringify` writes every number with all its digits. */
 export const readExact = (text: string): unknown =>
   sixteenDigits.test(text)
     ? JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>
@@ -28,8 +28,8 @@ export const readExact = (text: string): unknown =>
     : JSON.parse(text)
 
 /**
- * A number on the wire with all its digits, however many, which no double may hold; a `BigDecimal` within. `Schema.Any`
- * is what lets the digits through to `JSON.stringify`.
+ * A number on the wire with all its digits, more than a double may preserve; a `BigDecimal` within. `Schema.Any` passes
+ * the raw digits to `JSON.stringify`.
  */
 export const exactNumber = (annotations: {
   readonly description?: string

@@ -1,14 +1,14 @@
 /** JSON of the OpenAPI document. */
 export type Json = Readonly<Record<string, unknown>>
 
-/** Operations that speak as others have laid down, errors included, and are served beside the groups of the API. */
+/** Operations in a format that others define, errors included, served beside the groups of the API. */
 export interface ForeignOperations {
   readonly tag: { readonly name: string; readonly description: string }
   readonly paths: Json
   readonly schemas: Json
 }
 
-/** Adds such operations to the document. */
+/** Adds foreign operations to the OpenAPI document. */
 export const withForeign =
   ({ paths, schemas, tag }: ForeignOperations) =>
   (document: Record<string, unknown>): Record<string, unknown> => {

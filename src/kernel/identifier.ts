@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
 
-/** A positive integer that PostgreSQL's `integer` holds; each feature brands it by what it names. */
+/** A positive integer that PostgreSQL's `integer` holds; each feature brands its own. */
 export const IntegerId = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 }))
 ).annotate({
@@ -17,10 +17,10 @@ export const Uuid = Schema.String.pipe(
   )
 ).annotate({ format: "uuid", examples: ["0198a5b0-7c00-7000-8000-00000000002a"] })
 
-/** The tenant that a principal acts for; it stands in the kernel because every tenant-scoped feature names it. */
+/** The tenant that a principal acts for; in the kernel because every tenant-scoped feature uses it. */
 export const TenantId = Uuid.pipe(Schema.brand("TenantId"))
 export type TenantId = typeof TenantId.Type
 
-/** An id that the database gives: read everywhere, never taken from a caller. */
+/** An id that the database assigns: never accepted from a caller. */
 export const generatedId = <S extends Schema.Top>(schema: S) =>
   Model.Field({ select: schema, update: schema, json: schema })

@@ -11,15 +11,15 @@ const between = Schema.makeIsBetween({ order: DateTime.Order })(
 const rfc3339 =
   /^(\d{4}-\d{2}-\d{2})[Tt](?:[01]\d|2[0-3])(?::[0-5]\d){2}(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
-/** The moment of an RFC 3339 text with an offset; JavaScript alone would take 30 February for 2 March. */
+/** The moment of an RFC 3339 text with an offset; JavaScript alone would read 30 February as 2 March. */
 const parse = (text: string): Option.Option<DateTime.Utc> => {
   const day = rfc3339.exec(text)?.[1]
   const isDay = Option.exists(DateTime.make(`${day}T00:00:00Z`), (start) => DateTime.formatIsoDateUtc(start) === day)
   return isDay ? Option.map(DateTime.make(text), DateTime.toUtc) : Option.none()
 }
 
-/** Keeps what was made of a few moments: those of one batch, and the ends of periods, are the same for many answers. */
-const remembering = <A>(make: (epochMilliseconds: number) => A): ((epochMilliseconds: number) => A) => {
+/** Caches what was computed for a few moments: those of one batch, and the ends of periods, recur in many responses. */
+const cached = <A>(make: (epochMilliseconds: number) => A): ((epochMilliseconds: number) => A) => {
   const made: Array<{ readonly of: number; readonly value: A } | undefined> = Array.from({ length: 16 })
   return (epochMilliseconds) => {
     const place = epochMilliseconds & 15
@@ -31,11 +31,11 @@ const remembering = <A>(make: (epochMilliseconds: number) => A): ((epochMillisec
   }
 }
 
-/** The moment so many milliseconds after the start of 1970. */
-export const instantAt = remembering((epochMilliseconds): DateTime.Utc => DateTime.makeUnsafe(epochMilliseconds))
-const textAt = remembering((epochMilliseconds) => DateTime.formatIso(instantAt(epochMilliseconds)))
+/** The moment of an epoch time in milliseconds. */
+export const instantAt = cached((epochMilliseconds): DateTime.Utc => DateTime.makeUnsafe(epochMilliseconds))
+const textAt = cached((epochMilliseconds) => DateTime.formatIso(instantAt(epochMilliseconds)))
 
-/** A moment as RFC 3339 text on the wire (written in UTC with milliseconds), within what `timestamptz` holds. */
+/** A moment as RFC 3339 text on the wire (written in UTC with milliseconds), within the range of `timestamptz`. */
 export const Instant = Schema.String.annotate({ format: "date-time", examples: ["2026-01-31T09:30:00.000Z"] }).pipe(
   Schema.decodeTo(
     Schema.DateTimeUtc,
@@ -59,17 +59,17 @@ export const Instant = Schema.String.annotate({ format: "date-time", examples: [
   Schema.check(between)
 )
 
-/** The same moment as the database driver gives and takes it. */
+/** The same moment as the `Date` of the database driver. */
 export const InstantFromDate = Schema.DateTimeUtcFromDate.pipe(Schema.check(between))
 
-/** A column that the server stamps at insert. */
+/** A column that the server sets at insert. */
 export const CreatedAt = Model.Field({
   select: InstantFromDate,
   insert: Model.DateTimeFromDateWithNow,
   json: Instant
 })
 
-/** A column that the server stamps at every write. */
+/** A column that the server sets at every write. */
 export const UpdatedAt = Model.Field({
   select: InstantFromDate,
   insert: Model.DateTimeFromDateWithNow,

@@ -3,25 +3,25 @@ import { type HttpServerRequest } from "effect/http"
 import { HttpApiSchema } from "effect/http-api"
 import { type Slice } from "./page.ts"
 
-/** The 201 answer of a POST that made a thing, with the address of the thing. */
+/** The 201 response of a POST that created a resource, with its path. */
 export const Created = <S extends Schema.Top>(schema: S) =>
   HttpApiSchema.WithHeaders(schema.pipe(HttpApiSchema.status(201)), {
     location: Schema.String.annotate({ description: "Path of the new resource", examples: ["/api/things/42"] })
   })
 
-/** Answers a new thing with its address below `collection`. */
+/** The response with a new resource and its path below `collection`. */
 export const created =
   (collection: string) =>
   <A extends { readonly id: string | number }>(body: A) =>
     HttpApiSchema.withHeaders({ body, headers: { location: `${collection}/${body.id}` } })
 
-/** The 200 answer of a list that is a bare array: `Link` with rel="next" when there is more (RFC 8288). */
+/** The 200 response of a list that is a bare array: `Link` with rel="next" when there are more (RFC 8288). */
 export const LinkedArray = <S extends Schema.Top>(schema: S) =>
   HttpApiSchema.WithHeaders(Schema.Array(schema), {
     link: Schema.optionalKey(Schema.String.annotate({ description: 'The next page, as `<path>; rel="next"`' }))
   })
 
-/** Answers a page as a bare array, with the link to the next one: the same request with another cursor. */
+/** The response with a page as a bare array, and the link to the next one: the same request with another cursor. */
 export const linkedPage =
   (request: HttpServerRequest.HttpServerRequest) =>
   <Row>(page: Slice<Row, number | string>) =>

@@ -3,7 +3,7 @@ import { Base64Url } from "effect/encoding"
 import { integerParameter } from "./parameter.ts"
 
 /**
- * An opaque keyset cursor: the sort key of the last row seen, as base64url JSON. It holds no secret and grants nothing,
+ * An opaque keyset cursor: the sort key of the last row of a page, as base64url JSON. It has no secret and grants nothing,
  * so only its form is checked.
  */
 export const cursor = <A, I>(key: Schema.Codec<A, I>) => {
@@ -18,7 +18,7 @@ export const cursor = <A, I>(key: Schema.Codec<A, I>) => {
     Schema.decodeTo(
       Schema.toType(key),
       SchemaTransformation.transformEffect({
-        // What is wrong inside would tell of a form that is nobody's business.
+        // Details of the fault would reveal a form that clients must not rely on.
         decode: (text, options) =>
           Effect.fromResult(Base64Url.decodeString(text)).pipe(
             Effect.flatMap((json) => decodeJson(json)),
@@ -50,14 +50,14 @@ export const pageQuery = <Cursor extends Schema.Top>(position: Cursor) => ({
   cursor: Schema.optionalKey(position)
 })
 
-/** The envelope of every list that the interface does not call an array. */
+/** The envelope of every list that is not a bare array. */
 export const page = <Item extends Schema.Top, Cursor extends Schema.Top>(item: Item, next: Cursor) =>
   Schema.Struct({
     items: Schema.Array(item),
     nextCursor: Schema.NullOr(next).annotate({ description: "Where the next page starts; null on the last" })
   })
 
-/** One page as services answer it: the rows, and the key of the last one when there are more. */
+/** One page of rows, and the key of the last one when there are more. */
 export interface Slice<Row, Key> {
   readonly items: ReadonlyArray<Row>
   readonly nextCursor: Key | null
@@ -65,7 +65,7 @@ export interface Slice<Row, Key> {
 
 export const emptySlice = { items: [], nextCursor: null } as const
 
-/** Cuts the answer to a query that asked for one row more than `limit`. */
+/** Makes a page of the result of a query for one row more than `limit`. */
 export const slice = <Row, Key>(rows: ReadonlyArray<Row>, limit: number, keyOf: (row: Row) => Key): Slice<Row, Key> => {
   const last = rows[limit - 1]
   return rows.length <= limit || last === undefined

@@ -1,7 +1,7 @@
 import { Predicate } from "effect"
 import { type Json } from "./foreign-format.ts"
 
-/** What a text says as JSON; undefined where it is none. */
+/** The JSON of a text; undefined when it is malformed. */
 export const parsedJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -10,8 +10,8 @@ export const parsedJson = (text: string): unknown => {
   }
 }
 
-/** Whether a value is an object of JSON. */
+/** Whether a value is a JSON object. */
 export const isJson = (value: unknown): value is Json => Predicate.isReadonlyObject(value)
 
-/** A list's elements; none of what is no list. */
+/** The elements of an array; none for any other value. */
 export const listIn = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])

@@ -3,17 +3,17 @@ import { Capability } from "./capability.ts"
 import { type TenantId } from "./identifier.ts"
 import { Problem } from "./problem.ts"
 
-/** Who calls. `tenantId` undefined means every tenant (a system principal). */
+/** Whoever a request acts as. `tenantId` undefined means every tenant (a system principal). */
 export interface Principal {
   readonly kind: "service-account" | "api-key" | "account" | "agent" | "synthetic" | "system" | "anonymous"
-  /** As written in every record: `service-account`, `api-key:<id>`, `system`, … */
+  /** As stored in audit entries: `service-account`, `api-key:<id>`, `system`, … */
   readonly name: string
   readonly capabilities: ReadonlyArray<Capability>
   readonly tenantId: TenantId | undefined
   readonly applicationId: number | undefined
-  /** The key that an agent came with, where both are asked for: its caps hold too. */
+  /** The API key that an agent sent as well, where both are required: its caps apply too. */
   readonly apiKeyId?: string
-  /** The sign-in that an account came with. */
+  /** The sign-in session of an account. */
   readonly sessionId?: string
 }
 
@@ -25,7 +25,7 @@ export const anonymous: Principal = {
   applicationId: undefined
 }
 
-/** The service itself, at work in the background. */
+/** The service itself, in background jobs. */
 export const system: Principal = {
   kind: "system",
   name: "system",
@@ -42,7 +42,7 @@ export const serviceAccount: Principal = {
   applicationId: undefined
 }
 
-/** Whose authority the running work has; nobody's until the access check or a background job says whose. */
+/** The principal of the running work; anonymous until the access check or a background job sets it. */
 export const CurrentPrincipal = Context.Reference<Principal>("app/auth/CurrentPrincipal", {
   defaultValue: () => anonymous
 })
@@ -50,7 +50,7 @@ export const CurrentPrincipal = Context.Reference<Principal>("app/auth/CurrentPr
 export class Unauthenticated extends Problem<Unauthenticated>()("Unauthenticated", {
   slug: "unauthenticated",
   status: 401,
-  meaning: "No valid credential came with the request."
+  meaning: "The request has no valid credential."
 }) {}
 
 export class Forbidden extends Problem<Forbidden>()(
@@ -58,7 +58,7 @@ export class Forbidden extends Problem<Forbidden>()(
   {
     slug: "forbidden",
     status: 403,
-    meaning: "The caller may not do this; `missing` names the capabilities it lacks."
+    meaning: "The caller is not allowed to do this; `missing` lists the capabilities that it lacks."
   },
   { missing: Schema.Array(Capability) }
 ) {}
@@ -68,7 +68,7 @@ export class RateLimited extends Problem<RateLimited>()(
   {
     slug: "rate-limited",
     status: 429,
-    meaning: "The caller has used up its requests for this minute; Retry-After says when more are granted."
+    meaning: "The caller has reached its rate limit; retry after the seconds in Retry-After."
   },
   { retryAfterSeconds: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 3600 }))) }
 ) {}

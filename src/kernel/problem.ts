@@ -1,10 +1,10 @@
 import { Effect, Schema } from "effect"
 import { HttpApiError } from "effect/http-api"
 
-/** Where a problem type stands in the world: RFC 9457 §3.1.1, a URN of ours. */
+/** The URI of a problem type (RFC 9457 §3.1.1): a URN. */
 export const problemType = <const Slug extends string>(slug: Slug) => `urn:application-manager:problem:${slug}` as const
 
-/** One fault of a request: where it is (the first segment names the slot) and what is wrong with it. */
+/** One fault of a request: where it is (the first segment names the part of the request) and what is wrong. */
 export const Fault = Schema.Struct({
   path: Schema.Array(Schema.Union([Schema.String, Schema.Int])).annotate({ examples: [["payload", "email"]] }),
   message: Schema.String.annotate({ examples: ["Expected a valid e-mail address"] })
@@ -14,7 +14,7 @@ export type Fault = typeof Fault.Type
 /** Every problem class by slug, as `GET /problems` lists them. */
 export interface ProblemDefinition {
   readonly slug: string
-  /** The status that it has; of a slug that stands for several, of its first declaration. */
+  /** Its status; of a slug with several, that of its first declaration. */
   readonly status: number
   readonly statuses: ReadonlyArray<number>
   readonly title: string
@@ -25,7 +25,7 @@ const meanings = new Map<string, string>()
 export const problemDefinitions = (): ReadonlyArray<ProblemDefinition> =>
   [...definitions.values()].toSorted((a, b) => a.slug.localeCompare(b.slug))
 
-/** What a slug means where it has this status. */
+/** The meaning of a slug with this status. */
 export const problemMeaning = (slug: string, status: number): string | undefined => meanings.get(`${slug} ${status}`)
 
 const phrases: Readonly<Record<number, string>> = {

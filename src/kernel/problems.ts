@@ -8,7 +8,7 @@ export class ValidationFailed extends Problem<ValidationFailed>()(
   {
     slug: "validation-failed",
     status: 400,
-    meaning: "The request was read, but some of its values are not acceptable; `errors` names every one."
+    meaning: "Some values of the request are invalid; `errors` lists each of them."
   },
   faults
 ) {}
@@ -22,43 +22,43 @@ export class MalformedJson extends Problem<MalformedJson>()("MalformedJson", {
 export class BadRequest extends Problem<BadRequest>()("BadRequest", {
   slug: "bad-request",
   status: 400,
-  meaning: "The request cannot be read as HTTP, for instance its body broke off."
+  meaning: "The request is not valid HTTP, for instance because its body is incomplete."
 }) {}
 
 export class RouteNotFound extends Problem<RouteNotFound>()("RouteNotFound", {
   slug: "route-not-found",
   status: 404,
-  meaning: "Nothing is served at this path."
+  meaning: "The service has no resource at this path."
 }) {}
 
 export class MethodNotAllowed extends Problem<MethodNotAllowed>()("MethodNotAllowed", {
   slug: "method-not-allowed",
   status: 405,
-  meaning: "The path exists, but not for this method; the Allow header lists those it has."
+  meaning: "The path does not support this method; the Allow header lists the methods that it supports."
 }) {}
 
 export class NotAcceptable extends Problem<NotAcceptable>()("NotAcceptable", {
   slug: "not-acceptable",
   status: 406,
-  meaning: "The Accept header excludes every form this answer has."
+  meaning: "The Accept header excludes every media type of the response."
 }) {}
 
 export class RequestTimeout extends Problem<RequestTimeout>()("RequestTimeout", {
   slug: "request-timeout",
   status: 408,
-  meaning: "The request did not arrive as a whole within the time that it may take."
+  meaning: "The complete request did not arrive in time."
 }) {}
 
 export class PayloadTooLarge extends Problem<PayloadTooLarge>()("PayloadTooLarge", {
   slug: "payload-too-large",
   status: 413,
-  meaning: "The body is larger than this operation takes."
+  meaning: "The body is larger than this operation accepts."
 }) {}
 
 export class UnsupportedMediaType extends Problem<UnsupportedMediaType>()("UnsupportedMediaType", {
   slug: "unsupported-media-type",
   status: 415,
-  meaning: "The body's Content-Type is none that this operation reads."
+  meaning: "This operation does not accept the body's Content-Type."
 }) {}
 
 export class ExpectationFailed extends Problem<ExpectationFailed>()("ExpectationFailed", {
@@ -70,23 +70,23 @@ export class ExpectationFailed extends Problem<ExpectationFailed>()("Expectation
 export class HeadersTooLarge extends Problem<HeadersTooLarge>()("HeadersTooLarge", {
   slug: "headers-too-large",
   status: 431,
-  meaning: "The address and the headers of the request are larger than 16 KiB together."
+  meaning: "The URL and the headers of the request together exceed 16 KiB."
 }) {}
 
 export class InternalError extends Problem<InternalError>()("InternalError", {
   slug: "internal-error",
   status: 500,
-  meaning: "The service failed; the trace id finds the reason in its log."
+  meaning: "The service failed; its log has the reason under the trace id."
 }) {}
 
 export class MethodNotImplemented extends Problem<MethodNotImplemented>()("MethodNotImplemented", {
   slug: "method-not-implemented",
   status: 501,
-  meaning: "Nothing here is served by this method."
+  meaning: "The service does not implement this method."
 }) {}
 
 export class Overloaded extends Problem<Overloaded>()("Overloaded", {
   slug: "overloaded",
   status: 503,
-  meaning: "The service cannot take the request now; try again after the seconds in Retry-After."
+  meaning: "The service cannot handle the request now; retry after the seconds in Retry-After."
 }) {}

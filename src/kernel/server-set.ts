@@ -4,11 +4,11 @@ const ignored = Schema.optionalKey(Schema.Unknown).pipe(
   Schema.annotateKey({ description: "Set by the server; ignored here", readOnly: true })
 )
 
-/** Members that the server sets: they may stand in a PATCH or PUT, as in the answer before, and are ignored. */
+/** Members that only the server sets: a PATCH or PUT may send them back, and they are ignored. */
 export const serverSet = <const Key extends string>(...keys: ReadonlyArray<Key>) =>
   Record.fromIterableWith(keys, (key) => [key, ignored]) as { readonly [K in Key]: typeof ignored }
 
-/** The members of a patch that were given and may be changed. */
+/** The members of a patch that are present and may be changed. */
 export const given = <Patch extends object, const Key extends keyof Patch>(
   patch: Patch,
   keys: ReadonlyArray<Key>

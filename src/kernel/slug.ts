@@ -1,6 +1,6 @@
 import { Array, Effect, Option } from "effect"
 
-/** Makes a slug from a free name: what is no letter or digit becomes a hyphen; `fallback` when nothing is left. */
+/** Makes a slug from a name: every run of other characters becomes a hyphen; `fallback` when nothing is left. */
 export const slugFrom = (name: string, fallback: string): string => {
   const slug = name
     .normalize("NFKD")
@@ -11,11 +11,11 @@ export const slugFrom = (name: string, fallback: string): string => {
   return slug.length < 2 ? fallback : slug
 }
 
-/** The slugs that stand for a made one, in the order of preference: itself, then with `-2` to `-100`. */
+/** Candidates for a generated slug, in the order of preference: itself, then with `-2` to `-100`. */
 export const numbered = (slug: string): ReadonlyArray<string> =>
   Array.makeBy(100, (index) => (index === 0 ? slug : `${slug.slice(0, 59)}-${index + 1}`))
 
-/** Inserts under the first free slug, and under the next one when somebody else took that meanwhile; none when all are taken. */
+/** Inserts under the first free slug, or the next one when another request took it meanwhile; none when all are taken. */
 export const underFreeSlug = Effect.fnUntraced(function* <Row>(
   slugs: ReadonlyArray<string>,
   statements: {

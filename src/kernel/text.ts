@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-/** What PostgreSQL can store as text and UTF-8 can carry: no NUL, no lone surrogate. */
+/** Text that PostgreSQL can store and UTF-8 can encode: no NUL, no lone surrogate. */
 const isStorable = Schema.makeFilter((text: string) => text.isWellFormed() && !text.includes("\0"), {
   expected: "text without NUL and without lone surrogates"
 })
@@ -16,7 +16,7 @@ export const text = (minimum: number, maximum: number) =>
 export const name = (maximum: number) =>
   text(1, maximum).pipe(Schema.check(Schema.isPattern(/\S/u, { expected: "text that is not blank" })))
 
-/** A lower-case short name for addresses: 2 to 63 of `[a-z0-9-]`, not starting or ending with a hyphen. */
+/** A lower-case short name for URLs: 2 to 63 of `[a-z0-9-]`, not starting or ending with a hyphen. */
 export const Slug = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])$/u, { expected: "2 to 63 of a-z, 0-9 and -" }))
 ).annotate({ examples: ["billing-portal"] })

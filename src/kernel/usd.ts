@@ -1,19 +1,19 @@
 import { Effect, Schema, SchemaGetter, SchemaIssue, SchemaTransformation } from "effect"
 
-const least = 0.000000001
+const smallest = 0.000000001
 const largest = 8_388_607.999999999
 const nanoPerUsd = 1e9
 
-/** The largest amount of a request, in nano-dollars: below 2^23 dollars a double carries nine decimals. */
+/** The largest amount of a request, in nano-dollars: below 2^23 dollars a double preserves nine decimals. */
 export const largestNanoUsd = 8_388_607_999_999_999n
 
-/** Nano-dollars as the double next to that many dollars: the quotient of two exact doubles is rounded once. */
+/** The double nearest to an amount in dollars: the quotient of two exact doubles is rounded once. */
 const usdOf = (nanoUsd: bigint): number => {
   const exact = Number(nanoUsd)
   return Number.isSafeInteger(exact) ? exact / nanoPerUsd : Number(usdText(nanoUsd))
 }
 
-/** Nano-dollars as the decimal number of dollars that they are. */
+/** An amount as the exact decimal number of dollars. */
 export const usdText = (nanoUsd: bigint): string => {
   const digits = String(nanoUsd < 0n ? -nanoUsd : nanoUsd).padStart(10, "0")
   const fraction = digits.slice(-9).replace(/0+$/, "")
@@ -22,7 +22,7 @@ export const usdText = (nanoUsd: bigint): string => {
 
 /** The nano-dollars of a number of dollars; none when it has more than nine decimals. */
 export const nanoUsdOf = (usd: number): bigint | undefined => {
-  // Below 2^23 no two whole numbers of nano-dollars are the same double, so this is the one, if any is.
+  // Below 2^23 dollars every whole number of nano-dollars has its own double.
   const rounded = Math.round(usd * nanoPerUsd)
   if (usd >= 0 && usd <= largest && rounded / nanoPerUsd === usd) return BigInt(rounded)
   const decimals = usd.toFixed(9)
@@ -52,7 +52,7 @@ const dollars = (minimum: number) =>
   )
 
 /** US dollars on the wire (a number above zero with at most nine decimals), nano-dollars (`bigint`) within. */
-export const Usd = dollars(least)
+export const Usd = dollars(smallest)
 
-/** The same, and zero: limits and what something did cost. */
+/** The same, or zero: limits and actual costs. */
 export const UsdOrZero = dollars(0)

@@ -11,7 +11,7 @@ import {
   ValidationFailed
 } from "./problems.ts"
 
-/** Reads requests strictly: every fault of every part at once, as one problem. */
+/** Validates requests strictly: reports every fault of every part at once, as one problem. */
 export class Validation extends HttpApiMiddleware.Service<Validation>()("app/kernel/Validation", {
   error: [
     ValidationFailed,
@@ -25,12 +25,12 @@ export class Validation extends HttpApiMiddleware.Service<Validation>()("app/ker
   ]
 }) {}
 
-/** The media types that an endpoint answers in: an Accept header that lets none of them through is refused. */
+/** The media types of an endpoint's response: a request whose Accept header excludes all of them is rejected. */
 export const AnswersIn = Context.Reference<ReadonlyArray<string>>("app/kernel/AnswersIn", {
   defaultValue: () => ["application/json"]
 })
 
-/** The largest body an endpoint reads, in bytes, where it is not `Api:MaxBodyBytes`. */
+/** The largest body that an endpoint accepts, in bytes, instead of `Api:MaxBodyBytes`. */
 export const MaxBodyBytes = Context.Reference<number | undefined>("app/kernel/MaxBodyBytes", {
   defaultValue: () => undefined
 })

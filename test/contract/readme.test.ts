@@ -1,9 +1,15 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
+import { Effect, Option, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { NetAddress } from "effect/net"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { anchorsIn, type Manual, manuals, root } from "./manuals.ts"
 import { mustsMarkdown } from "./musts.ts"
 import { tableIn, tables } from "./tables.ts"
+import { printBanner } from "../../src/cli/banner.ts"
+import { DatabaseConnection } from "../../src/platform/database/connection.ts"
+import { Settings } from "../../src/platform/settings/settings.ts"
 
 const cells = (text: string) =>
   text
@@ -87,6 +93,33 @@ it("each area has a manual", () => {
     []
   )
 })
+
+it.effect("the README at the top shows what the first start prints", () =>
+  Effect.gen(function* () {
+    const shown = manuals[0]?.blocks.find(({ text }) => text.startsWith("Application Manager serves on"))?.text ?? ""
+    const secret = (pattern: RegExp) => Option.some(Redacted.make(pattern.exec(shown)?.[0] ?? ""))
+    const printed: Array<unknown> = []
+    const output = vi.spyOn(process.stdout, "write").mockImplementation((text) => printed.push(text) > 0)
+    yield* Effect.ensuring(
+      printBanner({ madeKey: secret(/ams_\S+/), claimLink: secret(/http\S+#\S+/) }),
+      Effect.sync(() => output.mockRestore())
+    )
+    assert.deepStrictEqual(printed, [shown])
+  }).pipe(
+    Effect.provideService(
+      HttpServer.HttpServer,
+      HttpServer.make({
+        serve: () => Effect.void,
+        address: NetAddress.inetAddressFromIpStringUnsafe("127.0.0.1", 11_402)
+      })
+    ),
+    Effect.provideService(
+      DatabaseConnection,
+      DatabaseConnection.of({ options: {}, embeddedIn: Option.some("/home/ada/application-manager/.data") })
+    ),
+    Effect.provide(Settings.layerMemory())
+  )
+)
 
 it("the README at the top has at most 200 lines", () => {
   assert.isAtMost(manuals[0]?.text.trimEnd().split("\n").length ?? Infinity, 200)

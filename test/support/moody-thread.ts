@@ -1,4 +1,4 @@
-import { answerWith } from "../../src/platform/runtime/thread-body.ts"
+import { replyWith } from "../../src/platform/runtime/thread-body.ts"
 
 /** What a thread under test is asked to do. */
 export type Mood = "answer" | "loop" | "throw" | "hoard"
@@ -6,7 +6,7 @@ export type Mood = "answer" | "loop" | "throw" | "hoard"
 const hoard: Array<Array<number>> = []
 let answered = 0
 
-answerWith((mood: Mood) => {
+replyWith((mood: Mood) => {
   switch (mood) {
     case "loop":
       for (;;);

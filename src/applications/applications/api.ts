@@ -43,7 +43,7 @@ export class ApplicationsApi extends HttpApiGroup.make("applications")
     }),
     endpoint.post("create", "/", {
       summary: "Create an application",
-      description: "Active at once. Without a slug one is made from the name, with a number when that one is taken.",
+      description: "Active at once. Without a slug, one is derived from the name, with a number if it is taken.",
       access: write,
       payload: Application.jsonCreate,
       success: Created(Application.json),
@@ -70,5 +70,5 @@ export class ApplicationsApi extends HttpApiGroup.make("applications")
   .middleware(Access)
   .prefix("/api/applications")
   .annotateMerge(
-    OpenApi.annotations({ title: "Applications", description: "What has roles and configuration of its own." })
+    OpenApi.annotations({ title: "Applications", description: "Each has its own roles and configuration." })
   ) {}

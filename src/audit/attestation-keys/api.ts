@@ -42,7 +42,7 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
     endpoint.post("rotate", "/:id/rotate", {
       summary: "Rotate an attestation key",
       description:
-        "Answers the key that takes its place: published at once, and signing ten minutes later, when nobody keeps an older set of keys. The old one stays published for `overlapSeconds` after that; tokens that it signed are refused from then on. Tokens get a new key by themselves every `Security:TokenKeyDays`.",
+        "Returns the new key: published at once, and signing ten minutes later, when every cached key set includes it. The old key stays published for `overlapSeconds` after that; then the tokens that it signed are refused. The token key rotates by itself every `Security:TokenKeyDays`.",
       access: write,
       params: { id: AttestationKeyId },
       payload: AttestationKeyRotation,
@@ -52,7 +52,7 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
     endpoint.delete("end", "/:id", {
       summary: "End an attestation key",
       description:
-        "At once and for good, with no overlap; if it signed, another key does from now on. Its tokens are refused on every replica within a second. Statements that a superseded key signed stand; of a compromised one nothing does, and verification of the audit log says so of the checkpoints that it signed. Again is 204.",
+        "Immediate and permanent, without an overlap; another key signs in its place. Its tokens are refused on every replica within a second. What a superseded key signed stays valid; what a compromised key signed does not, and verification of the audit log reports its checkpoints. Repeating it is 204.",
       access: write,
       params: { id: AttestationKeyId },
       payload: AttestationKeyEnding,

@@ -15,7 +15,7 @@ export class BudgetAlertsApi extends HttpApiGroup.make("budgetAlerts")
     endpoint.get("list", "/", {
       summary: "List budget alerts",
       description:
-        "Thresholds of caps that were passed, the newest first: each once in a period, and of a rolling window once until it is below again. Each is `BudgetCapThresholdPassed` in the audit log too, whose stream tells of it at once.",
+        "Thresholds of caps that were passed, the newest first: each once in a period, and of a rolling window once until it is below again. Each is `BudgetCapThresholdPassed` in the audit log too, whose stream sends it at once.",
       access: requires("budgets:read"),
       query: {
         capId: Schema.optionalKey(CapId),
@@ -28,4 +28,6 @@ export class BudgetAlertsApi extends HttpApiGroup.make("budgetAlerts")
   .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/budgets/alerts")
-  .annotateMerge(OpenApi.annotations({ title: "Budget alerts", description: "What caps have told of themselves." })) {}
+  .annotateMerge(
+    OpenApi.annotations({ title: "Budget alerts", description: "Thresholds of caps that were passed." })
+  ) {}

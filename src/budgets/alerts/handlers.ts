@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { BudgetAlerts } from "./service.ts"
 import { BudgetAlertsApi } from "./api.ts"

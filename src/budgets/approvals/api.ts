@@ -38,7 +38,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
     endpoint.post("approve", "/:reservationId/approve", {
       summary: "Approve a held reservation",
       description:
-        "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Not by whoever asked for it.",
+        "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. The requester cannot approve it.",
       access: approve,
       params: id,
       payload: Approval,
@@ -59,6 +59,4 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
   .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/budgets/approvals")
-  .annotateMerge(
-    OpenApi.annotations({ title: "Approvals", description: "Reservations that somebody has to let go on." })
-  ) {}
+  .annotateMerge(OpenApi.annotations({ title: "Approvals", description: "Reservations that need a decision." })) {}

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { Approvals } from "./service.ts"
 import { ApprovalsApi } from "./api.ts"

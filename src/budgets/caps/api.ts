@@ -106,9 +106,9 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
       error: CapNotFound
     }),
     endpoint.get("status", "/caps-status", {
-      summary: "How the caps stand",
+      summary: "Get the use of the caps",
       description:
-        "Read from the counters themselves: whatever was answered is in it. A cap that counts each value has an item for each, of which a value too long to be indexed is shown as its beginning and its SHA-256.",
+        "Read from the counters themselves, so it includes every completed request. A cap that counts each value has an item for each; a value too long to be indexed is shown as its beginning and its SHA-256.",
       access: read,
       query: {
         tenantId: Schema.optionalKey(TenantId),
@@ -147,7 +147,7 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
     }),
     endpoint.delete("endGrant", "/caps/:id/grants/:grantId", {
       summary: "End a grant",
-      description: "Again is 204.",
+      description: "Repeating it is 204.",
       access: write,
       params: { id: CapId, grantId: GrantId },
       error: [CapNotFound, GrantNotFound]

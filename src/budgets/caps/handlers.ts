@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { created } from "../../kernel/location.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { type Cap } from "./domain.ts"

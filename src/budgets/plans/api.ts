@@ -6,7 +6,7 @@ import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/do
 import { Access, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
+import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
@@ -39,7 +39,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint.get("list", "/", {
       summary: "List the plans of an agent",
       description: "The newest first.",
@@ -79,7 +79,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("complete", "/:planId/complete", {
         summary: "Complete a plan",
@@ -89,7 +89,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         success: Plan,
         error: [AgentNotFound, PlanNotFound, PlanNotActive, PlanHasOpenReservations, IdempotencyKeyReused]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("abort", "/:planId/abort", {
         summary: "Abort a plan",
@@ -100,7 +100,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         success: Plan,
         error: [AgentNotFound, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("heartbeat", "/:planId/heartbeat", {
         summary: "Keep a plan alive",
@@ -111,7 +111,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         success: Heartbeat,
         error: [AgentNotFound, AgentNotActive, PlanNotFound, PlanNotActive, IdempotencyKeyReused]
       })
-      .annotate(KeepsItsKey, true)
+      .annotate(HandlesIdempotency, true)
   )
   .middleware(Idempotency)
   .middleware(FlushSettlements)

@@ -35,7 +35,7 @@ import { Access, LimitedByCaps, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Forbidden } from "../../kernel/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { IdempotencyKeyReused, KeepsItsKey } from "../../platform/idempotency/domain.ts"
+import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
@@ -56,9 +56,9 @@ export class SpendApi extends HttpApiGroup.make("spend")
   .add(
     endpoint
       .post("reserve", "/reserve", {
-        summary: "Reserve headroom",
+        summary: "Reserve budget",
         description:
-          "Keeps an amount free on every cap that governs it, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds it (202) until somebody approves. Under a plan it draws on what the plan holds. What is not settled returns when it expires. For an agent that is suspended or retired nothing is reserved.",
+          "Reserves an amount on every cap that applies, or on none: 402 names the first cap without room. A cap of mode `approval` without room holds the reservation (202) until it is approved. Under a plan it draws on the plan's budget. An amount that is not settled is released when the reservation expires. Nothing is reserved for a suspended or retired agent.",
         access: write,
         payload: ReserveRequest,
         success: [
@@ -78,12 +78,12 @@ export class SpendApi extends HttpApiGroup.make("spend")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint
       .post("reconcile", "/reconcile", {
         summary: "Settle a reservation",
         description:
-          "Charges what it did cost, also more than was reserved, also late, and gives the rest back at once. The same again answers the same.",
+          "Charges the actual cost, even if it is more than was reserved or comes late, and releases the rest at once. Repeating it returns the same response.",
         access: write,
         payload: ReconcileRequest,
         success: Reconciled,
@@ -99,7 +99,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
           IdempotencyKeyReused
         ]
       })
-      .annotate(KeepsItsKey, true),
+      .annotate(HandlesIdempotency, true),
     endpoint.get("list", "/reservations", {
       summary: "List reservations",
       description: "The newest first; an agent sees its own.",
@@ -124,14 +124,14 @@ export class SpendApi extends HttpApiGroup.make("spend")
     }),
     endpoint.delete("release", "/reservations/:id", {
       summary: "Release a reservation",
-      description: "Gives back what it keeps free. Again is 204; a settled one is 409.",
+      description: "Releases the reserved amount. Repeating it is 204; a settled reservation is 409.",
       access: write,
       params: id,
       error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
     }),
     endpoint.post("extend", "/reservations/:id/extend", {
       summary: "Extend a reservation",
-      description: "Lets an open reservation live `ttlSeconds` from now.",
+      description: "Sets the expiry of an open reservation to `ttlSeconds` from now.",
       access: write,
       params: id,
       payload: ExtendRequest,
@@ -141,7 +141,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
     endpoint.post("refund", "/refunds", {
       summary: "Refund a charge",
       description:
-        "Gives back a part of a charge, on the periods that it was charged on. Never by the principal that made the charge, but for system principals, and never by an agent.",
+        "Refunds a part of a charge, in the periods in which it was charged. A principal cannot refund its own charge unless it is a system principal, and an agent cannot refund at all.",
       access: refund,
       payload: RefundRequest,
       success: Refund.pipe(HttpApiSchema.status(201)),
@@ -154,5 +154,8 @@ export class SpendApi extends HttpApiGroup.make("spend")
   .prefix("/api/spend")
   .annotate(LimitedByCaps, true)
   .annotateMerge(
-    OpenApi.annotations({ title: "Spend", description: "Keeping money free before a call, and settling after it." })
+    OpenApi.annotations({
+      title: "Spend",
+      description: "Reserve budget before a call and settle the actual cost after it."
+    })
   ) {}

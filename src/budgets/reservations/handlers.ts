@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { ReservationService, type Reserved } from "./service.ts"
 import { ReservationQueries } from "./queries.ts"
@@ -13,7 +13,7 @@ const answered = (reserved: Reserved) => {
     : HttpApiSchema.withHeaders({ body: reserved, headers })
 }
 
-export const SpendHandlers = groupHandlers(
+export const SpendHandlers = fastGroupHandlers(
   SpendApi,
   Effect.fn(function* (handlers) {
     const queries = yield* ReservationQueries

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module"
 import type * as Encoding from "gpt-tokenizer/encoding/o200k_base"
-import { answerWith } from "../../platform/runtime/thread-body.ts"
+import { replyWith } from "../../platform/runtime/thread-body.ts"
 import { type CountRequest } from "./token-counts.ts"
 
 const load = createRequire(import.meta.url)
@@ -8,7 +8,7 @@ const load = createRequire(import.meta.url)
 // What stands in a request is text, whatever it looks like.
 const asText = { disallowedSpecial: new Set<string>() }
 
-answerWith(({ encoding, texts }: CountRequest): number => {
+replyWith(({ encoding, texts }: CountRequest): number => {
   // Loading an encoding takes longer than counting with it, so nobody loads one that nobody asks for.
   const { countTokens } = load(`gpt-tokenizer/encoding/${encoding}`) as typeof Encoding
   return texts.reduce((sum, text) => sum + countTokens(text, asText), 0)

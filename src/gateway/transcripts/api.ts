@@ -7,7 +7,7 @@ import { GatewayContent, GatewayContentNotFound } from "./domain.ts"
 export class GatewayContentsApi extends HttpApiGroup.make("gatewayContents")
   .add(
     endpoint.get("get", "/:id", {
-      summary: "Read what was said in a call",
+      summary: "Read the transcript of a call",
       description:
         "By the id of the call's reservation. Kept only while Llm:Gateway:LogContent is on, for Llm:Gateway:LogContentRetentionDays, encrypted; each reading is an audit entry.",
       access: requires("llm:admin", { systemOnly: true }),
@@ -19,5 +19,8 @@ export class GatewayContentsApi extends HttpApiGroup.make("gatewayContents")
   .middleware(Access)
   .prefix("/api/llm/admin/contents")
   .annotateMerge(
-    OpenApi.annotations({ title: "Contents of LLM calls", description: "What was said, where that is kept." })
+    OpenApi.annotations({
+      title: "Contents of LLM calls",
+      description: "Stored prompts and completions; off by default."
+    })
   ) {}

@@ -37,7 +37,7 @@ const operation = (
   "x-foreign-format": true,
   ...rest,
   responses: {
-    200: { description: "OK, as the vendor's reference has it", content: success },
+    200: { description: "OK, as in the vendor's reference", content: success },
     ...errorsIn(component, statuses)
   }
 })
@@ -47,10 +47,10 @@ const posted = (described: Described, schema: Json, example: Json, streams: bool
     described,
     callStatuses,
     {
-      "application/json": { schema: vendorObject("As the vendor answers") },
+      "application/json": { schema: vendorObject("The vendor's response") },
       ...(streams
         ? {
-            "text/event-stream": { schema: { type: "string", description: "The vendor's events, where `stream` asks" } }
+            "text/event-stream": { schema: { type: "string", description: "The vendor's events, if `stream` is true" } }
           }
         : {})
     },
@@ -65,7 +65,7 @@ const anyUse = ["llm:complete", "llm:embed", "llm:admin", "llm:write"]
 
 const version = header(
   "anthropic-version",
-  "With it the answer is Anthropic's, else OpenAI's",
+  "Selects Anthropic's format; without it the response is OpenAI's",
   { type: "string" },
   "2023-06-01"
 )
@@ -75,8 +75,8 @@ const paths: Json = {
   "/v1/chat/completions": posted(
     {
       operationId: "chatCompletions",
-      summary: "Complete a chat, in OpenAI's words",
-      description: "OpenAI's chat completions, by whichever provider has the model; streams where `stream` asks.",
+      summary: "Complete a chat in OpenAI's format",
+      description: "OpenAI's chat completions, served by any provider of the model. Streams if `stream` is true.",
       capability: "llm:complete",
       component: "OpenAiError"
     },
@@ -90,7 +90,7 @@ const paths: Json = {
   "/v1/embeddings": posted(
     {
       operationId: "embeddings",
-      summary: "Embed texts, in OpenAI's words",
+      summary: "Embed texts in OpenAI's format",
       description: "OpenAI's embeddings, as numbers or in base64 as its SDK asks for them.",
       capability: "llm:embed",
       component: "OpenAiError"
@@ -112,8 +112,8 @@ const paths: Json = {
   "/v1/messages": posted(
     {
       operationId: "messages",
-      summary: "Complete a conversation, in Anthropic's words",
-      description: "Anthropic's messages, by whichever provider has the model; streams where `stream` asks.",
+      summary: "Complete a conversation in Anthropic's format",
+      description: "Anthropic's messages, served by any provider of the model. Streams if `stream` is true.",
       capability: "llm:complete",
       component: "AnthropicError"
     },
@@ -133,8 +133,8 @@ const paths: Json = {
   "/v1/messages/count_tokens": posted(
     {
       operationId: "countTokens",
-      summary: "Count the tokens of a conversation, in Anthropic's words",
-      description: "By an Anthropic provider where the model has one, else an estimate. It costs nothing.",
+      summary: "Count the tokens of a conversation in Anthropic's format",
+      description: "Counted by an Anthropic provider if the model has one, otherwise estimated. It costs nothing.",
       capability: "llm:complete",
       component: "AnthropicError"
     },
@@ -146,13 +146,13 @@ const paths: Json = {
     get: operation(
       {
         operationId: "models",
-        summary: "List models, in either vendor's words",
-        description: "OpenAI's list, or a page of Anthropic's where `anthropic-version` is sent.",
+        summary: "List models in either vendor's format",
+        description: "OpenAI's list, or a page of Anthropic's if `anthropic-version` is sent.",
         capability: "llm:read",
         component: "OpenAiError"
       },
       readStatuses,
-      { "application/json": { schema: vendorObject("As the vendor answers") } },
+      { "application/json": { schema: vendorObject("The vendor's response") } },
       {
         "x-or-capabilities": anyUse,
         parameters: [
@@ -161,21 +161,21 @@ const paths: Json = {
             name: "limit",
             in: "query",
             required: false,
-            description: "Of Anthropic's page; 20 unless given",
+            description: "Anthropic's page size; 20 by default",
             schema: { type: "integer", minimum: 1, maximum: 1000 }
           },
           {
             name: "after_id",
             in: "query",
             required: false,
-            description: "Of Anthropic's page: what comes after this model",
+            description: "Anthropic's paging: the models after this one",
             schema: { type: "string" }
           },
           {
             name: "before_id",
             in: "query",
             required: false,
-            description: "Of Anthropic's page: what comes before this model",
+            description: "Anthropic's paging: the models before this one",
             schema: { type: "string" }
           }
         ]
@@ -186,13 +186,13 @@ const paths: Json = {
     get: operation(
       {
         operationId: "model",
-        summary: "Get a model, in either vendor's words",
-        description: "By its id, an alias, or `<provider>/<its own name there>`.",
+        summary: "Get a model in either vendor's format",
+        description: "By its id, an alias, or `<provider>/<the provider's name for it>`.",
         capability: "llm:read",
         component: "OpenAiError"
       },
       readStatuses,
-      { "application/json": { schema: vendorObject("As the vendor answers") } },
+      { "application/json": { schema: vendorObject("The vendor's response") } },
       {
         "x-or-capabilities": anyUse,
         parameters: [

@@ -3,7 +3,7 @@ import { type Json } from "../../kernel/foreign-format.ts"
 export const tag = {
   name: "Compatibility",
   description:
-    "The gateway as the SDKs of OpenAI and Anthropic speak it, errors included. Bodies are the vendors' own: what is not named here reaches a provider of the same dialect untouched."
+    "The gateway in the formats of the SDKs of OpenAI and Anthropic, errors included. Bodies are the vendors' own: members that are not listed here pass unchanged to a provider of the same dialect."
 }
 
 export const header = (name: string, description: string, schema: Json, example: string) => ({
@@ -21,16 +21,16 @@ export const callHeaders = [
   header("X-Agent-Id", "The agent that is charged, beside a key", id, exampleId),
   header("X-Plan-Id", "The agent's plan that the call draws on", id, exampleId),
   header("X-Task-Type", "What kind of task it is", { type: "string", maxLength: 200 }, "summarize"),
-  header("X-Reservation-Id", "Calls with what was reserved, or approved, before", id, exampleId),
+  header("X-Reservation-Id", "Uses an earlier reservation or approval", id, exampleId),
   header(
     "X-Cache",
-    "Whether an equal request of the tenant may be answered as before, at no cost",
+    "Whether the response to an equal request of the tenant may be reused, at no cost",
     { type: "string", enum: ["true", "false"] },
     "true"
   ),
   header(
     "Idempotency-Key",
-    "Makes the call once. Nothing of its answer is kept: a repetition is 409 and says what it did cost.",
+    "Makes the call once. The response is not stored: a repetition is 409 and states what the call cost.",
     { type: "string", pattern: "^[ -~]{1,255}$" },
     "8e03978e-40d5-43dd-bc93-6894a57f9324"
   )
@@ -39,13 +39,13 @@ export const callHeaders = [
 export const modelMember = {
   type: "string",
   minLength: 1,
-  description: "The id or alias of a model of the gateway, or `<provider>/<its own name there>`",
+  description: "The id or alias of a model of the gateway, or `<provider>/<the provider's name for it>`",
   examples: ["loopback-1"]
 }
 export const messageList = {
   type: "array",
   minItems: 1,
-  description: "As the vendor's reference has them",
+  description: "As in the vendor's reference",
   items: {
     type: "object",
     required: ["role"],
@@ -69,7 +69,7 @@ export const vendorObject = (
 
 export const openAiError = {
   type: "object",
-  description: "An error as OpenAI's clients read it",
+  description: "An error in OpenAI's format",
   required: ["error"],
   properties: {
     error: {
@@ -87,7 +87,7 @@ export const openAiError = {
 
 export const anthropicError = {
   type: "object",
-  description: "An error as Anthropic's clients read it",
+  description: "An error in Anthropic's format",
   required: ["type", "error", "request_id"],
   properties: {
     type: { type: "string", enum: ["error"] },
@@ -104,19 +104,19 @@ export const anthropicError = {
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  400: "The body cannot be read, a member is at fault and named, or another dialect has no words for it",
+  400: "The body cannot be read, a member is invalid, or the provider's dialect cannot express the request",
   401: "No valid credential",
-  402: "A budget cap leaves no room, or somebody has to approve it; SDKs are told not to try again",
+  402: "A budget cap has no room, or the call needs an approval; SDKs do not retry",
   403: "The caller lacks the capability, or the model has no price and a cap in money applies",
   404: "No such model, agent, plan or reservation",
-  409: "The Idempotency-Key was used: the call is under way, or was made",
+  409: "The Idempotency-Key was used: the call is in progress or completed",
   413: "The body is larger than Llm:Gateway:MaxBodyBytes",
   422: "The Idempotency-Key was used with another body",
-  429: "Asked too often; Retry-After says when to try again, and the vendor's rate-limit headers what is left",
-  500: "Something went wrong here",
-  502: "The provider cannot be reached, or gave no usable answer",
-  503: "The ledger or the provider takes no more; to Anthropic's clients 529",
-  504: "The provider did not answer in time"
+  429: "Too many requests; Retry-After says when to retry, and the vendor's rate-limit headers how many are left",
+  500: "The service failed",
+  502: "The provider cannot be reached, or sent no usable response",
+  503: "The ledger or the provider is overloaded; 529 for Anthropic's clients",
+  504: "The provider did not respond in time"
 }
 
 export const errorsIn = (component: string, statuses: ReadonlyArray<number>): Json =>

@@ -45,7 +45,7 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
     endpoint.post("create", "/", {
       summary: "Make an account",
       description:
-        "For somebody who signs in. The caller needs every capability of the roles that it gives. Without `tenantId` the account belongs to the caller's tenant; a system caller makes one of the whole installation.",
+        "An account is a person who signs in. The caller needs every capability of the roles that it grants. Without `tenantId` the account belongs to the caller's tenant; a system caller creates an account of the whole installation.",
       access: write,
       payload: AccountCreation,
       success: Created(AccountView),

@@ -36,7 +36,7 @@ export class AgentKeysApi extends HttpApiGroup.make("agentKeys")
     endpoint.post("register", "/", {
       summary: "Register an agent's public key",
       description:
-        "One SPKI block in PEM that fits the algorithm: P-256, Ed25519, or RSA of 2,048 bits and more. Good from now for a year unless said otherwise; five live keys at most. The caller needs every scope of the agent's ceiling.",
+        "One SPKI block in PEM that fits the algorithm: P-256, Ed25519, or RSA of 2,048 bits and more. Valid from now for a year by default; at most five active keys. The caller needs every scope of the agent's ceiling.",
       access: write,
       params: { id: AgentId },
       payload: AgentKeyRegistration,
@@ -45,7 +45,7 @@ export class AgentKeysApi extends HttpApiGroup.make("agentKeys")
     }),
     endpoint.delete("revoke", "/:keyId", {
       summary: "Revoke an agent's key",
-      description: "From then on it mints nothing, on any replica. Again is 204.",
+      description: "From then on it mints nothing, on any replica. Repeating it is 204.",
       access: write,
       params: { id: AgentId, keyId: AgentKeyId },
       query: {

@@ -27,7 +27,7 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
   .add(
     endpoint.get("list", "/", {
       summary: "List agent templates",
-      description: "In the order of making.",
+      description: "In order of creation.",
       access: read,
       query: {
         tenantId: Schema.optionalKey(TenantId),
@@ -45,7 +45,8 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
     }),
     endpoint.post("create", "/", {
       summary: "Create an agent template",
-      description: "Gives agents their defaults, and bounds ceiling, lifetime and budget of those made from it.",
+      description:
+        "A template sets the defaults of the agents created from it and limits their ceiling, lifetime and budget.",
       access: write,
       payload: AgentTemplateCreation,
       success: Created(AgentTemplate.json),
@@ -54,7 +55,7 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
     endpoint.patch("update", "/:id", {
       summary: "Change an agent template",
       description:
-        "Bounds its agents from now on, in what they hold and in what they are given; their own limits stay as they are, and hold again where it is widened.",
+        "Limits its agents from now on, in the scopes that they have and in those they are granted. Their own limits stay stored and apply again when the template is widened.",
       access: write,
       params,
       payload: AgentTemplatePatch,
@@ -72,4 +73,6 @@ export class AgentTemplatesApi extends HttpApiGroup.make("agentTemplates")
   .middleware(Idempotency)
   .middleware(Access)
   .prefix("/api/agents/templates")
-  .annotateMerge(OpenApi.annotations({ title: "Agent templates", description: "What many agents have in common." })) {}
+  .annotateMerge(
+    OpenApi.annotations({ title: "Agent templates", description: "Defaults and limits that agents share." })
+  ) {}

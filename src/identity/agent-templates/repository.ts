@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { violatedConstraint } from "../../platform/database/constraint.ts"
+import { violatedConstraint } from "../../platform/database/database.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {

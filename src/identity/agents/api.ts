@@ -68,7 +68,7 @@ export class AgentsApi extends HttpApiGroup.make("agents")
     }),
     endpoint.delete("retire", "/:id", {
       summary: "Retire an agent",
-      description: "Ends the agent and all its credentials for good. Again is 204.",
+      description: "Ends the agent and all its credentials for good. Repeating it is 204.",
       access: write,
       params: { id: AgentId },
       error: AgentNotFound

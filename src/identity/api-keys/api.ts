@@ -49,9 +49,9 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
     }),
     endpoint
       .post("create", "/", {
-        summary: "Make an API key",
+        summary: "Create an API key",
         description:
-          "`key` is in this answer only. The caller needs every scope that it gives. Without `tenantId` the key belongs to the caller's tenant; a system caller makes a system key.",
+          "`key` is in this response only. The caller needs every scope that it grants. Without `tenantId` the key belongs to the caller's tenant; a system caller creates a system key.",
         access: write,
         payload: ApiKeyCreation,
         success: Created(NewApiKeyView),
@@ -82,7 +82,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       .annotate(OneTimeSecrets, ["key"]),
     endpoint.delete("revoke", "/:id", {
       summary: "Revoke an API key",
-      description: "Ends the key at once on this replica, within a second on the others. Again is 204.",
+      description: "Ends the key at once on this replica, within a second on the others. Repeating it is 204.",
       access: write,
       params: { id: ApiKeyId },
       error: ApiKeyNotFound

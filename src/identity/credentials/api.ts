@@ -39,7 +39,7 @@ export class AgentCredentialsApi extends HttpApiGroup.make("agentCredentials")
       .post("issue", "/:id/credentials", {
         summary: "Issue a credential",
         description:
-          "For agents that have no key of their own. The caller needs every scope that it grants. `accessToken` is in this answer only.",
+          "For agents without a key of their own. The caller needs every scope that it grants. `accessToken` is in this response only.",
         access: requires("agents:write"),
         params: { id: AgentId },
         payload: CredentialRequest,

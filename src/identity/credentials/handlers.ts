@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { AgentCredentials } from "./service.ts"
 import { type AgentTokenResponse } from "./domain.ts"

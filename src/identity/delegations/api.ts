@@ -36,7 +36,7 @@ export class DelegationsApi extends HttpApiGroup.make("delegations")
     }),
     endpoint.delete("revoke", "/:grantId", {
       summary: "Revoke a delegation grant",
-      description: "Ends it, and every credential that was minted under it. Again is 204.",
+      description: "Ends it, and every credential that was minted under it. Repeating it is 204.",
       access: write,
       params: { id: AgentId, grantId: DelegationId },
       error: [AgentNotFound, DelegationNotFound]
@@ -46,5 +46,8 @@ export class DelegationsApi extends HttpApiGroup.make("delegations")
   .middleware(Access)
   .prefix("/api/agents/:id/delegations")
   .annotateMerge(
-    OpenApi.annotations({ title: "Delegations", description: "Leave for agents to act on somebody's behalf." })
+    OpenApi.annotations({
+      title: "Delegations",
+      description: "Permissions for agents to act on behalf of a principal."
+    })
   ) {}

@@ -22,16 +22,16 @@ export class AgentTokensApi extends HttpApiGroup.make("agentTokens")
     endpoint.post("token", "/token", {
       summary: "Get a token for an assertion",
       description:
-        "RFC 7523 private_key_jwt. The assertion names the agent as `iss` and `sub` and the issuer or this URL as its one `aud`; it lives five minutes at most, is signed by a live key of the agent named by `kid`, and its `jti` is good once. Which check failed is told to the audit alone. `/oauth2/token` is the same as a form.",
+        "RFC 7523 private_key_jwt. The assertion names the agent as `iss` and `sub` and the issuer or this URL as its one `aud`; it lives five minutes at most, is signed by a live key of the agent named by `kid`, and its `jti` is good once. The audit log alone records which check failed. `/oauth2/token` is the same as a form.",
       maxBodyBytes: maxTokenRequestBytes,
       payload: TokenRequest,
       success: AgentTokenResponse,
       error: [InvalidClient, InvalidScope, RateLimited]
     }),
     endpoint.post("exchange", "/token/exchange", {
-      summary: "Exchange a token to act on somebody's behalf",
+      summary: "Exchange a token to act on behalf of another principal",
       description:
-        "RFC 8693. The client is authenticated as above; a live delegation grant from the subject to the agent is needed. Scopes are what request, subject, grant and ceiling have in common; the token ends with the subject's.",
+        "RFC 8693. The client authenticates as above and needs an active delegation grant from the subject. The granted scopes are those that the request, the subject, the grant and the agent's ceiling have in common; the token expires with the subject's.",
       maxBodyBytes: maxTokenRequestBytes,
       payload: TokenExchangeRequest,
       success: AgentTokenResponse,

@@ -1,12 +1,12 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { keysFreshSeconds } from "../../audit/signing-keys/domain.ts"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { TokenMetadata } from "./metadata.ts"
 import { AgentGrants } from "./service.ts"
 import { AgentTokensApi, TokenMetadataApi } from "./api.ts"
 
-export const AgentTokensHandlers = groupHandlers(
+export const AgentTokensHandlers = fastGroupHandlers(
   AgentTokensApi,
   Effect.fn(function* (handlers) {
     const grants = yield* AgentGrants
@@ -19,7 +19,7 @@ export const AgentTokensHandlers = groupHandlers(
 
 const cacheable = { "cache-control": `public, max-age=${keysFreshSeconds}` }
 
-export const TokenMetadataHandlers = groupHandlers(
+export const TokenMetadataHandlers = fastGroupHandlers(
   TokenMetadataApi,
   Effect.fn(function* (handlers) {
     const metadata = yield* TokenMetadata

@@ -4,7 +4,7 @@ import { accessTokenUrn, jwtUrn, maxTokenRequestBytes } from "../credentials/dom
 const tag = {
   name: "OAuth",
   description:
-    "The grants of agents, introspection and revocation as standard clients speak them: forms in, plain JSON and RFC 6749's errors out. Whoever authenticates does so in one way."
+    "The grants of agents, introspection and revocation for standard clients: forms in, JSON and the errors of RFC 6749 out. A request authenticates in exactly one way."
 }
 
 const agentId = "0198a5b0-7c00-7000-8000-00000000002a"
@@ -21,13 +21,13 @@ const oneOf = (description: string, values: ReadonlyArray<string>): Json => ({
 
 /** How an agent says who it is (RFC 7521 §4.2). */
 const client = {
-  client_id: text("The agent; as the assertion says where it is left out", agentId),
-  client_assertion_type: oneOf("The one kind of assertion that is taken", [assertionType]),
+  client_id: text("The agent; taken from the assertion if absent", agentId),
+  client_assertion_type: oneOf("The only supported type of assertion", [assertionType]),
   client_assertion: text("A JWT signed by a key of the agent (RFC 7523, private_key_jwt)", jwt)
 }
 const presented = {
-  token: text("The token that it is about", jwt),
-  token_type_hint: text("Taken, and not needed", "access_token")
+  token: text("The token to look up or revoke", jwt),
+  token_type_hint: text("Accepted and not needed", "access_token")
 }
 
 const form = (properties: Json, required: ReadonlyArray<string>, examples: Json): Json => ({
@@ -36,7 +36,7 @@ const form = (properties: Json, required: ReadonlyArray<string>, examples: Json)
     "application/x-www-form-urlencoded": {
       schema: {
         type: "object",
-        description: "Each parameter once; an empty one counts as left out, and an unknown one is not looked at",
+        description: "Each parameter once; an empty one counts as absent, and an unknown one is ignored",
         properties,
         required,
         additionalProperties: true
@@ -48,10 +48,10 @@ const form = (properties: Json, required: ReadonlyArray<string>, examples: Json)
 
 const tokenAnswer = {
   type: "object",
-  description: "A token just minted (RFC 6749 §5.1)",
+  description: "A new token (RFC 6749 §5.1)",
   required: ["access_token", "token_type", "expires_in", "scope"],
   properties: {
-    access_token: text("The access token (RFC 9068), shown this once", jwt),
+    access_token: text("The access token (RFC 9068), shown only here", jwt),
     token_type: { type: "string", enum: ["Bearer"] },
     expires_in: { type: "integer", minimum: 0, maximum: 86_400, description: "Seconds", examples: [3600] },
     scope: text("What was granted", "llm:complete"),
@@ -61,7 +61,7 @@ const tokenAnswer = {
 
 const oauthError = {
   type: "object",
-  description: "An error as clients of OAuth read it (RFC 6749 §5.2)",
+  description: "An error of OAuth (RFC 6749 §5.2)",
   required: ["error", "error_description"],
   properties: {
     error: text("What went wrong, for the client", "invalid_request"),
@@ -70,11 +70,11 @@ const oauthError = {
 }
 
 const reasons = {
-  400: "The form cannot be read, says too little or too much, or asks for what is not granted",
-  401: "The client, or the token that it came with, is not accepted; `WWW-Authenticate` says more",
+  400: "The form is unreadable, incomplete or contradictory, or requests what is not granted",
+  401: "The client or its token is not accepted; `WWW-Authenticate` has the details",
   403: "The caller lacks the capability",
   413: `The body is larger than ${maxTokenRequestBytes} bytes`,
-  429: "Asked too often; Retry-After says when to try again"
+  429: "Too many requests; Retry-After says when to retry"
 }
 
 const answers = (statuses: ReadonlyArray<keyof typeof reasons>): Json =>
@@ -111,22 +111,22 @@ export const withOAuth = withForeign({
     "/oauth2/token": operation(
       "token",
       "Get a token, or exchange one",
-      "RFC 6749 with private_key_jwt (RFC 7523) as the one way to authenticate, and RFC 8693. What `/api/agents/token` and `/api/agents/token/exchange` do.",
+      "RFC 6749 with private_key_jwt (RFC 7523) as the one way to authenticate, and RFC 8693. Does what `/api/agents/token` and `/api/agents/token/exchange` do.",
       {
         security: [],
         requestBody: form(
           {
             grant_type: oneOf("The grant", grants),
             ...client,
-            scope: text("Scopes with blanks between them; absent for all that may be granted", "llm:complete"),
-            subject_token: text("Of an exchange: a token of whoever the agent acts for", jwt),
+            scope: text("Scopes separated by spaces; absent for all that may be granted", "llm:complete"),
+            subject_token: text("For an exchange: a token of the principal that the agent acts for", jwt),
             subject_token_type: oneOf("Of an exchange", [accessTokenUrn, jwtUrn]),
-            requested_token_type: oneOf("Of an exchange; access tokens are issued either way", [
+            requested_token_type: oneOf("For an exchange; access tokens are issued either way", [
               accessTokenUrn,
               jwtUrn
             ]),
-            audience: text("Of an exchange: this service", "http://127.0.0.1:11402"),
-            resource: text("Of an exchange: this service", "http://127.0.0.1:11402")
+            audience: text("For an exchange: this service", "http://127.0.0.1:11402"),
+            resource: text("For an exchange: this service", "http://127.0.0.1:11402")
           },
           ["grant_type", "client_assertion_type", "client_assertion"],
           {
@@ -147,8 +147,8 @@ export const withOAuth = withForeign({
     ),
     "/oauth2/introspect": operation(
       "introspect",
-      "Look at a token",
-      "RFC 7662, by a key, by an access token, or by an agent's assertion. What is not live, or another's, is `{ active: false }`.",
+      "Introspect a token",
+      "RFC 7662, by a key, by an access token, or by an agent's assertion. An expired, revoked or foreign token is `{ active: false }`.",
       {
         security: anyCaller,
         "x-required-capability": "agents:introspect",
@@ -156,7 +156,7 @@ export const withOAuth = withForeign({
         requestBody: form({ ...presented, ...client }, ["token"], { token: { value: { token: jwt } } }),
         responses: {
           200: {
-            description: "What the token may do now",
+            description: "What the token allows now",
             content: {
               "application/json": {
                 schema: {
@@ -172,14 +172,14 @@ export const withOAuth = withForeign({
     "/oauth2/revoke": operation(
       "revoke",
       "Revoke a token",
-      "RFC 7009, by a key, by an access token, or by an agent's assertion. What is no token, or another's, is 200 too, and stays as it is.",
+      "RFC 7009, by a key, by an access token, or by an agent's assertion. An invalid or foreign token is 200 too, and nothing changes.",
       {
         security: anyCaller,
         "x-required-capability": "agents:write",
         requestBody: form({ ...presented, ...client }, ["token"], { token: { value: { token: jwt } } }),
         responses: {
           200: {
-            description: "The token is of no use any more, or never was",
+            description: "The token is revoked, or never was valid",
             content: { "application/json": { schema: { type: "object", description: "Empty", maxProperties: 0 } } }
           },
           ...answers([400, 401, 403, 413, 429])

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { InitialAdminSetup } from "./initial-admin-setup.ts"
 import { type Issued } from "./session-issuer.ts"
@@ -17,7 +17,7 @@ const answeredNew = ({ cookie, signedIn }: Issued) =>
     headers: { location: `/api/accounts/${signedIn.account.id}`, "set-cookie": cookie }
   })
 
-export const SignInHandlers = groupHandlers(
+export const SignInHandlers = fastGroupHandlers(
   SignInApi,
   Effect.fn(function* (handlers) {
     const setup = yield* InitialAdminSetup

@@ -9,7 +9,7 @@ export class SubjectTokensApi extends HttpApiGroup.make("subjectTokens")
     endpoint.post("create", "/subject-token", {
       summary: "Get a subject token for an agent",
       description:
-        "What an account hands to an agent that shall act for it, under a delegation grant. It lets nobody in; the agent exchanges it.",
+        "A token that an account gives to an agent, so that the agent can act for it under a delegation grant. It authenticates no request; the agent exchanges it for an access token.",
       access: requiresCredential({ accountsOnly: true }),
       payload: SubjectTokenRequest,
       success: SubjectToken,
@@ -19,5 +19,5 @@ export class SubjectTokensApi extends HttpApiGroup.make("subjectTokens")
   .middleware(Access)
   .prefix("/api/auth")
   .annotateMerge(
-    OpenApi.annotations({ title: "Subject tokens", description: "With which accounts let agents act for them." })
+    OpenApi.annotations({ title: "Subject tokens", description: "Tokens with which agents act for accounts." })
   ) {}

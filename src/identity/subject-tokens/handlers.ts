@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { SubjectTokens } from "./service.ts"
 import { SubjectTokensApi } from "./api.ts"
 

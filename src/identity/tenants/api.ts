@@ -16,7 +16,7 @@ export class TenantsApi extends HttpApiGroup.make("tenants")
   .add(
     endpoint.get("list", "/", {
       summary: "List tenants",
-      description: "In the order in which they were made.",
+      description: "In order of creation.",
       access: read,
       query: {
         status: Schema.optionalKey(TenantStatus),
@@ -34,7 +34,7 @@ export class TenantsApi extends HttpApiGroup.make("tenants")
     }),
     endpoint.post("create", "/", {
       summary: "Create a tenant",
-      description: "Active at once. Without a slug one is made from the name, with a number when that one is taken.",
+      description: "Active at once. Without a slug, one is derived from the name, with a number if it is taken.",
       access: write,
       payload: Tenant.jsonCreate,
       success: Created(Tenant.json),
@@ -43,7 +43,7 @@ export class TenantsApi extends HttpApiGroup.make("tenants")
     endpoint.patch("update", "/:id", {
       summary: "Change a tenant",
       description:
-        "Any subset of the members; `settings` are replaced as a whole. A suspended tenant authenticates nobody, from " +
+        "Any subset of the members; `settings` are replaced as a whole. The principals of a suspended tenant cannot authenticate, from " +
         "the answer on here and within a second on every other replica. The default tenant keeps its slug and is " +
         "never suspended.",
       access: write,

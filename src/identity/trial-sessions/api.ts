@@ -59,4 +59,4 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
   .middleware(Idempotency)
   .middleware(Access)
   .prefix("/api/sessions")
-  .annotateMerge(OpenApi.annotations({ title: "Sessions", description: "What trial users have open." })) {}
+  .annotateMerge(OpenApi.annotations({ title: "Sessions", description: "Open sessions of trial users." })) {}

@@ -66,7 +66,7 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
     }),
     endpoint.delete("delete", "/:id", {
       summary: "Delete a trial user",
-      description: "Ends the user's sessions, which stay for the audit, and frees the e-mail address.",
+      description: "Ends the user's sessions, which remain for the audit, and frees the e-mail address.",
       access: write,
       params: { id: integerParameter(TrialUserId) },
       error: TrialUserNotFound
@@ -75,4 +75,4 @@ export class TrialUsersApi extends HttpApiGroup.make("trialUsers")
   .middleware(Idempotency)
   .middleware(Access)
   .prefix("/api/trial-users")
-  .annotateMerge(OpenApi.annotations({ title: "Trial users", description: "People let in for a trial." })) {}
+  .annotateMerge(OpenApi.annotations({ title: "Trial users", description: "People admitted for a trial." })) {}

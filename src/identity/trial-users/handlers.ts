@@ -1,11 +1,11 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { created, linkedPage } from "../../kernel/location.ts"
 import { arrayLimitDefault } from "../../kernel/page.ts"
 import { TrialUsers } from "./service.ts"
 import { TrialUsersApi } from "./api.ts"
 
-export const TrialUsersHandlers = groupHandlers(
+export const TrialUsersHandlers = fastGroupHandlers(
   TrialUsersApi,
   Effect.fn(function* (handlers) {
     const users = yield* TrialUsers

@@ -16,11 +16,11 @@ export class DashboardApi extends HttpApiGroup.make("dashboard")
     }),
     endpoint.get("health", "/health", {
       summary: "Get the health of the service in detail",
-      description: "Always 200; `status` is that of the worst check. Each check says how long it took.",
+      description: "Always 200; `status` is that of the worst check. Each check reports its duration.",
       access: read,
       success: DashboardHealth
     })
   )
   .middleware(Access)
   .prefix("/api/dashboard")
-  .annotateMerge(OpenApi.annotations({ title: "Dashboard", description: "How much there is, and how it fares." })) {}
+  .annotateMerge(OpenApi.annotations({ title: "Dashboard", description: "Counts and health of the installation." })) {}

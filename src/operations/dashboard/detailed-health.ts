@@ -121,8 +121,8 @@ const run = (name: HealthCheck["name"], check: Effect.Effect<Finding>) =>
   })
 
 /** Whether a job failed when it last ran, or has not ended for three of its turns. */
-const isTroubled = ({ everyMillis, failures, soundAt }: JobReport, now: number): boolean =>
-  failures > 0 || now - soundAt > 3 * everyMillis + 60_000
+const isTroubled = ({ everyMillis, failures, succeededAt }: JobReport, now: number): boolean =>
+  failures > 0 || now - succeededAt > 3 * everyMillis + 60_000
 
 const worst = (statuses: ReadonlyArray<HealthStatus>): HealthStatus =>
   statuses.includes("Unhealthy") ? "Unhealthy" : statuses.includes("Degraded") ? "Degraded" : "Healthy"

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
 import { DetailedHealth } from "./detailed-health.ts"
 import { Dashboard } from "./service.ts"
 import { DashboardApi } from "./api.ts"

@@ -5,12 +5,12 @@ import { Health, NotReady, Readiness } from "./domain.ts"
 export class HealthApi extends HttpApiGroup.make("health")
   .add(
     endpoint.get("get", "/health", {
-      summary: "Whether the process serves",
+      summary: "Get whether the process serves",
       description: "200 as long as the process answers; asks no database. No credential.",
       success: Health
     }),
     endpoint.get("ready", "/health/ready", {
-      summary: "Whether the service is ready for requests",
+      summary: "Get whether the service is ready for requests",
       description: "The database is reached, migrations are applied, the process is not draining. No credential.",
       success: Readiness,
       error: NotReady

@@ -1,11 +1,11 @@
 import { DateTime, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { groupHandlers } from "../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { type Health } from "./domain.ts"
 import { HealthChecks } from "./service.ts"
 import { HealthApi } from "./api.ts"
 
-export const HealthHandlers = groupHandlers(
+export const HealthHandlers = fastGroupHandlers(
   HealthApi,
   Effect.fn(function* (handlers) {
     const checks = yield* HealthChecks

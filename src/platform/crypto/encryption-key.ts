@@ -14,16 +14,16 @@ export class EncryptionKeyUnusable extends Data.TaggedError("EncryptionKeyUnusab
   readonly cause: unknown
 }> {
   override get message() {
-    return `The encryption key in ${this.file} cannot be read or made; Security:EncryptionKey takes its place`
+    return `The encryption key in ${this.file} cannot be read or created; set Security:EncryptionKey instead`
   }
 }
 
-/** The 32 bytes that secrets at rest are sealed under, and where they are from: `environment Security__EncryptionKey`, a file. */
+/** The 32 bytes that encrypt secrets at rest, and their source: `environment Security__EncryptionKey`, a file. */
 export class EncryptionKey extends Context.Service<
   EncryptionKey,
   { readonly bytes: Redacted.Redacted<Uint8Array>; readonly source: string }
 >()("app/platform/EncryptionKey") {
-  /** `Security:EncryptionKey`, or one that is made and kept in a file beside the embedded database. */
+  /** `Security:EncryptionKey`, or a generated key in a file beside the embedded database. */
   static readonly layer = Layer.effect(
     EncryptionKey,
     Effect.gen(function* () {
@@ -60,10 +60,10 @@ const keyIn = Effect.fnUntraced(function* (file: string) {
   const text = Buffer.from(yield* random.randomBytes(keyBytes)).toString("base64")
   const draft = `${file}.${Buffer.from(yield* random.randomBytes(8)).toString("hex")}`
   yield* Effect.tryPromise({ try: () => writeOnce(file, draft, text), catch: failed })
-  yield* Effect.logWarning("An encryption key was made; keep a copy of it, nothing sealed can be read without it").pipe(
-    Effect.annotateLogs({ file, setting: "Security:EncryptionKey" })
-  )
-  // Another process may have been first, and then its key is the one that counts.
+  yield* Effect.logWarning(
+    "An encryption key was generated; back it up, stored secrets cannot be decrypted without it"
+  ).pipe(Effect.annotateLogs({ file, setting: "Security:EncryptionKey" }))
+  // Another process may have been first; then its key is used.
   return (yield* read) ?? (yield* failed("The file is gone again"))
 })
 
@@ -78,7 +78,7 @@ const readKey = async (file: string): Promise<Redacted.Redacted<Uint8Array> | un
   return Redacted.make(bytes, { label: "encryption-key" })
 }
 
-/** Writes a file that nobody else may read, as a whole or, when there is one already, not at all. */
+/** Writes a file that only this account may read, atomically, unless it exists. */
 const writeOnce = async (file: string, draft: string, text: string): Promise<void> => {
   await fs.mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
   const handle = await fs.open(draft, "wx", 0o600)

@@ -5,12 +5,12 @@ import { createHmac } from "node:crypto"
 import { EncryptionKey } from "./encryption-key.ts"
 import { SettingsError } from "../settings/settings-reader.ts"
 
-/** Why something sealed stays closed: another key sealed it, or its bytes or what it belongs to were changed. */
+/** Why a sealed secret cannot be opened: another key sealed it, or its bytes or its owner were changed. */
 export class SealBroken extends Data.TaggedError("SealBroken")<{ readonly reason: "other-key" | "damaged" }> {
   override get message() {
     return this.reason === "other-key"
-      ? "It was sealed under another key than the one that Security:EncryptionKey gives now"
-      : "What was sealed is damaged, or was moved to another place"
+      ? "It was encrypted under another key than Security:EncryptionKey"
+      : "The encrypted secret is damaged, or was moved to another row"
   }
 }
 
@@ -20,17 +20,17 @@ const nonceLength = 12
 const headerLength = 1 + fingerprintLength + nonceLength
 
 /**
- * Keeps secrets at rest (AES-256-GCM): a version, the fingerprint of the key, a nonce, the ciphertext with its tag. Each is
- * sealed for what it belongs to, such as `attestation-key:<id>`, and opens for nothing else.
+ * Encrypts secrets at rest (AES-256-GCM): a version, the fingerprint of the key, a nonce, the ciphertext with its tag. Each
+ * is sealed for its owner, such as `attestation-key:<id>`, and opens for no other.
  */
 export class Sealing extends Context.Service<
   Sealing,
   {
-    seal(secret: Redacted.Redacted<Uint8Array>, belongsTo: string): Effect.Effect<Uint8Array>
-    open(sealed: Uint8Array, belongsTo: string): Effect.Effect<Redacted.Redacted<Uint8Array>, SealBroken>
-    /** Tells two texts apart without giving either away to whoever has no key: HMAC-SHA-256, 32 bytes. */
+    seal(secret: Redacted.Redacted<Uint8Array>, owner: string): Effect.Effect<Uint8Array>
+    open(sealed: Uint8Array, owner: string): Effect.Effect<Redacted.Redacted<Uint8Array>, SealBroken>
+    /** Compares texts without revealing them to a reader of the database: HMAC-SHA-256, 32 bytes. */
     fingerprint(data: Uint8Array): Effect.Effect<Uint8Array>
-    /** Stops a start: the database has secrets that this service cannot open. */
+    /** The failure of a start: the database has secrets that this key cannot open. */
     readonly wrongKey: SettingsError
   }
 >()("app/platform/Sealing") {
@@ -47,7 +47,7 @@ export class Sealing extends Context.Service<
       const tagged = Buffer.concat([text.encode("application-manager/encryption-key/v1\n"), bytes])
       const fingerprint = (yield* digest.digest(Digest.sha256, tagged)).subarray(0, fingerprintLength)
       const opening = Buffer.concat([Uint8Array.of(version), fingerprint])
-      const associated = (belongsTo: string) => Buffer.concat([opening, text.encode(belongsTo)])
+      const associated = (owner: string) => Buffer.concat([opening, text.encode(owner)])
 
       const markKey = yield* digest.digest(
         Digest.sha256,
@@ -62,20 +62,20 @@ export class Sealing extends Context.Service<
               name: "Security:EncryptionKey",
               source: encryptionKey.source,
               reason:
-                "the secrets in this database were sealed under another key, or are damaged; if there is no way back, Security:AcceptLostKey=true gives them up"
+                "the secrets in this database were encrypted under another key, or are damaged; if that key is lost, Security:AcceptLostKey=true discards them"
             }
           ]
         }),
-        seal: Effect.fn("Sealing.seal")(function* (secret, belongsTo) {
+        seal: Effect.fn("Sealing.seal")(function* (secret, owner) {
           const nonce = yield* random.randomBytes(nonceLength)
-          const closed = yield* aead.encrypt(key, Redacted.value(secret), { nonce, aad: associated(belongsTo) })
+          const closed = yield* aead.encrypt(key, Redacted.value(secret), { nonce, aad: associated(owner) })
           return new Uint8Array(Buffer.concat([opening, nonce, closed]))
         }, Effect.orDie),
-        open: Effect.fn("Sealing.open")(function* (sealed, belongsTo) {
+        open: Effect.fn("Sealing.open")(function* (sealed, owner) {
           if (sealed[0] !== version || sealed.length < headerLength) return yield* new SealBroken({ reason: "damaged" })
           if (!opening.equals(sealed.subarray(0, opening.length))) return yield* new SealBroken({ reason: "other-key" })
           const nonce = sealed.slice(opening.length, headerLength)
-          return yield* aead.decrypt(key, sealed.slice(headerLength), { nonce, aad: associated(belongsTo) }).pipe(
+          return yield* aead.decrypt(key, sealed.slice(headerLength), { nonce, aad: associated(owner) }).pipe(
             Effect.map((secret) => Redacted.make(secret, { label: "sealed" })),
             Effect.mapError(() => new SealBroken({ reason: "damaged" }))
           )

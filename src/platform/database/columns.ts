@@ -1,6 +1,6 @@
 const special = /[\s{},"\\]/
 
-/** A text as an element of an array of PostgreSQL, in quotes where it would end the element, or be taken for no value. */
+/** A text as an element of a PostgreSQL array, in quotes where it would end the element or read as NULL. */
 const quoted = (text: string): string =>
   text === "" || special.test(text) || (text.length === 4 && text.toLowerCase() === "null")
     ? `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`
@@ -17,17 +17,17 @@ const elementOf = (value: unknown): string =>
             : (value as number).toString()
       )
 
-/** Elements as the text of an array of PostgreSQL; none where there is no value. */
+/** Elements as the text of a PostgreSQL array; undefined when all are NULL. */
 const arrayOf = (elements: ReadonlyArray<string>): string | undefined =>
   elements.every((element) => element === "NULL") ? undefined : `{${elements.join()}}`
 
-/** Values as the text of an array of PostgreSQL; none where there is no value. */
+/** Values as the text of a PostgreSQL array; undefined when all are NULL. */
 export const columnOf = (values: ReadonlyArray<unknown>): string | undefined => arrayOf(values.map(elementOf))
 
 /**
- * Rows by their columns, each under the name of the parameter that takes it: PostgreSQL reads an array in half the time that
- * it takes for objects. A column that says the same in all rows says it once, since most do, and PostgreSQL took longer to
- * read them than to write what they say; but for the one whose elements stand for the rows.
+ * Rows as columns, each under the name of its parameter: PostgreSQL reads an array in half the time of objects. A column
+ * whose rows are all equal, as most are, has one element, since PostgreSQL took longer to read them than to write them;
+ * except for the column `ofEachRow`, whose elements count the rows.
  */
 export const columnsOf = <Parameter extends string, Member extends string>(
   members: { readonly [parameter in Parameter]: Member },
@@ -43,7 +43,7 @@ export const columnsOf = <Parameter extends string, Member extends string>(
     let element = "NULL"
     for (const row of rows) {
       const value = row?.[member]
-      // What stands in one row often stands in the next.
+      // A value often repeats in the next row.
       if (value !== last) element = elementOf((last = value))
       if (elements.length > 0 && element !== elements[0]) differs = true
       elements.push(element)

@@ -20,7 +20,7 @@ export class DatabaseConnection extends Context.Service<
     Effect.flatMap(Settings, ({ database }) => connectionTo(database, start))
   )
 
-  /** For commands: the embedded database of a service that is running is used as it is. */
+  /** For commands: uses the embedded database of a running service. */
   static readonly layerJoining = Layer.effect(
     DatabaseConnection,
     Effect.flatMap(Settings, ({ database }) => connectionTo(database, join))
@@ -37,13 +37,13 @@ const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["data
 
 const isUnreachable = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "ConnectionError"
 
-/** Brings the database up to this build; a database that is still starting is waited for, half a minute at most. */
+/** Migrates the database to this build; waits up to half a minute for a database that is still starting. */
 export const migrateLayer = Layer.effectDiscard(
   Effect.gen(function* () {
     const { options } = yield* DatabaseConnection
     const attempt = migrate(options)
     const applied = yield* Effect.catchIf(attempt, isUnreachable, () =>
-      Effect.logWarning("The database cannot be reached; trying for half a minute (Database:Url)").pipe(
+      Effect.logWarning("The database cannot be reached; retrying for half a minute (Database:Url)").pipe(
         Effect.andThen(
           attempt.pipe(
             Effect.retry({ schedule: Schedule.spaced("1 second"), times: 30, while: isUnreachable }),
@@ -78,7 +78,7 @@ export const DatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnectio
 /** The same for a command beside the service. */
 export const JoiningDatabaseLayer = PoolLayer.pipe(Layer.provideMerge(DatabaseConnection.layerJoining))
 
-/** For a command that only looks: the database as it is now, by statements that may take their time. */
-export const LookingDatabaseLayer = poolWith({ statementTimeoutSeconds: 0 }).pipe(
+/** For a command that only reads: no migrations, and no statement timeout. */
+export const ReadingDatabaseLayer = poolWith({ statementTimeoutSeconds: 0 }).pipe(
   Layer.provideMerge(DatabaseConnection.layerJoining)
 )

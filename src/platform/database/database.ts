@@ -1,5 +1,5 @@
+import { Predicate, Context, Effect, Fiber, Layer, String as Text } from "effect"
 import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Fiber, Layer, String as Text } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Principal } from "../../kernel/principal.ts"
@@ -13,14 +13,14 @@ export const scopeOf = (principal: Principal): TenantScope =>
   principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
 const nobody = "none" as TenantScope
 
-/** Whose rows the transaction in hand sees; undefined outside one. */
+/** Whose rows the current transaction sees; undefined outside one. */
 const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/CurrentScope", {
   defaultValue: () => undefined
 })
 
 /**
  * The transactions of the service. Row-level security shows a tenant-scoped table only inside {@link Database.transaction},
- * which tells PostgreSQL whose rows they are; plain statements run on any connection and see no tenant's rows.
+ * which sets the tenant in PostgreSQL; statements outside one see no tenant's rows.
  */
 export class Database extends Context.Service<
   Database,
@@ -43,14 +43,14 @@ export class Database extends Context.Service<
       ): Effect.Effect<A, E | SqlError.SqlError, R> => {
         if (outer === scope) return effect
         const entered = Effect.andThen(enter(scope), Effect.provideService(effect, CurrentScope, scope))
-        // What a savepoint set outlives its release; only a rollback to it takes that back.
+        // A setting made in a savepoint outlives its release; only a rollback reverts it.
         return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
       }
 
       return Database.of({
         transaction: (scope, effect) =>
           Effect.contextWith((context: Context.Context<never>) => {
-            // What runs after a commit keeps the scope it was registered in, but no transaction.
+            // An effect that runs after the commit has the scope it was registered in, but no transaction.
             const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
             const outer = isInner ? Context.get(context, CurrentScope) : undefined
             const transaction = Effect.catchIf(
@@ -58,15 +58,15 @@ export class Database extends Context.Service<
               isSqlError,
               Effect.die
             )
-            return isInner ? transaction : unattended(transaction)
+            return isInner ? transaction : interruptedWithoutWaiting(transaction)
           })
       })
     })
   )
 }
 
-/** An interruption is handed on and not waited for: a database that says nothing would not answer the rollback either. */
-const unattended = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+/** Interrupts without waiting: a database that does not respond would not respond to the rollback either. */
+const interruptedWithoutWaiting = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.flatMap(Effect.forkDetach(restore(transaction), { startImmediately: true }), (fiber) =>
       Effect.onInterrupt(restore(Fiber.join(fiber)), () => Effect.sync(() => fiber.interruptUnsafe()))
@@ -77,7 +77,7 @@ const isSqlError = (error: unknown): error is SqlError.SqlError =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "SqlError"
 
 /** Column names are few and come with every row, so each is transformed once. */
-const once = (transform: (name: string) => string) => {
+const memoized = (transform: (name: string) => string) => {
   const known = new Map<string, string>()
   return (name: string): string => {
     let transformed = known.get(name)
@@ -103,8 +103,8 @@ const clientOptions = (connection: PgClient.PgClientConfig, statementTimeoutSeco
     idle_in_transaction_session_timeout: `${statementTimeoutSeconds * 2}s`,
     timezone: "UTC"
   },
-  transformQueryNames: once(Text.camelToSnake),
-  transformResultNames: once(Text.snakeToCamel),
+  transformQueryNames: memoized(Text.camelToSnake),
+  transformResultNames: memoized(Text.snakeToCamel),
   transformJson: false
 })
 
@@ -115,8 +115,8 @@ export const poolLayer = (options: PoolOptions) =>
       PgClient.layer({
         ...clientOptions(options.connection, options.statementTimeoutSeconds),
         maxConnections: options.maxConnections,
-        // An interruption waits for no answer of the database, which only a pipeline allows; but what is sent after a statement
-        // that takes long would wait for it, so nothing shares a connection.
+        // An interruption does not wait for the database, which only multiplexing allows; but a statement would wait for a
+        // slow one before it, so none share a connection.
         multiplex: true,
         multiplexConcurrency: 1
       })
@@ -124,8 +124,8 @@ export const poolLayer = (options: PoolOptions) =>
   )
 
 /**
- * One connection outside the pool, for work that a session lock protects: it can do nothing more once the connection, and
- * with it the lock, is gone. It sees every tenant's rows, and the server drops it within seconds when this host vanishes.
+ * One connection outside the pool, for work under a session lock: it fails once the connection, and so the lock, is lost.
+ * It sees every tenant's rows, and the server drops it within seconds when this host disappears.
  */
 export const sessionLayer = (connection: PgClient.PgClientConfig) => {
   const options = clientOptions(connection, 30)
@@ -143,3 +143,7 @@ export const sessionLayer = (connection: PgClient.PgClientConfig) => {
     })
   )
 }
+
+/** The name of the constraint that a statement violated; undefined when the database gives none. */
+export const violatedConstraint = (reason: { readonly cause: unknown }): unknown =>
+  Predicate.hasProperty(reason.cause, "constraint") ? reason.cause.constraint : undefined

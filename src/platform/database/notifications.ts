@@ -1,17 +1,16 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Queue, Schedule, type Scope } from "effect"
 
-// One for every topic, because each channel that is listened to takes a connection of its own.
+// One channel for all topics, because each one takes a connection of its own.
 const channel = "application_manager"
 
-/** A message as it travels: several may go together, one a line. */
+/** A message on the channel; several may be sent together, one a line. */
 const messageOf = (topic: string, payload: string): string => `${topic} ${payload}`
 
-// PostgreSQL takes less than 8,000 bytes at a time.
-const mostAtOnce = 100
-const mostWaiting = 100_000
+// PostgreSQL accepts less than 8,000 bytes at a time.
+const maxBatchSize = 100
+const maxPending = 100_000
 
-/** What a subscriber does. */
 export interface Subscriber {
   /** Runs for every message of the topic, in the order of arrival. */
   readonly onMessage: (payload: string) => Effect.Effect<void>
@@ -21,14 +20,14 @@ export interface Subscriber {
 
 /**
  * Messages between the replicas, over LISTEN/NOTIFY. One connection listens for every topic. A message is a hint that may
- * be lost with a connection or a process: whoever relies on it also asks the database from time to time.
+ * be lost with a connection or a process: subscribers also poll the database.
  */
 export class Notifications extends Context.Service<
   Notifications,
   {
-    /** Sends a short message with the transaction in hand: once it is committed, and never if it is not. */
+    /** Sends a short message when the current transaction commits, and not if it rolls back. */
     notify(topic: string, payload: string): Effect.Effect<void>
-    /** Sends a short message soon after, together with whatever else is waiting; outside of any transaction. */
+    /** Sends a short message soon, in a batch with others; outside any transaction. */
     send(topic: string, payload: string): Effect.Effect<void>
     /** Listens for the life of the scope. */
     subscribe(topic: string, subscriber: Subscriber): Effect.Effect<void, never, Scope.Scope>
@@ -39,13 +38,14 @@ export class Notifications extends Context.Service<
     Effect.gen(function* () {
       const client = yield* PgClient.PgClient
       const subscribers = new Map<string, Set<Subscriber>>()
-      const outgoing = yield* Queue.sliding<string>(mostWaiting)
+      const outgoing = yield* Queue.sliding<string>(maxPending)
 
-      // What one subscriber does wrong is nothing to the others, nor to the connection.
-      const each = (some: Iterable<Subscriber>, tell: (one: Subscriber) => Effect.Effect<void>) =>
+      // A failing subscriber affects neither the others nor the connection.
+      const each = (some: Iterable<Subscriber>, notify: (one: Subscriber) => Effect.Effect<void>) =>
         Effect.forEach(
           some,
-          (one) => Effect.catchCause(tell(one), (cause) => Effect.logWarning("A notification was not handled", cause)),
+          (one) =>
+            Effect.catchCause(notify(one), (cause) => Effect.logWarning("A notification was not handled", cause)),
           { discard: true }
         )
       const deliver = (message: string) => {
@@ -57,7 +57,7 @@ export class Notifications extends Context.Service<
         Effect.forEach(subscribers.values(), (some) => each(some, (one) => one.onGap), { discard: true })
       )
 
-      // A lost connection may have swallowed messages, so every connection begins with a gap.
+      // Messages may have been lost with the connection before, so every connection begins with a gap.
       yield* Effect.scoped(
         Effect.gen(function* () {
           const incoming = yield* client.listen(channel)
@@ -73,8 +73,8 @@ export class Notifications extends Context.Service<
         Effect.forkScoped
       )
 
-      // Commits that notify wait for each other, so what changes often is told of after its commit, and in batches.
-      yield* Queue.takeBetween(outgoing, 1, mostAtOnce).pipe(
+      // Commits that notify wait for each other, so frequent messages are sent after their commit, in batches.
+      yield* Queue.takeBetween(outgoing, 1, maxBatchSize).pipe(
         Effect.flatMap((messages) => client.notify(channel, messages.join("\n"))),
         Effect.catchCause((cause) => Effect.logWarning("Could not send notifications", cause)),
         Effect.andThen(Effect.sleep("10 millis")),

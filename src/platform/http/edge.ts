@@ -16,7 +16,7 @@ type Response = HttpServerResponse.HttpServerResponse
 const problemJson = "application/problem+json"
 const nanosPerSecond = 1e9
 
-/** What lets callers in (RFC 9110 §11.6.1); a browser asks nobody for either. */
+/** The authentication schemes (RFC 9110 §11.6.1); neither makes a browser prompt for a password. */
 const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager"`
 
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
@@ -36,18 +36,18 @@ const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<strin
   )
 }
 
-const ofStatus = (status: number): ProblemBody => {
+const problemOfStatus = (status: number): ProblemBody => {
   if (status === 413) return { ...new PayloadTooLarge({}) }
   if (status === 415) return { ...new UnsupportedMediaType({}) }
   const title = statusPhrase(status)
   return { type: problemType("http-error"), title, status, detail: title }
 }
 
-/** Gives every answer of 400 and above its final form; dialects that must speak another one set their own type. */
+/** Turns every response of 400 and above into a problem; dialects with their own errors set their own media type. */
 const toProblem = (response: Response, info: RequestInfo): Response => {
   const body = response.body
   if (body._tag === "Empty" || (body._tag === "Uint8Array" && body.contentType.startsWith("text/plain"))) {
-    return rendered(ofStatus(response.status), info, { ...response.headers })
+    return rendered(problemOfStatus(response.status), info, { ...response.headers })
   }
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
   return rendered(readExact(body.text) as ProblemBody, info, { ...response.headers })
@@ -60,7 +60,7 @@ const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 
 type Writable<A> = { -readonly [K in keyof A]: A[K] }
 
-// `HttpServerResponse.setHeaders` copies all headers four times, which took a fortieth of the time of a small answer.
+// `HttpServerResponse.setHeaders` copies all headers four times, which took a fortieth of the time of a small response.
 const withHeaders = (response: Response, info: RequestInfo): Response => {
   const headers: Writable<Headers.Headers> = Object.create(headersPrototype)
   headers["cache-control"] = "no-store"
@@ -89,9 +89,9 @@ const leavesBody = (request: HttpServerRequest.HttpServerRequest, { body }: Resp
   body._tag === "Stream" && request.method === "GET" && Number(headersOf(request)["content-length"] ?? 0) > 0
 
 /** What a request says that no part of the service could read; undefined when it can be. */
-const unreadable = (request: HttpServerRequest.HttpServerRequest): ProblemBody | undefined => {
-  if (!isReadable(request.url)) {
-    return { ...new BadRequest({ detail: "The address holds a percent-encoding that stands for no UTF-8 text." }) }
+const malformed = (request: HttpServerRequest.HttpServerRequest): ProblemBody | undefined => {
+  if (!isDecodable(request.url)) {
+    return { ...new BadRequest({ detail: "The URL has a percent-encoding that is not UTF-8." }) }
   }
   const hosts = hostCount(request.source)
   if (hosts > 1) return { ...new BadRequest({ detail: "The request has more than one Host header." }) }
@@ -100,7 +100,7 @@ const unreadable = (request: HttpServerRequest.HttpServerRequest): ProblemBody |
     : undefined
 }
 
-/** How many Host header lines a request has: a second one is a request smuggled past a proxy (RFC 9112 §3.2). */
+/** The number of Host header lines: a second one may smuggle a request past a proxy (RFC 9112 §3.2). */
 const hostCount = (source: object): number => {
   if (!(source instanceof IncomingMessage)) return 1
   const lines = source.rawHeaders
@@ -112,8 +112,8 @@ const hostCount = (source: object): number => {
   return count
 }
 
-/** Whether every percent-encoding of an address stands for text (RFC 3986 §2.5); the router would put something in its place. */
-const isReadable = (url: string): boolean => {
+/** Whether every percent-encoding of a URL is UTF-8 (RFC 3986 §2.5); the router would replace any other. */
+const isDecodable = (url: string): boolean => {
   if (!url.includes("%")) return true
   try {
     decodeURIComponent(url)
@@ -134,7 +134,7 @@ const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
   )
 }
 
-/** The outermost shell of every request: its id, its limits, safe headers, and a problem for whatever goes wrong. */
+/** The outermost middleware of every request: its id, its limits, security headers, and a problem for every failure. */
 export const edgeLayer = Layer.unwrap(
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
@@ -156,20 +156,20 @@ export const edgeLayer = Layer.unwrap(
           const leave = inFlight.enter(fiber)
           info.untimed = leave
           Metrics.requestStarted()
-          const ended = (status: number) => {
+          const recordEnd = (status: number) => {
             leave()
             Metrics.requestEnded()
             const seconds = Number(clock.currentTimeNanosUnsafe() - startedAt) / nanosPerSecond
             Metrics.recordRequest(request.method, info.route, status, seconds)
           }
           const finish = (response: Response): Response => {
-            ended(response.status)
-            const answer = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info)
-            // The server ends with its last connection, and a caller would keep its own for the next request.
-            const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, answer)
-            return isLast ? HttpServerResponse.setHeader(answer, "connection", "close") : answer
+            recordEnd(response.status)
+            const final = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info)
+            // The server stops with its last connection, and a client would keep its own for the next request.
+            const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, final)
+            return isLast ? HttpServerResponse.setHeader(final, "connection", "close") : final
           }
-          const fault = unreadable(request)
+          const fault = malformed(request)
           if (fault !== undefined) return Effect.succeed(finish(rendered(fault, info)))
           return httpEffect.pipe(
             Effect.provideService(CurrentRequest, info),
@@ -177,7 +177,7 @@ export const edgeLayer = Layer.unwrap(
               onSuccess: (response) => Effect.succeed(finish(response)),
               onFailure: (cause) => {
                 if (!isClientAbort(cause)) return Effect.map(onFailure(cause, info), finish)
-                ended(499)
+                recordEnd(499)
                 return Effect.failCause(cause)
               }
             })

@@ -13,13 +13,13 @@ export interface ServerSentEvent {
 }
 
 /**
- * Answers with Server-Sent Events: a comment at once says that the stream is open, one every 15 seconds keeps the
- * connection, and the stream ends between two events when `ended` does.
+ * Responds with Server-Sent Events: a comment at the start confirms that the stream is open, one every 15 seconds keeps
+ * the connection, and the stream ends between two events when `ended` completes.
  */
 export const eventStream = (events: Stream.Stream<ServerSentEvent>, ended: Effect.Effect<void>) =>
   HttpServerResponse.stream(
     events.pipe(
-      // What is there together goes out together.
+      // Events that are available together are sent together.
       Stream.mapArray((together) => [together.map(textOf).join("")]),
       Stream.merge(
         Stream.map(Stream.tick(heartbeatEvery), () => heartbeat),

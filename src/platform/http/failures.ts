@@ -3,7 +3,7 @@ import { HttpMethod, HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
 import { BadRequest, MethodNotImplemented, Overloaded, PayloadTooLarge, RouteNotFound } from "../../kernel/problems.ts"
 
-/** A problem as any layer may answer it; the edge adds `traceId` and the headers that go with the status. */
+/** A problem of any layer; the edge adds `traceId` and the headers of its status. */
 export interface ProblemBody {
   readonly type: string
   readonly title: string
@@ -12,27 +12,28 @@ export interface ProblemBody {
   readonly retryAfterSeconds?: number
 }
 
-// PostgreSQL says so while it starts, recovers or stops, under codes that the driver keeps as unknown.
-const comingOrGoing =
+// PostgreSQL reports this while it starts, recovers or stops, under codes that the driver treats as unknown.
+const startingOrStopping =
   /the database system is (?:starting up|shutting down|in recovery mode|not yet accepting connections)/
 
-const isAway = (error: SqlError.SqlError): boolean =>
-  error.reason._tag === "ConnectionError" || comingOrGoing.test(`${error.message} ${String(error.reason.cause)}`)
+const isUnavailable = (error: SqlError.SqlError): boolean =>
+  error.reason._tag === "ConnectionError" || startingOrStopping.test(`${error.message} ${String(error.reason.cause)}`)
 
 // A connection may break after a commit and before its answer.
-const databaseAway =
-  "The database cannot be reached now. A change that was asked for may have been made; under an Idempotency-Key it is made once, however often it is asked for."
+const databaseUnavailable =
+  "The database is unavailable. The requested change may have been made; with an Idempotency-Key a repeated request makes it only once."
 
-/** What a failure that no handler declared means to the caller; undefined when it is a fault of the service. */
+/** The problem for a failure that no handler declares; undefined for a defect of the service. */
 export const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined => {
   for (const reason of cause.reasons) {
     if (reason._tag === "Interrupt") {
       return { ...new Overloaded({ detail: "The request took too long and was stopped." }) }
     }
     const error = reason._tag === "Fail" ? reason.error : reason.defect
-    if (SqlError.isSqlError(error) && isAway(error)) return { ...new Overloaded({ detail: databaseAway }) }
+    if (SqlError.isSqlError(error) && isUnavailable(error))
+      return { ...new Overloaded({ detail: databaseUnavailable }) }
     if (SqlError.isSqlError(error) && error.isRetryable) {
-      return { ...new Overloaded({ detail: "The database is busy; nothing was changed." }) }
+      return { ...new Overloaded({ detail: "The database is busy; no change was made." }) }
     }
     if (!HttpServerError.isHttpServerError(error)) continue
     if (error.reason._tag === "RouteNotFound") {

@@ -1,13 +1,13 @@
 import { Clock, Context, Duration, Effect, type Fiber, Layer, Schedule } from "effect"
 
 /**
- * The requests being served. One sweep a second stops those that outlived their time, which costs a request two set
- * operations instead of a timer of its own.
+ * The active requests. One sweep a second stops those past their time limit, which costs a request two set operations
+ * instead of a timer.
  */
 export class InFlight extends Context.Service<
   InFlight,
   {
-    /** Registers the request's fiber; the returned function takes it out again when its answer is there. */
+    /** Registers the request's fiber; the returned function removes it when the response is ready. */
     enter(fiber: Fiber.Fiber<unknown, unknown>): () => void
     readonly count: Effect.Effect<number>
   }
@@ -20,7 +20,7 @@ export class InFlight extends Context.Service<
         const timeoutMillis = Duration.toMillis(options.timeout)
         const entries = new Set<{ readonly fiber: Fiber.Fiber<unknown, unknown>; readonly startedAt: number }>()
 
-        // Entries stand in the order of their arrival, so the sweep stops at the first that has time left.
+        // Entries are in the order of their arrival, so the sweep stops at the first one with time left.
         yield* Effect.sync(() => {
           const latest = clock.currentTimeMillisUnsafe() - timeoutMillis
           for (const entry of entries) {

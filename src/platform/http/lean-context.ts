@@ -1,11 +1,11 @@
 import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
 
-// What serves at the start, or reaches handlers while they are built, and no request by itself.
-const servesNoRequest =
+// Services that handlers get while they are built, and that no request looks up.
+const isNotForRequests =
   /^app\/|\/sql|^effect\/(?:FileSystem|Layer|Path|Terminal|crypto|process|http\/(?:Etag|HttpPlatform|HttpServer)\/?)\b|Stdio$/
 
-/** Serves in a context of what requests need: HttpApi copies that for each of them, which costs in proportion to its size. */
+/** Serves requests with the services that they need: HttpApi copies the context for each request, in proportion to its size. */
 export const LeanServerLayer = Layer.effect(
   HttpServer.HttpServer,
   Effect.map(HttpServer.HttpServer, (server) =>
@@ -20,7 +20,7 @@ export const LeanServerLayer = Layer.effect(
           >,
           (context: Context.Context<Scope.Scope>) =>
             Context.makeUnsafe<Scope.Scope>(
-              new Map([...context.mapUnsafe].filter(([key]) => !servesNoRequest.test(key)))
+              new Map([...context.mapUnsafe].filter(([key]) => !isNotForRequests.test(key)))
             )
         )
     })

@@ -19,17 +19,17 @@ type Problem =
   | PayloadTooLarge
   | RequestTimeout
 
-const mostInOneWrite = 16_384
+const maxInOneWrite = 16_384
 
-/** Node writes a text with its header as one string, unless it has to count the body against content-length. */
-class Answer extends ServerResponse {
+/** Node writes a text body and its headers in one write, unless it has to check the body against content-length. */
+class SingleWriteResponse extends ServerResponse {
   override end(...given: [chunk?: unknown, ...rest: Array<unknown>]): this {
     const [body] = given
-    // NodeHttpServer takes the length of a body from the body itself.
+    // NodeHttpServer derives content-length from the body.
     if (typeof body === "string") this.strictContentLength = false
-    if (given.length === 1 && body instanceof Uint8Array && body.length <= mostInOneWrite) {
+    if (given.length === 1 && body instanceof Uint8Array && body.length <= maxInOneWrite) {
       this.strictContentLength = false
-      // Bytes are the characters of Latin-1, so that they go the same way.
+      // Latin-1 maps each byte to one character, so bytes are written the same way.
       return super.end(Buffer.from(body.buffer, body.byteOffset, body.length).toString("latin1"), "latin1")
     }
     return super.end(...(given as [string]))
@@ -37,25 +37,25 @@ class Answer extends ServerResponse {
 }
 
 /**
- * Node's HTTP server, with problems for what Node answers before a request reaches the service: what is no HTTP, comes too
- * slowly or has too many headers. `requestTimeoutSeconds` bounds the arrival of a whole request.
+ * Node's HTTP server, with problems for requests that Node rejects itself: malformed, too slow or with too many headers.
+ * `requestTimeoutSeconds` limits the arrival of a whole request.
  */
 export const makeServer = (options: { readonly requestTimeoutSeconds: number }): Server => {
-  // The edge refuses a request without Host, in its own words.
+  // The edge rejects a request without Host, with a problem.
   const server = createServer({
     requestTimeout: options.requestTimeoutSeconds * 1000,
     requireHostHeader: false,
-    ServerResponse: Answer
+    ServerResponse: SingleWriteResponse
   })
   server.on("checkExpectation", (_, response) => {
-    const { body, headers, problem } = answerOf(new ExpectationFailed({}))
+    const { body, headers, problem } = responseOf(new ExpectationFailed({}))
     response.writeHead(problem.status, headers).end(body)
   })
-  server.on("connect", (_, socket) => refuse(socket, new MethodNotImplemented({})))
+  server.on("connect", (_, socket) => reject(socket, new MethodNotImplemented({})))
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // An answer under way would be torn, and one that nobody reads needs no words.
-    if (error.code === "ECONNRESET" || hasBegunAnswer(socket)) socket.destroy(error)
-    else refuse(socket, problemOf(error.code))
+    // A response that has begun would be corrupted, and a closed connection gets none.
+    if (error.code === "ECONNRESET" || hasBegunResponse(socket)) socket.destroy(error)
+    else reject(socket, problemOf(error.code))
   })
   return server
 }
@@ -75,7 +75,7 @@ const problemOf = (code: string | undefined): Problem => {
 
 const randomHex = (bytes: number): string => Buffer.from(SecureRandom.randomBytesUnsafe(bytes)).toString("hex")
 
-const answerOf = (problem: Problem) => {
+const responseOf = (problem: Problem) => {
   const { detail, status, title, type } = problem
   const body = JSON.stringify({ type, title, status, detail, traceId: randomHex(16) })
   const headers = {
@@ -90,14 +90,14 @@ const answerOf = (problem: Problem) => {
   return { body, headers, problem }
 }
 
-const refuse = (socket: Duplex, problem: Problem): void => {
+const reject = (socket: Duplex, problem: Problem): void => {
   if (!socket.writable || !(socket instanceof Socket)) return void socket.destroy()
-  const { body, headers } = answerOf(problem)
+  const { body, headers } = responseOf(problem)
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   socket.write(`HTTP/1.1 ${problem.status} ${problem.title}\r\n${lines.join("\r\n")}\r\n\r\n${body}`)
   socket.destroySoon()
 }
 
-const hasBegunAnswer = (socket: Duplex): boolean =>
-  // Node keeps the answer under way there, and its own handler of this event asks the same.
+const hasBegunResponse = (socket: Duplex): boolean =>
+  // Node stores the active response there, and its own handler of this event checks the same.
   "_httpMessage" in socket && socket._httpMessage instanceof ServerResponse && socket._httpMessage.headersSent

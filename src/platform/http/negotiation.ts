@@ -1,6 +1,6 @@
 import { type HttpServerRequest } from "effect/http"
 
-/** How much an Accept header wants a media type, from 0 to 1: as its most specific range says (RFC 9110 §12.5.1). */
+/** The weight of a media type in an Accept header, from 0 to 1, by its most specific range (RFC 9110 §12.5.1). */
 const quality = (accept: string, type: string): number => {
   const ranges = new Map(
     accept.split(",").map((range) => {
@@ -12,21 +12,21 @@ const quality = (accept: string, type: string): number => {
   return ranges.get(type) ?? ranges.get(`${type.slice(0, type.indexOf("/"))}/*`) ?? ranges.get("*/*") ?? 0
 }
 
-/** Whether an Accept header lets one of the media types through. */
+/** Whether an Accept header accepts one of the media types. */
 export const accepts = (accept: string, types: ReadonlyArray<string>): boolean =>
   accept === "*/*" || types.some((type) => quality(accept, type) > 0)
 
-/** Whether the caller would rather have one media type than the other. */
+/** Whether the caller prefers one media type to the other. */
 export const prefers = (request: HttpServerRequest.HttpServerRequest, type: string, otherType: string): boolean => {
   const accept = request.headers.accept
   return accept !== undefined && quality(accept, type) > quality(accept, otherType)
 }
 
-/** Whether the caller would rather have a page than JSON. */
+/** Whether the caller prefers HTML to JSON. */
 export const prefersHtml = (request: HttpServerRequest.HttpServerRequest): boolean =>
   prefers(request, "text/html", "application/json") && prefers(request, "text/html", "application/problem+json")
 
-/** A page's policy: nothing from elsewhere, and no script but the ones named by their hash. */
+/** The policy of a page: nothing from other origins, and only scripts with these hashes. */
 export const contentSecurityPolicy = (scriptHashes: ReadonlyArray<string> = []): string =>
   [
     "default-src 'none'",

@@ -5,42 +5,41 @@ import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
 
 /**
- * Whether a body is refused by what its Content-Length declares, in bytes: so that nobody sends, and no request waits
- * for, what will not be taken.
+ * Whether Content-Length exceeds the largest accepted body, so that the request is rejected before its body is sent.
  */
-export const declaresMoreThan = (headers: Headers.Headers, most: number | ByteSize.ByteSize | undefined): boolean =>
-  most !== undefined && Number(headers["content-length"] ?? 0) > Number(most)
+export const declaresMoreThan = (headers: Headers.Headers, maximum: number | ByteSize.ByteSize | undefined): boolean =>
+  maximum !== undefined && Number(headers["content-length"] ?? 0) > Number(maximum)
 
-/** Whether nothing is to be decided about a body while it comes: its length was declared, and is one that is taken. */
-const comesAsDeclared = (request: HttpServerRequest.HttpServerRequest): boolean => {
+/** Whether the length of the body is declared, and so already checked. */
+const hasDeclaredLength = (request: HttpServerRequest.HttpServerRequest): boolean => {
   const headers = headersOf(request)
   return headers["content-length"] !== undefined && headers.expect === undefined
 }
 
 /**
- * The bytes of a body that is not larger than may be, once. What was declared is read by the events of its stream: Node's
- * `finished`, as Effect reads a body, took a thirtieth of the time of a small POST.
+ * The bytes of a body within the size limit; can be read once. A body of a declared length is read by the events of its
+ * stream: Node's `finished`, which Effect uses, took a thirtieth of the time of a small POST.
  */
 export const bytesOf = (
   request: HttpServerRequest.HttpServerRequest
 ): Effect.Effect<Uint8Array, HttpServerError.HttpServerError> =>
   Effect.suspend(() => {
     const { source } = request
-    return source instanceof IncomingMessage && isUnread(source) && comesAsDeclared(request)
-      ? eventsOf(source, () => inOtherWays(request))
-      : inOtherWays(request)
+    return source instanceof IncomingMessage && isUnread(source) && hasDeclaredLength(request)
+      ? byEvents(source, () => byEffect(request))
+      : byEffect(request)
   })
 
-/** An empty body was never read when its end was. */
+/** `readableDidRead` stays false for an empty body, whose end may have been read. */
 const isUnread = ({ destroyed, readableDidRead, readableEnded }: IncomingMessage): boolean =>
   !readableDidRead && !readableEnded && !destroyed
 
-const inOtherWays = (request: HttpServerRequest.HttpServerRequest) =>
+const byEffect = (request: HttpServerRequest.HttpServerRequest) =>
   Effect.map(request.arrayBuffer, (buffer) => new Uint8Array(buffer))
 
-const eventsOf = <E>(
+const byEvents = <E>(
   source: IncomingMessage,
-  brokenOff: () => Effect.Effect<Uint8Array, E>
+  onBreak: () => Effect.Effect<Uint8Array, E>
 ): Effect.Effect<Uint8Array, E> =>
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []
@@ -52,7 +51,7 @@ const eventsOf = <E>(
     }
     const breakOff = () => {
       stop()
-      resume(brokenOff())
+      resume(onBreak())
     }
     source.on("data", take).on("end", end).on("error", breakOff).on("close", breakOff)
     return Effect.sync(() => {
@@ -63,7 +62,7 @@ const eventsOf = <E>(
 
 const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 
-/** Gives a request its headers, which HttpApi asks for: NodeHttpServer makes the same copy, in three times the time. */
+/** Sets the headers that HttpApi reads: NodeHttpServer makes the same copy, in three times the time. */
 const withOwnHeaders = (request: { headersOverride?: Headers.Headers }, { headers }: IncomingMessage): void => {
   if (!("headersOverride" in request) || request.headersOverride !== undefined) return
   const own: Record<string, string> = Object.create(headersPrototype)
@@ -75,11 +74,11 @@ const withOwnHeaders = (request: { headersOverride?: Headers.Headers }, { header
 }
 
 const decoder = new TextDecoder()
-const noJson = "\0"
+const malformedJson = "\0"
 
 /**
- * Reads a JSON body that is not UTF-8 as what is no JSON (RFC 8259 §8.1); taken leniently, its bytes would be kept as other
- * text than was sent.
+ * Treats a JSON body that is not UTF-8 as malformed (RFC 8259 §8.1); decoded leniently, other text than was sent would be
+ * stored.
  */
 export const inUtf8 = <A, E, R>(
   httpEffect: Effect.Effect<A, E, R>
@@ -87,8 +86,8 @@ export const inUtf8 = <A, E, R>(
   Effect.withFiber((fiber) => {
     const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     let read: string | undefined
-    const text = Effect.map(bytesOf(request), (bytes) => (read = isUtf8(bytes) ? decoder.decode(bytes) : noJson))
-    // A request made of this one, as a prototype or a copy, would cost a twentieth of the time of a small POST.
+    const text = Effect.map(bytesOf(request), (bytes) => (read = isUtf8(bytes) ? decoder.decode(bytes) : malformedJson))
+    // A copy of the request, or one with it as a prototype, would cost a twentieth of the time of a small POST.
     Object.defineProperty(request, "text", {
       configurable: true,
       value: Effect.suspend(() => (read === undefined ? text : Effect.succeed(read)))

@@ -2,25 +2,24 @@ import { Context, Option } from "effect"
 import type { Headers, HttpServerRequest } from "effect/http"
 import { HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
-import { randomBytes } from "../crypto/secure-random.ts"
+import { randomBytes } from "../crypto/node-crypto.ts"
 import { IncomingMessage } from "node:http"
 import { isIPv6 } from "node:net"
 
 /**
- * The headers of a request as Node keeps them, names in lower case; `request.headers` is a copy of them, made for each
- * request that looks.
+ * The headers of a request as Node stores them, names in lower case; `request.headers` would copy them for each request.
  */
 export const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers.Headers =>
   request.source instanceof IncomingMessage ? (request.source.headers as Headers.Headers) : request.headers
 
-/** What the edge knows of the request in hand, for audit entries, problems and headers. One per request. */
+/** What the edge knows of the current request, for audit entries, problems and headers. */
 export class RequestInfo {
   readonly requestId: string
   /** Written by the rate limiter, sent by the edge as RateLimit headers. */
   rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
   /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
   route: string | undefined
-  /** Takes the request out of the sweep that stops those that take too long, for work that is long by its nature. */
+  /** Exempts the request from its time limit, for streams and other long work. */
   untimed: () => void
   private readonly request: HttpServerRequest.HttpServerRequest
   private readonly spanTraceId: string | undefined
@@ -36,7 +35,7 @@ export class RequestInfo {
     this.generatedTraceId = undefined
   }
 
-  /** W3C trace id: the exported span's, else the caller's `traceparent`, else one made when first asked for. */
+  /** W3C trace id: the exported span's, else the caller's `traceparent`, else one generated at first use. */
   get traceId(): string {
     return (
       this.spanTraceId ??
@@ -51,7 +50,7 @@ export class RequestInfo {
     return Option.getOrUndefined(this.request.remoteAddress)
   }
 
-  /** The address as what counts callers takes it: of IPv6 the /64 that one subscriber has (RFC 6177). */
+  /** The address by which callers are counted: of IPv6 the /64 of one subscriber (RFC 6177). */
   get network(): string {
     return networkOf(this.ipAddress ?? "unknown")
   }
@@ -70,12 +69,12 @@ export class RequestInfo {
   }
 }
 
-/** The request being served; undefined in background jobs. */
+/** The current request; undefined in background jobs. */
 export const CurrentRequest = Context.Reference<RequestInfo | undefined>("app/platform/CurrentRequest", {
   defaultValue: () => undefined
 })
 
-/** An IPv4 address as it is, an IPv6 address as the first 64 bits of it. */
+/** An IPv4 address unchanged, an IPv6 address as its first 64 bits. */
 export const networkOf = (address: string): string => {
   if (!isIPv6(address)) return address
   const [front = "", back] = address.split("%")[0]?.split("::") ?? []

@@ -1,13 +1,13 @@
 import { Context, Effect, Latch, Layer } from "effect"
 
-/** Whether the process is on its way out: then it is not ready, and serves only what it has begun. */
+/** Whether the process is shutting down: then it is not ready, and completes only what it has begun. */
 export class Shutdown extends Context.Service<
   Shutdown,
   {
     readonly isDraining: Effect.Effect<boolean>
     isDrainingUnsafe(): boolean
     readonly begin: Effect.Effect<void>
-    /** Waits until the process is on its way out: what would last for ever ends then. */
+    /** Waits until the shutdown begins, when streams end. */
     readonly begun: Effect.Effect<void>
   }
 >()("app/platform/Shutdown") {

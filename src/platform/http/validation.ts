@@ -32,11 +32,11 @@ const segment = (part: PropertyKey | { readonly key: PropertyKey }): string | nu
   return typeof key === "number" ? key : String(key)
 }
 
-/** What a schema finds wrong with a part of a request: every fault, under the name of the part. */
+/** Every fault of one part of a request, under the name of the part. */
 export const faultsOf = (slot: string, error: Schema.SchemaError): ReadonlyArray<Fault> =>
   format(error.issue).issues.map((issue) => ({
     path: [slot, ...(issue.path ?? []).map(segment)],
-    // A query parameter is text, unless it stands there twice.
+    // A query parameter is a string unless it is repeated.
     message: slot === "query" && issue.message === "Expected string" ? "Expected one value, not several" : issue.message
   }))
 
@@ -52,8 +52,8 @@ const faultsIn = (slot: string, schema: Schema.Constraint | undefined, options: 
           options
         )(input).pipe(Effect.match({ onSuccess: () => [], onFailure: (error) => faultsOf(slot, error) }))
 
-/** Decoding stops at the first part with a fault, so the parts behind it are looked at here, for their faults alone. */
-const faultsBehind = Effect.fnUntraced(function* (
+/** Decoding stops at the first part with a fault, so the remaining parts are validated here. */
+const remainingFaults = Effect.fnUntraced(function* (
   kind: HttpApiError.HttpApiSchemaError["kind"],
   endpoint: HttpApiEndpoint.Top
 ) {
@@ -78,7 +78,7 @@ const faultsBehind = Effect.fnUntraced(function* (
   return faults
 })
 
-/** What is wrong with a request that could not be read as its endpoint declares it. */
+/** The problem for a request that does not match the declaration of its endpoint. */
 export const toProblem = Effect.fnUntraced(function* (
   error: HttpApiError.HttpApiSchemaError,
   endpoint: HttpApiEndpoint.Top
@@ -94,10 +94,10 @@ export const toProblem = Effect.fnUntraced(function* (
   const [first] = faults
   if (error.kind === "Payload" && faults.length === 1 && first?.path.length === 1) {
     const { text } = yield* HttpServerRequest.HttpServerRequest
-    // The schema's word would be its name, which says nothing to whoever sent nothing.
+    // For an empty body the schema's message would only give its name.
     if ((yield* Effect.orElseSucceed(text, () => "unread")) === "") faults[0] = { ...first, message: "Required" }
   }
-  const errors = [...faults, ...(yield* faultsBehind(error.kind, endpoint))]
+  const errors = [...faults, ...(yield* remainingFaults(error.kind, endpoint))]
   const shown = errors.slice(0, 3).map((fault) => `${fault.path.join(".")}: ${fault.message}`)
   return yield* new ValidationFailed({
     errors,
@@ -112,7 +112,7 @@ export const ValidationLayer = Layer.succeed(
   Validation,
   Validation.of((httpEffect, { endpoint }) => {
     const answersIn = Context.get(endpoint.annotations, AnswersIn)
-    // A client of problems alone is one of JSON.
+    // A client that accepts problems accepts JSON.
     const types = answersIn.includes("application/json") ? [...answersIn, "application/problem+json"] : answersIn
     const maxBodyBytes = Context.get(endpoint.annotations, MaxBodyBytes)
     const sized =
@@ -132,8 +132,8 @@ export const ValidationLayer = Layer.succeed(
       if (info !== undefined) info.route = endpoint.path
       const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))
       if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
-      const most = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
-      return readsBody && declaresMoreThan(headers, most) ? Effect.fail(new PayloadTooLarge({})) : admitted
+      const maximum = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)
+      return readsBody && declaresMoreThan(headers, maximum) ? Effect.fail(new PayloadTooLarge({})) : admitted
     })
   })
 )

@@ -1,7 +1,7 @@
 import { HttpApiMiddleware } from "effect/http-api"
 import { IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused } from "./domain.ts"
 
-/** Makes every POST repeatable: the answer to the first request under an Idempotency-Key is the answer to all. */
+/** Makes every POST repeatable: all requests under an Idempotency-Key get the response to the first. */
 export class Idempotency extends HttpApiMiddleware.Service<Idempotency>()("app/idempotency/Idempotency", {
   error: [IdempotencyInProgress, IdempotencyKeyInvalid, IdempotencyKeyReused]
 }) {}

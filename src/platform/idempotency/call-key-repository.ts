@@ -2,7 +2,7 @@ import { Context, type DateTime, Effect, Layer, type Option, Schema } from "effe
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Uuid } from "../../kernel/identifier.ts"
 
-/** Where a key of a caller stands. */
+/** A key of a caller at a route. */
 export interface CallKeySlot {
   readonly principal: string
   readonly route: string
@@ -12,11 +12,11 @@ export interface CallKeySlot {
 const Slot = Schema.Struct({ principal: Schema.String, route: Schema.String, key: Schema.String })
 const Row = Schema.Struct({ requestSha256: Schema.Uint8Array, reservationId: Schema.NullOr(Uuid) })
 
-/** Which call was made under which key of its caller; of what was said nothing but a fingerprint. */
+/** The call of each key of its caller; of the request only a fingerprint is stored. */
 export class CallKeyRepository extends Context.Service<
   CallKeyRepository,
   {
-    /** Takes a slot that is free, or was taken by a call that never came to its reservation. */
+    /** Takes a slot that is free, or was taken by a call that never got a reservation. */
     claim(
       slot: CallKeySlot,
       requestSha256: Uint8Array,
@@ -25,7 +25,7 @@ export class CallKeyRepository extends Context.Service<
       keptSince: DateTime.Utc
     ): Effect.Effect<boolean>
     find(slot: CallKeySlot): Effect.Effect<Option.Option<typeof Row.Type>>
-    /** Takes a slot over from a call that was given up and cost nothing. */
+    /** Takes a slot over from a call that was cancelled and cost nothing. */
     takeOver(slot: CallKeySlot, from: string, requestSha256: Uint8Array, at: DateTime.Utc): Effect.Effect<boolean>
     hold(slot: CallKeySlot, reservationId: string): Effect.Effect<void>
     free(slot: CallKeySlot): Effect.Effect<void>

@@ -4,27 +4,27 @@ import { repeatJob } from "../runtime/background-jobs.ts"
 import { Sealing } from "../crypto/sealing.ts"
 import { CallKeyRepository, type CallKeySlot } from "./call-key-repository.ts"
 
-/** What is known of a key that a call comes with. */
+/** The state of the key of a call. */
 export type CallKeyState =
-  /** It is the caller's now. */
+  /** It belongs to this call now. */
   | { readonly state: "claimed" }
-  /** Another request has it. */
+  /** It was used for another request. */
   | { readonly state: "reused" }
-  /** The same request has it, and is on its way to its reservation. */
+  /** It belongs to the same request, which has no reservation yet. */
   | { readonly state: "unheld" }
-  /** The same request has it, under this reservation. */
+  /** It belongs to the same request, under this reservation. */
   | { readonly state: "held"; readonly reservationId: string }
 
 const kept = { hours: 24 } as const
-/** From a key to its reservation it takes a moment; who never gets there was lost on the way. */
+/** A call gets its reservation within moments of its key; one that has none after this has failed. */
 const longestUnheld = { seconds: 60 } as const
 
-/** Keys of calls that go elsewhere, and whose answers are not kept: which reservation each was made under. */
+/** Idempotency keys of gateway calls, whose responses are not stored: the reservation of each. */
 export class CallKeys extends Context.Service<
   CallKeys,
   {
     claim(slot: CallKeySlot, request: Uint8Array): Effect.Effect<CallKeyState>
-    /** Takes the key over from a call that was given up at no cost; false when somebody else did. */
+    /** Takes the key over from a call that was cancelled at no cost; false when another request did. */
     takeOver(slot: CallKeySlot, from: string, request: Uint8Array): Effect.Effect<boolean>
     hold(slot: CallKeySlot, reservationId: string): Effect.Effect<void>
     free(slot: CallKeySlot): Effect.Effect<void>
@@ -34,7 +34,7 @@ export class CallKeys extends Context.Service<
     CallKeys,
     Effect.gen(function* () {
       const repository = yield* CallKeyRepository
-      // Prompts may be guessed, which a plain digest would let whoever has the database try out.
+      // A reader of the database could guess prompts against a plain digest.
       const { fingerprint } = yield* Sealing
 
       yield* DateTime.now.pipe(
@@ -50,7 +50,7 @@ export class CallKeys extends Context.Service<
           return { state: "claimed" } as const
         }
         const earlier = yield* repository.find(slot)
-        // It was freed between the two looks.
+        // It was released between the two statements.
         if (Option.isNone(earlier)) return { state: "unheld" } as const
         const { requestSha256, reservationId } = earlier.value
         if (!Mac.timingSafeEqual(requestSha256, sha256)) return { state: "reused" } as const

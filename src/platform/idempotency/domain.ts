@@ -1,4 +1,4 @@
-import { Context, Schema } from "effect"
+import { Effect, Context, Schema } from "effect"
 import { Problem } from "../../kernel/problem.ts"
 
 /** 1 to 255 printable ASCII characters. */
@@ -6,8 +6,8 @@ export const IdempotencyKey = Schema.String.pipe(
   Schema.check(Schema.isPattern(/^[\x20-\x7e]{1,255}$/u, { expected: "1 to 255 printable ASCII characters" }))
 )
 
-/** What was answered to a POST under a key: enough to answer the same again. */
-export interface KeptAnswer {
+/** The stored response to a POST under a key, for replay. */
+export interface StoredResponse {
   readonly requestSha256: Uint8Array
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -23,34 +23,44 @@ export class IdempotencyKeyInvalid extends Problem<IdempotencyKeyInvalid>()("Ide
 export class IdempotencyKeyReused extends Problem<IdempotencyKeyReused>()("IdempotencyKeyReused", {
   slug: "idempotency-key-reused",
   status: 422,
-  meaning: "This Idempotency-Key was used for another request: with another body, or about another resource."
+  meaning: "This Idempotency-Key was used for a request with another body or path."
 }) {}
 
 export class IdempotencyInProgress extends Problem<IdempotencyInProgress>()("IdempotencyInProgress", {
   slug: "idempotency-in-progress",
   status: 409,
-  meaning: "A request with this Idempotency-Key is still being served."
+  meaning: "A request with this Idempotency-Key is still in progress."
 }) {}
 
-/** Members of an endpoint's answer that are shown once: masked when the answer is kept for replay. */
+/** Members of a response that are shown once: masked when the response is stored for replay. */
 export const OneTimeSecrets = Context.Reference<ReadonlyArray<string>>("app/idempotency/OneTimeSecrets", {
   defaultValue: () => []
 })
 
-/** An endpoint whose service keeps the key with its change by itself, without a transaction around it. */
-export const KeepsItsKey = Context.Reference<boolean>("app/idempotency/KeepsItsKey", { defaultValue: () => false })
+/** An endpoint whose service stores the key with its change itself, without a transaction around it. */
+export const HandlesIdempotency = Context.Reference<boolean>("app/idempotency/HandlesIdempotency", {
+  defaultValue: () => false
+})
 
-/** A request that may come again, for a service that keeps its key by itself. */
+/** A request that may be repeated, for a service that handles its key itself. */
 export interface RepeatableRequest {
   readonly route: string
   readonly key: string
   /** Fingerprint of the body, in hex. */
   readonly requestSha256: string
-  /** Says of the answer that it was given before. */
+  /** Marks the response as a replay. */
   readonly markReplayed: () => void
 }
 
-/** The request in hand, where it has a key and its endpoint says {@link KeepsItsKey}. */
+/** The current request, where it has a key and its endpoint declares {@link HandlesIdempotency}. */
 export const CurrentRepeatable = Context.Reference<RepeatableRequest | undefined>("app/idempotency/CurrentRepeatable", {
   defaultValue: () => undefined
 })
+
+/** Marks a repeated request as a replay; fails when its key was used for another request. */
+export const checkReplay = (sha256: string): Effect.Effect<void, IdempotencyKeyReused> =>
+  Effect.flatMap(CurrentRepeatable, (repeatable) => {
+    if (repeatable?.requestSha256 !== sha256) return Effect.fail(new IdempotencyKeyReused({}))
+    repeatable.markReplayed()
+    return Effect.void
+  })

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { type KeptAnswer } from "./domain.ts"
+import { type StoredResponse } from "./domain.ts"
 
 export interface Slot {
   readonly principal: string
@@ -20,8 +20,8 @@ export class IdempotencyRepository extends Context.Service<
   {
     /** Claims the slot until the transaction ends; false when another transaction holds it. */
     claim(slot: Slot): Effect.Effect<boolean>
-    find(slot: Slot, notBefore: DateTime.Utc): Effect.Effect<Option.Option<KeptAnswer>>
-    keep(slot: Slot, answer: KeptAnswer, at: DateTime.Utc): Effect.Effect<void>
+    find(slot: Slot, notBefore: DateTime.Utc): Effect.Effect<Option.Option<StoredResponse>>
+    store(slot: Slot, response: StoredResponse, at: DateTime.Utc): Effect.Effect<void>
     purge(before: DateTime.Utc): Effect.Effect<void>
   }
 >()("app/idempotency/IdempotencyRepository") {
@@ -51,11 +51,11 @@ export class IdempotencyRepository extends Context.Service<
             Effect.orDie
           ),
         find: (slot, notBefore) => Effect.orDie(select({ ...slot, notBefore })),
-        keep: (slot, answer, at) =>
+        store: (slot, response, at) =>
           sql`
             INSERT INTO idempotency_keys (principal, route, key, request_sha256, status, headers, body, created_at)
-            VALUES (${slot.principal}, ${slot.route}, ${slot.key}, ${answer.requestSha256}, ${answer.status},
-              ${JSON.stringify(answer.headers)}::jsonb, ${answer.body}, ${DateTime.toDateUtc(at)})
+            VALUES (${slot.principal}, ${slot.route}, ${slot.key}, ${response.requestSha256}, ${response.status},
+              ${JSON.stringify(response.headers)}::jsonb, ${response.body}, ${DateTime.toDateUtc(at)})
             ON CONFLICT (principal, route, key) DO UPDATE SET request_sha256 = EXCLUDED.request_sha256,
               status = EXCLUDED.status, headers = EXCLUDED.headers, body = EXCLUDED.body,
               created_at = EXCLUDED.created_at`.pipe(Effect.asVoid, Effect.orDie),

@@ -12,15 +12,15 @@ import {
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
   IdempotencyKeyReused,
-  KeepsItsKey,
-  type KeptAnswer,
+  HandlesIdempotency,
+  type StoredResponse,
   OneTimeSecrets
 } from "./domain.ts"
 import { IdempotencyRepository } from "./repository.ts"
 
 type KeyProblem = IdempotencyInProgress | IdempotencyKeyInvalid | IdempotencyKeyReused
 
-const kept = { hours: 24 } as const
+const retention = { hours: 24 } as const
 const printable = /^[\x20-\x7e]{1,255}$/
 
 /**
@@ -35,23 +35,23 @@ export const IdempotencyLayer = Layer.effect(
     const { fingerprint } = yield* Sealing
 
     yield* DateTime.now.pipe(
-      Effect.flatMap((now) => repository.purge(DateTime.subtract(now, kept))),
+      Effect.flatMap((now) => repository.purge(DateTime.subtract(now, retention))),
       (purge) => repeatJob("remove old idempotency keys", "1 hour", purge)
     )
 
     return Idempotency.of((httpEffect, { endpoint }) => {
       if (endpoint.method !== "POST") return httpEffect
       const secrets = Context.get(endpoint.annotations, OneTimeSecrets)
-      const keepsItsKey = Context.get(endpoint.annotations, KeepsItsKey)
+      const handlesIdempotency = Context.get(endpoint.annotations, HandlesIdempotency)
       const route = `POST ${endpoint.path}`
       const once = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, key: string) {
         if (!printable.test(key)) return yield* new IdempotencyKeyInvalid({})
         const principal = yield* CurrentPrincipal
         const now = yield* DateTime.now
         const body = new Uint8Array(yield* Effect.orDie(request.arrayBuffer))
-        // Bodies hold passwords, which a plain digest would let whoever has the database try out.
+        // Bodies have passwords, which a reader of the database could guess against a plain digest.
         const requestSha256 = yield* fingerprint(Buffer.concat([Buffer.from(`${request.url}\n`), body]))
-        if (keepsItsKey) {
+        if (handlesIdempotency) {
           let isReplayed = false
           const markReplayed = () => void (isReplayed = true)
           const requestHex = Buffer.from(requestSha256).toString("hex")
@@ -68,15 +68,15 @@ export const IdempotencyLayer = Layer.effect(
           scopeOf(principal),
           Effect.gen(function* () {
             if (!(yield* repository.claim(slot))) return yield* new IdempotencyInProgress({})
-            const earlier = yield* repository.find(slot, DateTime.subtract(now, kept))
+            const earlier = yield* repository.find(slot, DateTime.subtract(now, retention))
             if (earlier._tag === "Some") {
               return Mac.timingSafeEqual(earlier.value.requestSha256, requestSha256)
                 ? replay(earlier.value)
                 : yield* new IdempotencyKeyReused({})
             }
             const response = yield* httpEffect
-            const answer = toKept(response, requestSha256, secrets)
-            if (answer !== undefined) yield* repository.keep(slot, answer, now)
+            const answer = toStored(response, requestSha256, secrets)
+            if (answer !== undefined) yield* repository.store(slot, answer, now)
             return response
           })
         )
@@ -95,11 +95,11 @@ export const IdempotencyLayer = Layer.effect(
   })
 ).pipe(Layer.provide(IdempotencyRepository.layer))
 
-const toKept = (
+const toStored = (
   response: HttpServerResponse.HttpServerResponse,
   requestSha256: Uint8Array,
   secrets: ReadonlyArray<string>
-): KeptAnswer | undefined => {
+): StoredResponse | undefined => {
   const body = response.body
   const text = body._tag === "Uint8Array" ? (body.text ?? "") : body._tag === "Empty" ? "" : undefined
   // A refusal frees the key, also where it comes as an answer and not as a failure.
@@ -116,7 +116,7 @@ const toKept = (
 const masked = (text: string, secrets: ReadonlyArray<string>): string =>
   JSON.stringify(JSON.parse(text), (name, value: unknown) => (secrets.includes(name) ? "***" : value))
 
-const replay = (answer: KeptAnswer) => {
+const replay = (answer: StoredResponse) => {
   const headers = { ...answer.headers, "idempotency-replayed": "true" }
   return answer.body === ""
     ? HttpServerResponse.empty({ status: answer.status, headers })

@@ -32,10 +32,10 @@ const secretQueryNames = [
 /** Masks secret query parameters wherever Effect renders a URL: spans, errors, inspection. */
 export const layerRedactedNames = Layer.succeed(UrlParams.CurrentRedactedNames, secretQueryNames)
 
-/** Whether what goes by this name is a secret whatever it looks like; `inputTokens`, `tokenId` and `apiKeyId` are not. */
+/** Whether a value of this name is a secret whatever it looks like; `inputTokens`, `tokenId` and `apiKeyId` are not. */
 export const isSecretName = (name: string): boolean => secretName.test(name)
 
-// Most text is innocent: one pass decides that, so that the patterns below run rarely.
+// Most text has no secret: one pass decides that, so that the patterns below run rarely.
 const suspicious =
   /am[ktc]_|eyJ|sk-|gsk_|xai-|AIza|bearer|dpop|basic|:\/\/[^\s/]*@|hooks\.|-----BEGIN|invalid input|malformed|out of range|[?&](?:key|code|otp|sig)=/i
 const suspiciousWord = new RegExp(secretWords, "i")
@@ -47,7 +47,7 @@ const secretPatterns: ReadonlyArray<readonly [pattern: RegExp, replacement: stri
   [/eyJ[\w-]{10,}(?:\.[\w-]*){0,4}/g, redacted],
   [/\b(?:sk-|gsk_|xai-|AIza)[\w-]{16,}/g, redacted],
   [/(hooks\.slack\.com\/services\/)[\w/]+/g, `$1${redacted}`],
-  // A word of prose after "Bearer" is no token; anything else is.
+  // A word of prose after "Bearer" is no token; anything else is one.
   [
     /\b(bearer|dpop)(\s+)(?!(?:tokens?|authentication|scheme|realm|error|credentials?)(?![\w\-.~+/]))[\w\-.~+/]+=*/gi,
     `$1$2${redacted}`
@@ -70,7 +70,7 @@ const secretPatterns: ReadonlyArray<readonly [pattern: RegExp, replacement: stri
     /\b(pass(?:word|wd|phrase|code)|secret|api[-_]?key|(?:access|refresh|id)_token)(:\s+)(?!["'<])[^\s,;"'}\])]+/gi,
     `$1$2${redacted}`
   ],
-  // PostgreSQL quotes the parameter that it could not read.
+  // PostgreSQL quotes the parameter that it could not parse.
   [/((?:invalid input (?:syntax|value) for|malformed|out of range)[^":\r\n]*: ")[^\r\n]*"/gi, `$1${redacted}"`],
   [/(\bvalue ")[^\r\n]*(" is out of range)/gi, `$1${redacted}$2`],
   [/([?&](?:key|code|otp|sig)=)[^&\s"'#]+/gi, `$1${redacted}`]
@@ -78,7 +78,7 @@ const secretPatterns: ReadonlyArray<readonly [pattern: RegExp, replacement: stri
 
 /**
  * Masks what looks like a secret in a text: API keys, bearer and basic credentials, JWTs, private keys, credentials in
- * URLs, and values that a secret's name introduces. A net below `Redacted`, not instead of it. Cuts at 32,768 characters.
+ * URLs, and values after the name of a secret. A safety net beneath `Redacted`, not a replacement. Cuts at 32,768 characters.
  */
 export const scrub = (text: string): string => {
   let clean = text.slice(0, 4 * maximumTextLength)
@@ -91,7 +91,7 @@ export const scrub = (text: string): string => {
 const maximumDepth = 6
 const maximumEntries = 100
 
-/** A JSON value that says what `value` says without its secrets: scrubbed texts, masked names, bounded, never circular. */
+/** The JSON of a value without its secrets: scrubbed texts, masked names, bounded, never circular. */
 export const scrubValue = (value: unknown, name = "", ancestors: ReadonlyArray<object> = []): unknown => {
   if (value === undefined || value === null || typeof value === "boolean") return value
   if (Redacted.isRedacted(value) || isSecretName(name)) return redacted
@@ -144,11 +144,11 @@ const errorOf = (options: Logger.Options<unknown>) => {
 
 const reservedNames = new Set(["timestamp", "level", "message", "error"])
 
-/** Annotations, log spans (as `<label>DurationMs`) and, unless an annotation names them, the trace and span in hand. */
+/** Annotations, log spans (as `<label>DurationMs`) and, unless an annotation names them, the current trace and span. */
 const attributesOf = (options: Logger.Options<unknown>): Record<string, unknown> => {
   const attributes: Record<string, unknown> = {}
   const span = Context.getOrUndefined(options.fiber.context, Tracer.ParentSpan)
-  // Without a collector spans are not made, and the stand-in has no ids.
+  // Without a collector no spans are made, and the placeholder has no ids.
   if (span !== undefined && span.traceId !== "noop") {
     attributes.traceId = span.traceId
     attributes.spanId = span.spanId
@@ -184,7 +184,7 @@ const colours: Record<LogLevel.LogLevel, number> = {
   None: 37
 }
 
-// Text of a request must not be able to forge a line or to steer the terminal.
+// Text of a request must not forge a line or control the terminal.
 const printable = (line: string) =>
   line.replace(/\p{Cc}/gu, (character) =>
     character === "\n" ? "\\n" : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
@@ -218,8 +218,8 @@ export const pretty = (options: { readonly colours: boolean }): Logger.Logger<un
 const maximumPendingBytes = 16 * 1024 * 1024
 
 /**
- * Writes lines to standard output, which buffers what a pipe does not take yet. A reader that stalls costs lines, which
- * are counted, and neither memory nor time; a reader that went away costs nothing at all.
+ * Writes lines to standard output, which buffers what a pipe does not accept yet. A stalled reader costs lines, which are
+ * counted, but neither memory nor time; a closed pipe costs nothing.
  */
 const toStandardOutput = (logger: Logger.Logger<unknown, string>) =>
   Effect.gen(function* () {
@@ -249,8 +249,8 @@ const toStandardOutput = (logger: Logger.Logger<unknown, string>) =>
   })
 
 /**
- * The only logger of the process: entries of `level` and above to standard output, scrubbed. Lies below
- * the telemetry layer (`Layer.provideMerge`), which adds the collector to the loggers that it finds.
+ * The only logger of the process: entries of `level` and above to standard output, scrubbed. The
+ * telemetry layer on top of it (`Layer.provideMerge`) adds the collector to its loggers.
  */
 export const layer = (options: {
   readonly level: LogLevel.LogLevel

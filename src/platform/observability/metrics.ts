@@ -1,4 +1,6 @@
-import { Clock, Context, Effect, Layer, Metric } from "effect"
+import { Effect, Layer, Clock, Context, Metric } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { Settings } from "../settings/settings.ts"
 import { constVoid } from "effect/Function"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import { monitorEventLoopDelay, performance } from "node:perf_hooks"
@@ -80,7 +82,7 @@ interface Source {
 
 const nanosecondsPerSecond = 1e9
 
-/** What the loop did since the last reading; readings less than a second apart share one. */
+/** The event loop since the last reading; readings less than a second apart share one. */
 const eventLoop = () => {
   const delay = monitorEventLoopDelay({ samplePerIteration: true })
   let utilization = performance.eventLoopUtilization()
@@ -107,7 +109,7 @@ const gauges = (read: ReturnType<typeof eventLoop>["read"]): ReadonlyArray<Sourc
   {
     id: "http.server.active_requests",
     unit: "{request}",
-    description: "HTTP requests in hand",
+    description: "Active HTTP requests",
     read: () => activeRequests
   },
   { id: "process.memory.usage", unit: "By", description: "Resident memory", read: () => process.memoryUsage.rss() },
@@ -140,7 +142,7 @@ const gauges = (read: ReturnType<typeof eventLoop>["read"]): ReadonlyArray<Sourc
 
 const microsecondsPerSecond = 1e6
 
-/** The gauges of the process, each read when somebody scrapes or exports and never in between. */
+/** The gauges of the process, each read only at a scrape or an export. */
 export const layer: Layer.Layer<never> = Layer.effectDiscard(
   Effect.gen(function* () {
     const context = yield* Effect.context<never>()
@@ -201,7 +203,7 @@ export const prometheus: Effect.Effect<string> = Effect.contextWith((context: Co
     const snapshots = Metric.snapshotUnsafe(context)
     const names = new Map(snapshots.map((snapshot) => [snapshot.id, prometheusName(snapshot)]))
     const rendered = PrometheusMetrics.formatUnsafe(context, { metricNameMapper: (id) => names.get(id) ?? id })
-    // A counter that may fall is a gauge to Prometheus.
+    // A counter that may decrease is a gauge in Prometheus.
     const typed = snapshots
       .filter((snapshot) => snapshot.type === "Counter" && !isMonotonic(snapshot))
       .reduce(
@@ -213,4 +215,17 @@ export const prometheus: Effect.Effect<string> = Effect.contextWith((context: Co
     )
     return leaks ? typed.split("\n").map(scrub).join("\n") : typed
   })
+)
+
+/** `GET /metrics` in Prometheus' text format, where `Telemetry:Prometheus:Enabled`. */
+export const PrometheusLayer = Layer.unwrap(
+  Effect.map(Settings, ({ telemetry }) =>
+    telemetry.prometheus.enabled
+      ? HttpRouter.add(
+          "GET",
+          "/metrics",
+          Effect.map(prometheus, (text) => HttpServerResponse.text(text, { contentType: prometheusContentType }))
+        )
+      : Layer.empty
+  )
 )

@@ -29,16 +29,16 @@ const queue = {
 }
 
 /**
- * Traces, metrics and logs to an OpenTelemetry collector. Without an endpoint the SDK is not even loaded and requests are
- * not traced. A collector that is down costs at most the queues (8,192 spans and logs each) and one warning a minute;
+ * Exports traces, metrics and logs to an OpenTelemetry collector. Without an endpoint the SDK is not loaded and requests
+ * are not traced. A collector that is down costs at most the queues (8,192 spans and logs each) and one warning a minute;
  * closing flushes for at most 3 seconds. Goes above the logging layer, whose loggers it keeps.
  */
 export const layer = (options: TelemetryOptions): Layer.Layer<never> =>
   Option.match(options.endpoint, {
-    // Spans that nobody receives are not made: half a dozen a request.
+    // Without a collector no spans are made: half a dozen a request.
     onNone: () => Layer.succeed(References.TracerEnabled, false),
     onSome: (endpoint) => exporting(endpoint, options)
-    // The gauges lie below the exporter, whose last export still reads them.
+    // The gauges outlive the exporter, whose last export still reads them.
   }).pipe(Layer.provideMerge(Layer.merge(Metrics.layer, layerRedactedNames)))
 
 const exporting = (endpoint: URL, options: TelemetryOptions): Layer.Layer<never> =>

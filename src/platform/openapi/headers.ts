@@ -5,7 +5,7 @@ export const idempotencyKey = {
   name: "Idempotency-Key",
   in: "header",
   required: false,
-  description: "Makes the request repeatable: for 24 hours the first answer is given again.",
+  description: "Makes the request repeatable: for 24 hours the first response is returned again.",
   schema: { type: "string", pattern: "^[ -~]{1,255}$", examples: ["8e03978e-40d5-43dd-bc93-6894a57f9324"] }
 }
 
@@ -23,17 +23,16 @@ export const headersOf = (status: string, responses: Record<string, Json>): Json
 
 const responseHeaders: Readonly<Record<string, Json>> = {
   "X-Request-Id": {
-    description: "The caller's X-Request-Id when it is 1 to 128 of A-Z a-z 0-9 . _ -, else one made here",
+    description: "The caller's X-Request-Id if it is 1 to 128 of A-Z a-z 0-9 . _ -, otherwise a new one",
     required: true,
     schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,128}$", examples: ["mCy6ymLWY9Tt-0"] }
   },
   RateLimit: {
-    description:
-      "What is left of the caller's requests: r requests for the next t seconds (IETF ratelimit-headers draft)",
+    description: "The caller's remaining requests: r requests in the next t seconds (IETF ratelimit-headers draft)",
     schema: { type: "string", examples: ['"principal";r=5999;t=60'] }
   },
   "RateLimit-Policy": {
-    description: "How many requests the caller is granted: q requests in w seconds (IETF ratelimit-headers draft)",
+    description: "The caller's limit: q requests in w seconds (IETF ratelimit-headers draft)",
     schema: { type: "string", examples: ['"principal";q=6000;w=60'] }
   },
   "Retry-After": {
@@ -48,7 +47,7 @@ const responseHeaders: Readonly<Record<string, Json>> = {
   },
   "Idempotency-Replayed": {
     description:
-      "That this answer was given before, to the first request under the Idempotency-Key; one-time secrets are masked",
+      "Present if this is the stored response to the first request with the Idempotency-Key; one-time secrets are masked",
     schema: { type: "string", enum: ["true"] }
   }
 }

@@ -1,10 +1,10 @@
 import { type Json, withForeign } from "../../kernel/foreign-format.ts"
 
-const tag = { name: "Pages", description: "What people, and Prometheus, read. No credential is needed." }
+const tag = { name: "Pages", description: "Pages for people, and metrics for Prometheus. No credential is needed." }
 
 const problem = {
   type: "object",
-  description: "What an error of the service means",
+  description: "The meaning of an error of the service",
   required: ["slug", "type", "status", "statuses", "title", "meaning"],
   properties: {
     slug: { type: "string", examples: ["validation-failed"] },
@@ -12,26 +12,26 @@ const problem = {
     status: { type: "integer", minimum: 400, maximum: 599, examples: [400] },
     statuses: {
       type: "array",
-      description: "Every status that it is answered with",
+      description: "Every status that it has",
       items: { type: "integer", minimum: 400, maximum: 599 },
       examples: [[400]]
     },
     title: { type: "string", description: "The phrase of the status", examples: ["Bad Request"] },
     meaning: {
       type: "string",
-      examples: ["The request was read, but some of its values are not acceptable; `errors` names every one."]
+      examples: ["Some values of the request are invalid; `errors` lists each of them."]
     }
   }
 }
 const aProblem = { $ref: "#/components/schemas/ProblemDefinition" }
 
-const html = { schema: { type: "string", description: "A page, for whoever prefers HTML" } }
+const html = { schema: { type: "string", description: "A page, if the client prefers HTML" } }
 
 const refusal = (description: string, schema: Json): Json => ({
   description,
   content: { "application/problem+json": { schema } }
 })
-const nothing = refusal("Nothing is there", { type: "object", description: "The problem `route-not-found`" })
+const nothing = refusal("Not found", { type: "object", description: "The problem `route-not-found`" })
 
 const page = (
   operationId: string,
@@ -61,13 +61,13 @@ export const withPages = withForeign({
   tag,
   schemas: { ProblemDefinition: problem },
   paths: {
-    "/problems": page("problems", "List the errors", "Every problem that the service answers with.", {
+    "/problems": page("problems", "List the errors", "Every problem of the service.", {
       "application/json": { schema: { type: "array", items: aProblem } },
       "text/html": html
     }),
     "/problems/{slug}": page(
       "problem",
-      "Look an error up",
+      "Get an error",
       "The end of a problem's `type` is its slug.",
       { "application/json": { schema: aProblem }, "text/html": html },
       {

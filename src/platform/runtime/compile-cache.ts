@@ -1,4 +1,4 @@
 import { enableCompileCache } from "node:module"
 
-// Loaded by `--import` ahead of the service: later starts skip stripping types and compiling, in half the time.
+// Loaded by `--import` before the service: later starts skip type stripping and compilation, which halves their time.
 enableCompileCache()

@@ -2,17 +2,17 @@ import { Data, Duration, Effect, PartitionedSemaphore, RcRef } from "effect"
 import { Worker } from "node:worker_threads"
 
 const idleTimeToLive = "1 minute"
-const lookEvery = "200 millis"
-/** A piece of work may last so many times its seconds on a machine that is busy with others. */
-const patience = 10
+const checkEvery = "200 millis"
+/** On a busy machine a task may take this many times its processor seconds. */
+const maxWallTimeFactor = 10
 
-/** The thread ended before it answered: out of time, out of memory, or by a fault of its own. */
+/** The thread ended before it replied: out of time, out of memory, or by a failure of its own. */
 export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{ readonly reason: string }> {}
 
 /**
- * Work that must not hold up the service, in a thread of its own: one piece at a time, each with so many seconds of
- * the processor and so many megabytes. What takes more ends with its thread, and the next piece gets a new one. Those for
- * whom it works take turns, so nobody's many pieces keep others waiting. `module` runs `answerWith`.
+ * Runs work that must not block the service in a thread of its own: one task at a time, each limited in processor seconds
+ * and megabytes. A task over its limit ends with its thread, and the next one gets a new thread. Requesters take turns, so
+ * that many tasks of one do not delay the others. `module` runs `replyWith`.
  */
 export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: {
   readonly module: URL
@@ -27,21 +27,21 @@ export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: 
   })
   const oneAtATime = yield* PartitionedSemaphore.make<string>({ permits: 1 })
 
-  return (forWhom: string, request: Request): Effect.Effect<Reply, ThreadEnded> =>
+  return (requester: string, request: Request): Effect.Effect<Reply, ThreadEnded> =>
     RcRef.get(worker).pipe(
-      Effect.flatMap((worker) => ask<Reply>(worker, request, options.seconds)),
-      // Whoever gives up leaves a thread behind that would answer the next one with this one's reply.
+      Effect.flatMap((worker) => submit<Reply>(worker, request, options.seconds)),
+      // The thread would answer the next request with the reply to an interrupted one.
       Effect.onInterrupt(() => RcRef.invalidate(worker)),
       Effect.tapError(() => RcRef.invalidate(worker)),
       Effect.scoped,
-      oneAtATime.withPermit(forWhom)
+      oneAtATime.withPermit(requester)
     )
 })
 
 const start = (module: URL, megabytes: number) =>
   Effect.suspend(() => {
     const worker = new Worker(module, { env: {}, resourceLimits: { maxOldGenerationSizeMb: megabytes } })
-    // A thread that fails while nobody asks it would otherwise end the process.
+    // A thread that fails while idle would otherwise end the process.
     worker.on("error", () => {})
     return Effect.as(
       reply<"ready">(worker, () => worker.unref()),
@@ -65,14 +65,14 @@ const reply = <Reply>(worker: Worker, begin: () => void) =>
     return Effect.sync(release)
   })
 
-const ask = Effect.fnUntraced(function* <Reply>(worker: Worker, request: unknown, seconds: number) {
+const submit = Effect.fnUntraced(function* <Reply>(worker: Worker, request: unknown, seconds: number) {
   const before = yield* processorSeconds(worker)
   const overdue = Effect.fail(new ThreadEnded({ reason: `it took longer than ${seconds} s` }))
-  const spent = Effect.sleep(lookEvery).pipe(
+  const spent = Effect.sleep(checkEvery).pipe(
     Effect.andThen(processorSeconds(worker)),
     Effect.repeat({ until: (now) => now - before > seconds }),
-    // What runs in the engine itself tells nothing of its time.
-    Effect.timeoutOption(Duration.seconds(seconds * patience)),
+    // Time in native code is not reported.
+    Effect.timeoutOption(Duration.seconds(seconds * maxWallTimeFactor)),
     Effect.andThen(overdue)
   )
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
@@ -80,7 +80,7 @@ const ask = Effect.fnUntraced(function* <Reply>(worker: Worker, request: unknown
   return yield* Effect.raceFirst(reply<Reply>(worker, begin), spent)
 })
 
-/** The processor time of a thread so far; none comes of a thread that ends. */
+/** The processor time of a thread so far; never completes for a thread that ends. */
 const processorSeconds = (worker: Worker): Effect.Effect<number> =>
   Effect.tryPromise(() => worker.cpuUsage()).pipe(
     Effect.map(({ system, user }) => (system + user) / 1e6),

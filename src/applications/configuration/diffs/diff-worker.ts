@@ -1,4 +1,4 @@
-import { answerWith } from "../../../platform/runtime/thread-body.ts"
+import { replyWith } from "../../../platform/runtime/thread-body.ts"
 import { unifiedDiff } from "./unified-diff.ts"
 
-answerWith(unifiedDiff)
+replyWith(unifiedDiff)

@@ -99,7 +99,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
     endpoint.put("save", "/:id", {
       summary: "Save a file",
       description:
-        "Adds a version, also where the content is the same. With If-Match it does so only from that version on.",
+        "Adds a version, even if the content is the same. With If-Match, only if the current version matches.",
       access: write,
       maxBodyBytes: writeBodyBytes,
       params: id,
@@ -146,7 +146,8 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
     }),
     endpoint.post("restore", "/:id/restore", {
       summary: "Restore what was deleted",
-      description: "With everything that was deleted with it, where it stood; a node that is there stays as it is.",
+      description:
+        "Restores everything that was deleted with it, in its place; a node that is not deleted stays as it is.",
       access: write,
       params: id,
       success: Tagged,
@@ -161,8 +162,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
     }),
     endpoint.get("versions", "/:id/versions", {
       summary: "List the versions of a file",
-      description:
-        "Newest first, 100 unless `limit` says otherwise; a page with more than 8 MiB of content is shorter.",
+      description: "Newest first, 100 by default; a page with more than 8 MiB of content is shorter.",
       access: read,
       params: id,
       query: {
@@ -182,7 +182,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
     endpoint.get("diff", "/:id/diff", {
       summary: "Compare two versions of a file",
       description:
-        "A unified diff, as JSON where Accept prefers it. `to` is the newest version unless given, `from` the one before it.",
+        "A unified diff, as JSON where Accept prefers it. By default `to` is the newest version and `from` the one before it.",
       access: read,
       answersIn: ["text/x-diff", "application/json"],
       params: id,
@@ -218,7 +218,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
     endpoint.get("watch", "/:id/watch", {
       summary: "Watch a file",
       description:
-        "Server-Sent Events: `version` with the current version at once and with every newer one, whichever replica made it. A slow client is told of the newest. The stream ends when the file is deleted, the key loses its rights or the process ends; then connect again.",
+        "Server-Sent Events: `version` with the current version at once and with every newer one, on every replica. A slow client gets the newest only. The stream ends when the file is deleted, the key loses its rights or the process ends; then reconnect.",
       access: read,
       answersIn: ["text/event-stream"],
       params: id,

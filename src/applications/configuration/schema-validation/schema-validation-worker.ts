@@ -3,7 +3,7 @@ import { Ajv2019 } from "ajv/dist/2019.js"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { default as formats } from "ajv-formats"
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
-import { answerWith } from "../../../platform/runtime/thread-body.ts"
+import { replyWith } from "../../../platform/runtime/thread-body.ts"
 import { type ValidationReply, type ValidationRequest, type SourceFile } from "./messages.ts"
 
 type Fault = ValidationReply["faults"][number]
@@ -153,4 +153,4 @@ const answer = ({ content, schema }: ValidationRequest): ValidationReply => {
   }
 }
 
-answerWith(answer)
+replyWith(answer)

@@ -52,7 +52,7 @@ export class ConfigurationTreesApi extends HttpApiGroup.make("configurationTrees
     endpoint.post("import", "/import", {
       summary: "Import a tree",
       description:
-        "JSON or a zip archive, all of it in one transaction or nothing. `mode=merge` (the default) adds and changes, `mode=replace` also deletes what the archive lacks. A file whose content is the same gets no new version. With `dryRun=true` it only says what would change.",
+        "JSON or a zip archive, all of it in one transaction or nothing. `mode=merge` (the default) adds and changes, `mode=replace` also deletes what the archive lacks. A file whose content is the same gets no new version. With `dryRun=true` it only reports what would change.",
       access: write,
       maxBodyBytes: importBodyBytes,
       query: {
@@ -73,7 +73,7 @@ export class ConfigurationTreesApi extends HttpApiGroup.make("configurationTrees
     endpoint.post("rollback", "/rollback", {
       summary: "Roll a tree back",
       description:
-        "Takes every file and folder of an application back to what it was at a moment, in one transaction: contents as new versions, names and places, deletions undone and made. With `dryRun` it only says what would change. Contents are not checked against schemas, which go back as well.",
+        "Restores every file and folder of an application to its state at a moment, in one transaction: contents as new versions, names, places and deletions. With `dryRun` it only reports what would change. Contents are not checked against schemas, which go back as well.",
       access: rollback,
       payload: TreeRollback,
       success: ConfigurationTreeChanges,

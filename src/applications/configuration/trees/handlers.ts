@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../../platform/http/served-api.ts"
 import { ConfigurationArchives } from "./archives.ts"
 import { Configuration } from "../files/service.ts"
 import { ConfigurationTrees } from "./service.ts"

@@ -59,20 +59,20 @@ export class LlmApi extends HttpApiGroup.make("llm")
     endpoint.get("models", "/models", {
       summary: "List models",
       description:
-        "Every model that can be asked for: those of the configuration, those that the catalogue knows of a configured provider, and `loopback-1`, which needs no account. A model can also be asked for as `<provider>/<its own name there>`.",
+        "Every available model: those of the configuration, those that the catalogue lists for a configured provider, and `loopback-1`, which needs no account. A model can also be requested as `<provider>/<the provider's name for it>`.",
       access: anyUse,
       success: Schema.Array(GatewayModel)
     }),
     endpoint.get("health", "/health", {
-      summary: "See how the providers fare",
-      description: "A provider that nobody called for a minute is asked for its list of models first.",
+      summary: "Get the health of the providers",
+      description: "A provider without a call in the last minute is checked first, by listing its models.",
       access: anyUse,
       success: GatewayHealth
     }),
     endpoint.post("testProvider", "/providers/test", {
       summary: "Test a provider",
       description:
-        "Asks a provider for its models, which costs nothing; 200 also when that fails. Only for the service account and system API keys. An address of your own must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses.",
+        "Requests the provider's list of models, which costs nothing; 200 also when that fails. Only for the service account and system API keys. An address of your own must be of the public internet, unless Llm:Gateway:AllowPrivateAddresses.",
       access: admin,
       payload: NamedProvider,
       success: ProviderTest,
@@ -124,7 +124,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
     endpoint.post("complete", "/complete", {
       summary: "Complete a conversation",
       description:
-        "By whichever provider has the model, metered by every budget cap that governs the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost.",
+        "Served by any provider of the model, and metered by every budget cap that applies to the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost.",
       access: requires("llm:complete", { byGatewayPolicy: true }),
       answersIn: ["application/json", "text/event-stream"],
       maxBodyBytes: callBodyBytes,
@@ -172,7 +172,7 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
     endpoint.put("putConfiguration", "/config", {
       summary: "Replace the gateway's configuration",
       description:
-        "Checked as a whole, every fault named; then it is a new version and runs, here at once and soon in every other replica. A key that is given as it is gets sealed, and `secret:<id>` stands in its place from then on.",
+        "The document is validated as a whole and every fault is reported. A valid document becomes a new version and takes effect here at once, on other replicas soon after. A literal key is encrypted and replaced by `secret:<id>`.",
       access: admin,
       maxBodyBytes: writeBodyBytes,
       headers: ifMatch,
@@ -182,7 +182,7 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
     }),
     endpoint.get("versions", "/config/versions", {
       summary: "List the versions of the gateway's configuration",
-      description: "Newest first, 100 unless `limit` says otherwise; `content` is the document as JSON text.",
+      description: "Newest first, 100 by default; `content` is the document as JSON text.",
       access: admin,
       query: {
         ...arrayQuery(VersionNumber)
@@ -201,7 +201,7 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
     endpoint.post("reload", "/reload", {
       summary: "Read the gateway's configuration again",
       description:
-        "And every key that it refers to, here and in every replica; with Llm:ConfigFileWins the file first. What cannot be used is refused, and what runs stays.",
+        "Also reads again every key that it refers to, here and on every replica; with Llm:ConfigFileWins the file comes first. An invalid configuration is rejected and the running one stays.",
       access: admin,
       success: GatewayReload,
       error: [PayloadTooLarge, ValidationFailed]

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { fastGroupHandlers } from "../../../platform/fast-path/group-handlers.ts"
+import { groupHandlers } from "../../../platform/http/served-api.ts"
 import { linkedPage } from "../../../kernel/location.ts"
 import { entityTag } from "../../../kernel/precondition.ts"
 import { Completions } from "./completions.ts"
@@ -26,7 +27,7 @@ export const LlmHandlers = groupHandlers(
   })
 )
 
-export const LlmCallsHandlers = groupHandlers(
+export const LlmCallsHandlers = fastGroupHandlers(
   LlmCallsApi,
   Effect.fn(function* (handlers) {
     const completions = yield* Completions

@@ -3,8 +3,8 @@ import { Arbitrary, DateTime, Effect, Exit, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { type HttpApiEndpoint, HttpApiSchema } from "effect/http-api"
 import { Api } from "../../../src/api.ts"
-import { answering } from "../../../src/platform/fast-path/answers.ts"
-import { invalid, readDirectly, readerOf } from "../../../src/platform/fast-path/direct-schema.ts"
+import { responseWriter } from "../../../src/platform/fast-path/response-writer.ts"
+import { invalid, installReader, readerOf } from "../../../src/platform/fast-path/schema-reader.ts"
 import { Instant } from "../../../src/kernel/instant.ts"
 import { Usd } from "../../../src/kernel/usd.ts"
 
@@ -84,7 +84,7 @@ describe("schemas read directly", () => {
   it("answers are what HttpApi makes of them", () => {
     let compared = 0
     for (const [name, endpoint] of endpoints) {
-      const answer = answering(endpoint, lenient)
+      const answer = responseWriter(endpoint, lenient)
       for (const schema of endpoint.success as ReadonlySet<Schema.Top>) {
         const hasHeaders = HttpApiSchema.isWithHeaders(schema)
         const body = (hasHeaders ? schema.schema : schema) as Codec
@@ -101,7 +101,7 @@ describe("schemas read directly", () => {
   })
 
   it("an answer with headers has the status and the headers that its schema declares; what is none stays as it is", () => {
-    const answer = answering(Api.groups.spend.endpoints.reserve as unknown as HttpApiEndpoint.Top, lenient)
+    const answer = responseWriter(Api.groups.spend.endpoints.reserve as unknown as HttpApiEndpoint.Top, lenient)
     const body = {
       id: "0198a5b0-7c00-7000-8000-00000000002a",
       amountUsd: 250_000_000n,
@@ -132,7 +132,7 @@ describe("schemas read directly", () => {
 
   it("of a value that is refused the same faults are told as before", () => {
     const direct = makePayload()
-    readDirectly(direct)
+    installReader(direct)
     for (const input of [
       { usd: 0.25, at: "2026-01-31T09:30:00Z", names: ["a"] },
       { usd: -1, at: "yesterday", names: ["", 1], more: true },

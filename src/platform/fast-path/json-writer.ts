@@ -1,10 +1,10 @@
 import { type SchemaAST } from "effect"
-import { alternativesOf, invalid, isRecord, itemOf, membersOf, readerOf } from "./direct-schema.ts"
+import { alternativesOf, invalid, isRecord, itemOf, membersOf, readerOf } from "./schema-reader.ts"
 
-/** The JSON of a value; undefined where JSON leaves it out, null where it is no such value. */
+/** The JSON of a value; undefined where JSON omits it, null where the value does not match the schema. */
 export type Write = (value: unknown, options: SchemaAST.ParseOptions) => string | undefined | null
 
-/** Writes at once what `JSON.stringify` would make of what the reader of a schema makes of a value. */
+/** Encodes a value and writes it as `JSON.stringify` would, in one pass. */
 export const writerOf = (ast: SchemaAST.AST): Write => {
   const known = writers.get(ast)
   if (known !== undefined) return known
@@ -37,7 +37,7 @@ const leafOf = (ast: SchemaAST.AST): Write => {
   }
 }
 
-/** Text that JSON writes as it is. */
+/** Text that needs no escapes in JSON. */
 const verbatim = /^[ !#-[\]-\ud7ff\ue000-\uffff]*$/
 
 const textOf = (value: unknown): string | undefined => {
@@ -54,7 +54,7 @@ const textOf = (value: unknown): string | undefined => {
   }
 }
 
-/** JSON has such names in order of their numbers. */
+/** `JSON.stringify` writes such names first, in numeric order. */
 const isIndex = /^\d+$/
 
 const objectOf = (ast: SchemaAST.Objects): Write | undefined => {

@@ -3,16 +3,16 @@ import { SchemaCompiler } from "effect/schema"
 
 type Options = SchemaAST.ParseOptions
 
-/** Reads a value by a schema; `invalid` where it is not as it must be, or where only the schema itself can tell. */
+/** Decodes a value; `invalid` when it does not match the schema, or only the interpreter can tell. */
 export type Read = (input: unknown, options: Options) => unknown
 
-/** What is no value: what is wrong with it, the schema itself says. */
+/** The result for a value that does not match; the interpreter then finds what is wrong with it. */
 export const { invalid } = SchemaCompiler
 
 /**
- * The reader of a schema: the steps of Effect's interpreter for a good value, without an `Effect`, an `Exit` and a generator
- * for each of them, which took a tenth of the instructions of a small POST. What it does not know (records, tuples,
- * recursion) is left to the interpreter, that part alone.
+ * The reader of a schema: the steps of Effect's interpreter for a valid value, without an `Effect`, an `Exit` and a
+ * generator for each of them, which took a tenth of the instructions of a small POST. Parts that it does not support
+ * (records, tuples, recursion) are left to the interpreter.
  */
 export const readerOf = (ast: SchemaAST.AST): Read => {
   const known = readers.get(ast)
@@ -25,10 +25,10 @@ export const readerOf = (ast: SchemaAST.AST): Read => {
 const readers = new WeakMap<SchemaAST.AST, Read>()
 
 /**
- * Has good values read directly wherever a schema is decoded from now on; of others it reports all that it would. The reader
- * is made when it is first asked for, so that the start waits for none.
+ * Makes every decoding of a schema use its reader; an invalid value is decoded again by the interpreter, which reports
+ * every fault. The reader is made at its first use, so that the start is not delayed.
  */
-export const readDirectly = (schema: Schema.Top): void => {
+export const installReader = (schema: Schema.Top): void => {
   const { ast } = schema
   if (installed.has(ast) || takesAbsence(ast)) return
   installed.add(ast)
@@ -39,7 +39,7 @@ export const readDirectly = (schema: Schema.Top): void => {
     },
     decodeEffect: (input, options) => {
       if (input === SchemaCompiler.missing) return Effect.succeed(input)
-      // Of a copy, which nothing is installed for.
+      // A copy of the schema has no reader installed.
       detailed ??= SchemaParser.decodeUnknownEffect(codecOf(ast).annotate({}))
       return detailed(input, options)
     }
@@ -54,7 +54,7 @@ const interpreted = (ast: SchemaAST.AST): Read => {
   return (input, options) => outcomeOf(decode(input, options))
 }
 
-/** What is there at once; what has to run is left to the interpreter. */
+/** The value of an effect that has completed; one that has to run is left to the interpreter. */
 const outcomeOf = (effect: Effect.Effect<unknown, unknown, unknown>): unknown =>
   Exit.isExit(effect) && effect._tag === "Success" ? effect.value : invalid
 
@@ -100,12 +100,12 @@ const declarationOf = (ast: SchemaAST.Declaration): Read | undefined => {
   const run = ast.run([])
   return (input, options) => {
     const value = outcomeOf(run(input, ast, options))
-    // Effect's own ones say so of an input that they take as it is.
+    // Effect's own declarations return this for an input that they accept unchanged.
     return value === SchemaCompiler.missing ? input : value
   }
 }
 
-/** What every item of an array is; undefined where its place matters. */
+/** The schema of every item of an array; undefined for tuples. */
 export const itemOf = ({ elements, rest: [every, ...others] }: SchemaAST.Arrays): SchemaAST.AST | undefined =>
   elements.length > 0 || others.length > 0 ? undefined : every
 
@@ -125,7 +125,7 @@ const arrayOf = (ast: SchemaAST.Arrays): Read | undefined => {
   }
 }
 
-/** The members of a union of which the first that takes a value counts; undefined for any other. */
+/** The members of a union whose first match counts; undefined for any other union. */
 export const alternativesOf = ({ options, types }: SchemaAST.Union): ReadonlyArray<SchemaAST.AST> | undefined =>
   options?.mode === "oneOf" || types.some(takesAbsence) ? undefined : types
 
@@ -229,7 +229,7 @@ const stepOf = (transformation: SchemaAST.Link["transformation"]): Read => {
   }
 }
 
-/** Whether an absent member means something to a schema, as to one with a default. */
+/** Whether a schema decodes an absent member, as one with a default does. */
 const takesAbsence = ({ encoding }: SchemaAST.AST): boolean =>
   encoding?.some(
     ({ to, transformation }) =>

@@ -1,15 +1,15 @@
 import { Predicate, type Schema, SchemaAST } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { type HttpApiEndpoint, HttpApiSchema } from "effect/http-api"
-import { type Write, writerOf } from "./direct-json.ts"
-import { invalid, type Read, readerOf } from "./direct-schema.ts"
+import { type Write, writerOf } from "./json-writer.ts"
+import { invalid, type Read, readerOf } from "./schema-reader.ts"
 
 interface Encoding {
   readonly _tag: string
   readonly contentType: string
 }
 
-// How HttpApi itself takes a response schema; it declares these for its own modules alone.
+// How HttpApi itself reads a response schema; it declares these as internal.
 const { getResponseEncodingSchema, getStatusSuccessSchema, getWithHeadersAnnotation, isStreamSchema, isUpgrade } =
   HttpApiSchema as unknown as {
     readonly getResponseEncodingSchema: (schema: Schema.Top) => Encoding
@@ -24,8 +24,8 @@ interface ValueWithHeaders {
   readonly headers: object
 }
 
-/** One of the answers that an endpoint declares. */
-interface Answer {
+/** One of the responses that an endpoint declares. */
+interface DeclaredResponse {
   readonly status: number
   readonly contentType: string
   readonly body: Write
@@ -33,23 +33,23 @@ interface Answer {
 }
 
 /**
- * Makes of what a handler gives the response that HttpApi would make of it, without an effect for each step. A value that
- * cannot be encoded stays as it is, for HttpApi to report; so does every one where an endpoint answers anything but JSON.
+ * Turns a handler's result into the response that HttpApi would make, without an effect for each step. A value that cannot
+ * be encoded is returned unchanged, for HttpApi to report; so is every value of an endpoint that returns anything but JSON.
  */
-export const answering = (
+export const responseWriter = (
   { success }: HttpApiEndpoint.Top,
   options: SchemaAST.ParseOptions = {}
 ): ((value: unknown) => unknown) => {
   const schemas = [...success] as ReadonlyArray<Schema.Top>
   if (!schemas.every(isPlainJson)) return (value) => value
-  let answers: ReadonlyArray<Answer> | undefined
+  let responses: ReadonlyArray<DeclaredResponse> | undefined
   return (value) => {
     if (HttpServerResponse.isHttpServerResponse(value)) return value
-    answers ??= schemas.map(answerOf)
+    responses ??= schemas.map(declaredResponse)
     try {
       return isWithHeaders(value)
-        ? (responseOf(answers, value.body, value.headers, options) ?? value)
-        : (responseOf(answers, value, undefined, options) ?? value)
+        ? (responseOf(responses, value.body, value.headers, options) ?? value)
+        : (responseOf(responses, value, undefined, options) ?? value)
     } catch {
       return value
     }
@@ -68,7 +68,7 @@ const isPlainJson = (schema: Schema.Top): boolean =>
   getWithHeadersAnnotation(schema.ast) === undefined &&
   getResponseEncodingSchema(schema)._tag === "Json"
 
-const answerOf = (schema: Schema.Top): Answer => ({
+const declaredResponse = (schema: Schema.Top): DeclaredResponse => ({
   status: getStatusSuccessSchema(schema),
   contentType: getResponseEncodingSchema(schema).contentType,
   body: writerOf(SchemaAST.flip(bodyOf(schema).ast)),
@@ -76,12 +76,12 @@ const answerOf = (schema: Schema.Top): Answer => ({
 })
 
 const responseOf = (
-  answers: ReadonlyArray<Answer>,
+  responses: ReadonlyArray<DeclaredResponse>,
   value: unknown,
   given: object | undefined,
   options: SchemaAST.ParseOptions
 ): HttpServerResponse.HttpServerResponse | undefined => {
-  for (const { body, contentType, headers: readHeaders, status } of answers) {
+  for (const { body, contentType, headers: readHeaders, status } of responses) {
     if (given !== undefined && readHeaders === undefined) continue
     const json = body(value, options)
     if (json === null) continue
