@@ -4,15 +4,15 @@ import { HttpApiEndpoint, type HttpApiSchema, OpenApi } from "effect/http-api"
 import { type RequiredCapability } from "./access.ts"
 import { AnswersIn, MaxBodyBytes } from "./validation.ts"
 
-/** What an endpoint says of itself beside its schemas. */
+/** What an endpoint declares beside its schemas. */
 interface Declaration {
   readonly summary: string
   readonly description: string
-  /** Who may call it; absent where no credential is needed. */
+  /** Who may call it; absent if no credential is needed. */
   readonly access?: Context.Context<RequiredCapability>
-  /** The media types that it answers in, where it is not JSON alone. */
+  /** The media types of its responses, if it is not JSON alone. */
   readonly answersIn?: ReadonlyArray<string>
-  /** The largest body that it reads, where it is not `Api:MaxBodyBytes`. */
+  /** The largest body that it reads, if it is not `Api:MaxBodyBytes`. */
   readonly maxBodyBytes?: number
 }
 
@@ -35,7 +35,7 @@ const declaring = <Method extends HttpMethod.HttpMethod>(method: Method) => {
       readonly query?: Query
       readonly headers?: Headers
       readonly payload?: Payload
-      /** 204 without a body unless given. */
+      /** By default 204 without a body. */
       readonly success?: Success
       readonly error?: Error
     }
@@ -50,7 +50,7 @@ const declaring = <Method extends HttpMethod.HttpMethod>(method: Method) => {
   }
 }
 
-/** Declares an endpoint: its schemas, who may call it and what the OpenAPI document says of it. */
+/** Declares an endpoint: its schemas, its access and its texts in the OpenAPI document. */
 export const endpoint = {
   get: declaring("GET"),
   post: declaring("POST"),

@@ -25,7 +25,7 @@ interface Response {
   readonly content?: Readonly<Record<string, MediaType>>
 }
 
-/** One operation as the document tells of it. */
+/** One operation of the document. */
 export interface Operation {
   readonly operationId: string
   readonly method: string
@@ -41,7 +41,7 @@ export interface Operation {
   readonly "x-or-capabilities"?: ReadonlyArray<string>
   readonly "x-system-only"?: boolean
   readonly "x-accounts-only"?: boolean
-  /** It speaks as vendors' SDKs, clients of OAuth, browsers or Prometheus do, beside the groups of the API. */
+  /** Whether its format is that of vendors' SDKs, OAuth clients, browsers or Prometheus. */
   readonly "x-foreign-format"?: boolean
 }
 
@@ -60,8 +60,8 @@ export const servedDocument: Json = openApiDocument(Api, "http://127.0.0.1:11402
 
 const shared = /^#\/components\/(responses|parameters|headers|examples)\/(.+)$/
 
-/** The document with what it refers to written out in its place, all but the schemas. */
-export const writtenOut = (whole: Json): Json => {
+/** The document with every reference but those to schemas replaced by its component. */
+export const withoutReferences = (whole: Json): Json => {
   const components = whole.components as Readonly<Record<string, Json>>
   const visit = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(visit)
@@ -73,7 +73,7 @@ export const writtenOut = (whole: Json): Json => {
   return visit(whole) as Json
 }
 
-export const document = writtenOut(servedDocument) as OpenApiDocument
+export const document = withoutReferences(servedDocument) as OpenApiDocument
 
 const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => Object.assign({ method: method.toUpperCase(), path }, operation))
@@ -87,13 +87,13 @@ export const operations: ReadonlyArray<Operation> = documented.filter(
 const foreignOf = (tag: string): ReadonlyArray<Operation> =>
   documented.filter((operation) => operation["x-foreign-format"] === true && operation.tags.includes(tag))
 
-/** Those that speak as vendors' SDKs do. */
+/** Operations in the format of vendors' SDKs. */
 export const compatibleOperations = foreignOf("Compatibility")
 
-/** What people and Prometheus read. */
+/** Pages for people, and metrics for Prometheus. */
 export const pages = foreignOf("Pages")
 
-/** Those that speak as clients of OAuth do. */
+/** Operations for OAuth clients. */
 export const oauthOperations = foreignOf("OAuth")
 
 /** The operations that need no credential. */
@@ -111,7 +111,7 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "tokenMetadata.authorizationServer"
 ]
 
-/** The operations that say nothing about whether what they name is there. */
+/** The operations that do not reveal whether the resource exists. */
 export const silentOperations: ReadonlyArray<string> = ["agentCredentials.revoke"]
 
 /** The operations about the caller itself, which need a credential and no capability. */

@@ -21,7 +21,7 @@ interface ClientGenerator {
   readonly createClient: (options: Readonly<Record<string, unknown>>) => Promise<unknown>
 }
 
-/** Loads a generator without its types, which are written in those of the API that TypeScript 7 does not have. */
+/** Loads a generator without its types, which refer to that API. */
 const load = async <Generator>(name: string): Promise<Generator> => (await import(name)) as Generator
 
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), "generated-clients-"))

@@ -15,9 +15,9 @@ import {
   ownOperations,
   servedDocument,
   silentOperations,
-  writtenOut
+  withoutReferences
 } from "./document.ts"
-import { repetitiveDocument } from "../../src/platform/openapi/openapi.ts"
+import { inlineDocument } from "../../src/platform/openapi/openapi.ts"
 import { faultsOf } from "./validator.ts"
 
 const problemPrefix = problemType("")
@@ -94,7 +94,7 @@ const asJson = (value: unknown) => JSON.parse(JSON.stringify(value)) as Json
 
 describe("the OpenAPI document", () => {
   it("passes Redocly's recommended rules without an error or a warning", async () => {
-    // A word wins over a parameter in the same place, so such paths are not ambiguous here.
+    // A literal segment takes precedence over a parameter, so such paths are not ambiguous here.
     const config = await createConfig({ extends: ["recommended"], rules: { "no-ambiguous-paths": "off" } })
     const found = await lintFromString({ source: JSON.stringify(servedDocument), config })
     assert.deepStrictEqual(
@@ -111,9 +111,9 @@ describe("the OpenAPI document", () => {
   })
 
   it("is equal to the document without shared components once its references are followed", () => {
-    const { components, ...repetitive } = asJson(repetitiveDocument(Api, "http://127.0.0.1:11402"))
-    const { components: sharedComponents, ...shared } = writtenOut(servedDocument)
-    assert.deepStrictEqual(shared, repetitive)
+    const { components, ...inline } = asJson(inlineDocument(Api, "http://127.0.0.1:11402"))
+    const { components: sharedComponents, ...shared } = withoutReferences(servedDocument)
+    assert.deepStrictEqual(shared, inline)
     assert.deepStrictEqual((sharedComponents as Json).schemas, (components as Json).schemas)
   })
 

@@ -8,9 +8,9 @@ import { openApiDocument } from "../../src/platform/openapi/openapi.ts"
 
 const file = path.join(import.meta.dirname, "openapi.json")
 const formatting = path.resolve(import.meta.dirname, "../../.oxfmtrc.json")
-const mostShown = 50
+const maxShown = 50
 
-/** The derived document as it stands in the file, formatted as the project's JSON is. */
+/** The derived document, formatted like the project's JSON. */
 const derived = Effect.promise(async () => {
   const document = JSON.stringify(openApiDocument(Api, "http://127.0.0.1:11402"), null, 2)
   return (await format(file, document, JSON.parse(await fs.readFile(formatting, "utf8")))).code
@@ -25,7 +25,7 @@ const shown = (value: unknown): string => {
   return text.length <= 100 ? text : `${text.slice(0, 100)}…`
 }
 
-/** What differs between two JSON values, one line with a JSON pointer (RFC 6901) for each place. */
+/** The differences between two JSON values, one line with a JSON pointer (RFC 6901) for each. */
 const differences = (before: unknown, after: unknown, pointer = ""): ReadonlyArray<string> => {
   if (before === undefined) return [`+ ${pointer} ${shown(after)}`]
   if (after === undefined) return [`- ${pointer} ${shown(before)}`]
@@ -45,8 +45,8 @@ const check = Effect.gen(function* () {
   if (before === after) return
   const lines = differences(JSON.parse(before), JSON.parse(after))
   yield* print("test/contract/openapi.json differs from the document that the API derives:")
-  yield* print(lines.length === 0 ? "only in order or formatting" : lines.slice(0, mostShown).join("\n"))
-  if (lines.length > mostShown) yield* print(`and ${lines.length - mostShown} more`)
+  yield* print(lines.length === 0 ? "only in order or formatting" : lines.slice(0, maxShown).join("\n"))
+  if (lines.length > maxShown) yield* print(`and ${lines.length - maxShown} more`)
   yield* print("If the change is meant: node test/contract/openapi.ts --write")
   process.exitCode = 1
 })

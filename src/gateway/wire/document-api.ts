@@ -204,7 +204,7 @@ const paths: Json = {
   }
 }
 
-/** The compatibility endpoints, which are the vendors'. */
+/** Adds the compatibility endpoints to the document. */
 export const withCompatibility = withForeign({
   tag,
   paths,

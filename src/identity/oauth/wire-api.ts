@@ -19,7 +19,7 @@ const oneOf = (description: string, values: ReadonlyArray<string>): Json => ({
   enum: values
 })
 
-/** How an agent says who it is (RFC 7521 §4.2). */
+/** How an agent authenticates (RFC 7521 §4.2). */
 const client = {
   client_id: text("The agent; taken from the assertion if absent", agentId),
   client_assertion_type: oneOf("The only supported type of assertion", [assertionType]),
@@ -103,7 +103,7 @@ const operation = (operationId: string, summary: string, description: string, re
 const anyCaller = [{ apiKey: [] }, { bearer: [] }, {}]
 const asClient = { client_assertion_type: assertionType, client_assertion: jwt }
 
-/** `/oauth2/*`, which forms and errors of its own keep out of the groups. */
+/** Adds `/oauth2/*` to the document: its forms and errors do not fit the groups of the API. */
 export const withOAuth = withForeign({
   tag,
   schemas: { OAuthToken: tokenAnswer, OAuthError: oauthError },

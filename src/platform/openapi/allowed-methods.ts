@@ -18,8 +18,8 @@ const pages = [
 const posts = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
 
 /**
- * 405 with `Allow` for the methods that a path of the service does not have (RFC 9110 §15.5.6); the gateway says it of its own
- * in the words of each SDK.
+ * Answers 405 with `Allow` for the methods that a path does not have (RFC 9110 §15.5.6). The gateway's own paths answer it
+ * in the format of each SDK.
  */
 export const AllowedMethodsLayer = HttpRouter.use((router) =>
   Effect.gen(function* () {

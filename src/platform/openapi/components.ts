@@ -8,7 +8,7 @@ interface Document extends Json {
   readonly paths: Readonly<Record<string, Json>>
 }
 
-/** A place in the document: a member of `holder`, and what a component made of it may be called. */
+/** A place in the document: a member of `holder`, and a name for a component with its value. */
 interface Place {
   readonly holder: Json
   readonly key: string
@@ -16,11 +16,11 @@ interface Place {
 }
 
 /**
- * Says each thing once: whatever stands in the document more than once becomes a component, and a reference everywhere
- * else. Generated clients then have one type for it, and the document less than half of its size.
+ * Turns every value that the document repeats into a component, and its places into references. Generated clients then have
+ * one type for it, and the document is less than half as large.
  */
 export const withSharedComponents = (document: Json): Json => {
-  // A copy in which nothing is the same object as anything else.
+  // In a copy no two places share an object, so replacing one leaves the others.
   const copy = JSON.parse(JSON.stringify(document)) as Document
   const { components, paths } = copy
   const operations = Object.values(paths).flatMap((methods) => Object.values(methods) as Array<Json>)
@@ -78,7 +78,7 @@ const membersOf = (holder: unknown): ReadonlyArray<readonly [key: string, member
 
 const maxNames = 3
 
-/** The names of the schemas that a response has; undefined where one is anonymous. */
+/** The names of a response's schemas; undefined if one is anonymous. */
 const responseName = ({ content }: Json): string | undefined => {
   const schemas = membersOf(content).map(([, { schema }]) => schema as Json)
   if (schemas.length === 0) return "NoContent"
@@ -96,6 +96,6 @@ const freeName = (name: string, taken: Json): string => {
   return free
 }
 
-/** A document lists its components by name. */
+/** Components in the order of their names. */
 export const sorted = (components: Json): Json =>
   Object.fromEntries(Object.entries(components).toSorted(([a], [b]) => (a < b ? -1 : 1)))

@@ -8,7 +8,7 @@ export const resolved = (reference: string, components: Json): Json | undefined 
 
 const nameOf = (reference: string): string => reference.split("/").at(-1) ?? ""
 
-/** An example made of the examples of the parts; undefined where some required part has none. */
+/** An example composed of the examples of the parts; undefined if a required part has none. */
 export const exampleOf = (schema: Json | undefined, components: Json, depth = 0): unknown => {
   if (schema === undefined || depth > 12) return undefined
   if (typeof schema.$ref === "string") return exampleOf(resolved(schema.$ref, components), components, depth + 1)
@@ -49,7 +49,7 @@ const objectExample = (schema: Json, components: Json, depth: number): Json => {
   return example
 }
 
-/** Shows what each body of a request or response looks like: one example of each component by its name, or one without. */
+/** Adds examples to each body of a request or response: a named one for each component, or a single one. */
 export const addExamples = (holder: Json, components: Json): void => {
   for (const media of Object.values((holder.content as Record<string, Json> | undefined) ?? {})) {
     if (media.example !== undefined || media.examples !== undefined) continue

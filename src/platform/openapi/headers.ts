@@ -1,6 +1,6 @@
 import { type Json } from "./schemas.ts"
 
-/** The request header of every operation that may be repeated. */
+/** The request header of every idempotent operation. */
 export const idempotencyKey = {
   name: "Idempotency-Key",
   in: "header",
@@ -9,7 +9,7 @@ export const idempotencyKey = {
   schema: { type: "string", pattern: "^[ -~]{1,255}$", examples: ["8e03978e-40d5-43dd-bc93-6894a57f9324"] }
 }
 
-/** The headers that an answer of this status carries. */
+/** The headers of a response with this status. */
 export const headersOf = (status: string, responses: Record<string, Json>): Json => {
   const names = [
     "X-Request-Id",

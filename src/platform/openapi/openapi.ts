@@ -16,7 +16,7 @@ const componentName = (name: string): string =>
     .replace(/^(.*)\.jsonCreate$/, "New$1")
     .replace(/\.json$/, "")
 
-// The options object is the key of Effect's cache of documents, so it stays one.
+// Effect caches documents by the identity of this object.
 const options: OpenApi.FromApiOptions = {
   referencePolicy: ({ ast, identifier }) => {
     const name = identifier ?? (ast.annotations?.title as string | undefined)
@@ -37,10 +37,10 @@ interface Document extends Json {
 
 /** The OpenAPI 3.1 document of the service, as clients get it. `serverUrl` is `Api:PublicUrl`. */
 export const openApiDocument = (served: HttpApi.Constraint, serverUrl: string): Json =>
-  withSharedComponents(repetitiveDocument(served, serverUrl))
+  withSharedComponents(inlineDocument(served, serverUrl))
 
-/** The same with every response, parameter, header and example written out where it is used. */
-export const repetitiveDocument = (served: HttpApi.Constraint, serverUrl: string): Json => {
+/** The same document with every response, parameter, header and example inline. */
+export const inlineDocument = (served: HttpApi.Constraint, serverUrl: string): Json => {
   const api = untyped(served).annotateMerge(
     OpenApi.annotations({
       version: serviceVersion,
@@ -87,7 +87,7 @@ const finish = (operation: Operation, method: string, components: Json): void =>
   const repeatable = method === "post" && responses["422"] !== undefined
   keepProblems(responses, components, (slug) => {
     if (slug.startsWith("idempotency-")) return repeatable
-    // A repeatable request's body is read even where it means nothing.
+    // The body of an idempotent request is read even if the endpoint has no payload.
     if (slug === "payload-too-large") return requestBody !== undefined || repeatable
     if (bodyProblems.has(slug)) return requestBody !== undefined
     return slug !== "validation-failed" || validated

@@ -56,7 +56,7 @@ const page = (
   }
 })
 
-/** What the edge serves beside the API. */
+/** The pages that are served beside the API. */
 export const withPages = withForeign({
   tag,
   schemas: { ProblemDefinition: problem },

@@ -11,7 +11,7 @@ const slugOf = (schema: Json | undefined): string | undefined => {
   return typeof type === "string" && type.startsWith(prefix) ? type.slice(prefix.length) : undefined
 }
 
-/** A problem's schema as the edge completes it: every standard member is there, `instance` never is. */
+/** A problem's schema as it is served: with every standard member except `instance`. */
 export const problemSchema = (schema: Json): Json => {
   const slug = slugOf(schema)
   if (slug === undefined) return schema
@@ -26,7 +26,7 @@ export const problemSchema = (schema: Json): Json => {
   }
 }
 
-/** Leaves those problems of each status that the operation can give, and says in the description what they mean. */
+/** Keeps the problems that the operation can answer with, and puts their meaning into the description of the response. */
 export const keepProblems = (
   responses: Record<string, Json>,
   components: Json,

@@ -15,7 +15,7 @@ export const mapSchemas = <A>(value: A, change: (object: Json) => Json): A => {
   return change(object) as A
 }
 
-/** One plain schema in place of an `allOf` whose parts contradict nothing: checks that were added one after another. */
+/** Merges the parts of an `allOf` that do not contradict each other into one schema: checks that were added one by one. */
 export const merged = (schema: Json): Json => {
   if (!Array.isArray(schema.allOf)) return untitled(schema)
   const { allOf, ...result } = schema
@@ -46,7 +46,7 @@ const narrower = (key: string, before: unknown, value: unknown): unknown => {
   return before === undefined || bound === undefined ? value : bound(before as number, value as number)
 }
 
-/** Titles of generated variants (`TrialUser.json`) say nothing to a reader. */
+/** Drops the titles of generated variants such as `TrialUser.json`. */
 const untitled = (schema: Json): Json => {
   if (typeof schema.title !== "string" || !/^\w+\.json\w*$/.test(schema.title)) return schema
   const { title: _, ...rest } = schema

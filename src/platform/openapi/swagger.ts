@@ -6,7 +6,7 @@ import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
 import { ServedApi } from "../http/served-api.ts"
 import { Settings } from "../settings/settings.ts"
 
-/** The OpenAPI document at /swagger for clients, and Swagger UI there for whoever prefers HTML. */
+/** Serves the OpenAPI document at /swagger, and Swagger UI there to clients that prefer HTML. */
 export const SwaggerLayer = Layer.unwrap(
   Effect.gen(function* () {
     const { api } = yield* Settings
@@ -14,7 +14,7 @@ export const SwaggerLayer = Layer.unwrap(
     const digest = yield* Digest.Digest
     const served = yield* ServedApi
 
-    // Both are seldom asked for and large, so they are made when they are, and kept.
+    // Both are large and rarely requested, so they are built at the first request and cached.
     const document = yield* Effect.cached(
       Effect.map(
         Effect.promise(() => import("./openapi.ts")),
@@ -35,7 +35,7 @@ export const SwaggerLayer = Layer.unwrap(
   })
 )
 
-// `:root:root:root` outweighs what Swagger UI says of its dark mode.
+// `:root:root:root` outweighs the selectors of Swagger UI's dark mode.
 const style = `
 :root {
   color-scheme: light dark;
@@ -69,7 +69,7 @@ const style = `
 }
 `
 
-/** How Swagger UI starts: collapsed, with links to operations that last, and with a filter that knows more than tags. */
+/** Starts Swagger UI collapsed, with links to operations, and with a filter that searches more than tags. */
 const script = `
 const scheme = matchMedia("(prefers-color-scheme: dark)")
 const follow = () => document.documentElement.classList.toggle("dark-mode", scheme.matches)
@@ -109,7 +109,7 @@ const options = {
 }
 `
 
-/** Effect's Swagger UI page around our own document, with a policy that lets just its script run. */
+/** Effect's Swagger UI page with our document, style and options, and a policy that allows its script only. */
 const makePage = (document: string, digest: Digest.Digest["Service"]) =>
   Effect.gen(function* () {
     const HttpApiSwagger = yield* Effect.promise(() => import("effect/http-api/HttpApiSwagger"))
