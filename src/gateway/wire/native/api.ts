@@ -18,7 +18,15 @@ import { LinkedArray } from "../../../kernel/location.ts"
 import { arrayQuery } from "../../../kernel/page.ts"
 import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
 import { Overloaded, PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
-import { BudgetDenied, PlanNotActive, PlanNotFound, ReservationManaged, ReservationNotFound, ReservationNotOpen, ReservationTooSmall } from "../../../budgets/ledger/domain.ts"
+import {
+  BudgetDenied,
+  PlanNotActive,
+  PlanNotFound,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationTooSmall
+} from "../../../budgets/ledger/domain.ts"
 import { AlreadyCompleted } from "../../errors/repeat-domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
 import { GatewayDocument, GatewayReload } from "../../configuration/configuration-domain.ts"
