@@ -144,7 +144,7 @@ for (const file of files) {
 const sqlTemplate =
   /\bsql`|\b\w+`\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|TRUNCATE|GRANT|REVOKE|SET|LISTEN|NOTIFY)\b/
 const writingSql =
-  /\b(?:INSERT\s+INTO|UPDATE\s+\w+\s+(?:\w+\s+)?SET|DELETE\s+FROM)\b|\bmodel\.(?:insert|update|delete)\b/
+  /\b(?:INSERT\s+INTO|UPDATE\s+\w+\s+(?:\w+\s+)?SET|DELETE\s+FROM)\b|\b(?:model|table)\.(?:insert|update|delete)\b/
 
 /** The database itself: its tables, the rows that a transaction sees, and the notifications between replicas. */
 const sqlInPlatform = "platform/database"
@@ -156,6 +156,7 @@ const writesWithoutEntry = ["audit/", "platform/idempotency/", "gateway/transcri
 const measured = new Set([
   "budgets/reservations/handlers.ts",
   "gateway/wire/native/handlers.ts",
+  "identity/credentials/handlers.ts",
   "identity/oauth/handlers.ts",
   "identity/sign-in/handlers.ts",
   "identity/trial-users/handlers.ts",

@@ -5,26 +5,20 @@ import { Change } from "../audit/log/domain.ts"
 const name = "service-account-key"
 
 /** What the installation keeps of a service-account key that it made itself: the SHA-256, in hex. */
-export class InstallationRepository extends Context.Service<
-  InstallationRepository,
+export class InstallationRepository extends Context.Service<InstallationRepository>()(
+  "app/auth/InstallationRepository",
   {
-    readonly keyDigest: Effect.Effect<Option.Option<string>>
-    /** Stores the digest unless another replica was first; false then. */
-    storeKeyDigest(digestHex: string, at: DateTime.Utc): Effect.Effect<boolean, never, Change>
-  }
->()("app/auth/InstallationRepository") {
-  static readonly layer = Layer.effect(
-    InstallationRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const select = SqlSchema.findOneOption({
         Request: Schema.String,
         Result: Schema.Struct({ value: Schema.String }),
         execute: (key) => sql`SELECT value #>> '{}' AS value FROM installation WHERE name = ${key}`
       })
-      return InstallationRepository.of({
+      return {
         keyDigest: select(name).pipe(Effect.map(Option.map((row) => row.value)), Effect.orDie),
-        storeKeyDigest: (digestHex, at) =>
+        /** Stores the digest unless another replica was first; false then. */
+        storeKeyDigest: (digestHex: string, at: DateTime.Utc) =>
           Change.use(() =>
             sql`
               INSERT INTO installation (name, value, created_at)
@@ -34,7 +28,9 @@ export class InstallationRepository extends Context.Service<
               Effect.orDie
             )
           )
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -1,4 +1,4 @@
-import { Record, Schema } from "effect"
+import { Equal, Record, Schema } from "effect"
 
 const ignored = Schema.optionalKey(Schema.Unknown).pipe(
   Schema.annotateKey({ description: "Set by the server; ignored here", readOnly: true })
@@ -16,4 +16,16 @@ export const given = <Patch extends object, const Key extends keyof Patch>(
   const result: Partial<Pick<Patch, Key>> = {}
   for (const key of keys) if (patch[key] !== undefined) result[key] = patch[key]
   return result
+}
+
+/** A thing with the members of a patch that may be changed: the thing itself where none of them differs. */
+export const patched = <A extends object, const Key extends keyof A>(
+  before: A,
+  patch: { readonly [K in Key]?: A[K] | undefined },
+  keys: ReadonlyArray<Key>
+): A => {
+  const differs = keys.some((key) => patch[key] !== undefined && !Equal.equals(patch[key], before[key]))
+  if (!differs) return before
+  const changes = Object.fromEntries(keys.flatMap((key) => (patch[key] === undefined ? [] : [[key, patch[key]]])))
+  return Object.assign(Object.create(Object.getPrototypeOf(before) as object) as A, before, changes)
 }

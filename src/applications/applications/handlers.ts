@@ -10,7 +10,7 @@ export const ApplicationsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const applications = yield* Applications
     return handlers.handleAll({
-      list: ({ query }) => applications.list(query.status, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query }) => applications.list({ status: query.status }, query.cursor, query.limit ?? pageLimitDefault),
       get: ({ params }) => applications.get(params.id),
       create: ({ payload }) => Effect.map(applications.create(payload), created("/api/applications")),
       update: ({ params, payload }) => applications.update(params.id, payload),

@@ -12,7 +12,7 @@ export const RolesHandlers = groupHandlers(
     return handlers.handleAll({
       list: ({ query, request }) =>
         Effect.map(
-          roles.list(query.applicationId, query.cursor, query.limit ?? arrayLimitDefault),
+          roles.list({ applicationId: query.applicationId }, query.cursor, query.limit ?? arrayLimitDefault),
           linkedPage(request)
         ),
       get: ({ params }) => roles.get(params.id),

@@ -8,7 +8,6 @@ import {
   type AttestationKey,
   type AttestationKeyEnding,
   type AttestationKeyId,
-  type AttestationKeyNotFound,
   snapshot
 } from "../signing-keys/domain.ts"
 import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
@@ -25,22 +24,10 @@ export class KeyRevocations extends Context.Service<
 >()("app/audit/KeyRevocations") {}
 
 /** Ends keys at once: for what leaked there is no overlap. */
-export class AttestationKeyRevocation extends Context.Service<
-  AttestationKeyRevocation,
+export class AttestationKeyRevocation extends Context.Service<AttestationKeyRevocation>()(
+  "app/attestation/AttestationKeyRevocation",
   {
-    /**
-     * Destroys the private half, and lets another key sign from now on if this one did; again does nothing. What a
-     * compromised key signed counts on no replica a second later, here not from the answer on.
-     */
-    end(
-      id: AttestationKeyId,
-      ending: AttestationKeyEnding
-    ): Effect.Effect<void, AttestationKeyNotFound | ValidationFailed>
-  }
->()("app/attestation/AttestationKeyRevocation") {
-  static readonly layerNoDeps = Layer.effect(
-    AttestationKeyRevocation,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const audit = yield* Audit
       const authority = yield* KeyRevocations
       const make = yield* makeKeyMaking
@@ -96,9 +83,17 @@ export class AttestationKeyRevocation extends Context.Service<
         Effect.tap(ring.reload)
       )
 
-      return AttestationKeyRevocation.of({ end })
+      return {
+        /**
+         * Destroys the private half, and lets another key sign from now on if this one did; again does nothing. What a
+         * compromised key signed counts on no replica a second later, here not from the answer on.
+         */
+        end
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AttestationKeysRepository.layer))
 }

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { asSystem, Audit } from "../log/service.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
+import { slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -9,10 +9,8 @@ import {
   attestationActions,
   type AttestationKey,
   type AttestationKeyId,
-  type AttestationKeyNotFound,
   AttestationKeyReplaced,
   type AttestationKeyRotation,
-  type AttestationKeyView,
   overlapSecondsOf,
   snapshot,
   toResponse
@@ -23,23 +21,10 @@ import { AttestationKeysRepository } from "../signing-keys/repository.ts"
 import { AttestationKeys } from "../signing-keys/service.ts"
 
 /** The signing keys for operators: listed, and rotated by hand or by age. */
-export class AttestationKeyRotations extends Context.Service<
-  AttestationKeyRotations,
+export class AttestationKeyRotations extends Context.Service<AttestationKeyRotations>()(
+  "app/attestation/AttestationKeyRotations",
   {
-    list(after: AttestationKeyId | undefined, limit: number): Effect.Effect<Slice<AttestationKeyView, AttestationKeyId>>
-    get(id: AttestationKeyId): Effect.Effect<AttestationKeyView, AttestationKeyNotFound>
-    /** Makes the key that takes another one's place: published at once, signing when every old set of keys is forgotten. */
-    rotate(
-      id: AttestationKeyId,
-      rotation: AttestationKeyRotation
-    ): Effect.Effect<AttestationKeyView, AttestationKeyNotFound | AttestationKeyReplaced>
-    /** Replaces the key of tokens if it is old enough, and destroys the private halves of those that are over. */
-    readonly maintain: Effect.Effect<void>
-  }
->()("app/attestation/AttestationKeyRotations") {
-  static readonly layerNoDeps = Layer.effect(
-    AttestationKeyRotations,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const audit = yield* Audit
       const keys = yield* AttestationKeys
       const make = yield* makeKeyMaking
@@ -126,9 +111,16 @@ export class AttestationKeyRotations extends Context.Service<
         return toResponse(yield* DateTime.now)(yield* repository.get(id))
       })
 
-      return AttestationKeyRotations.of({ list, get, rotate, maintain })
+      return {
+        list,
+        get /** Makes the key that takes another one's place: published at once, signing when every old set of keys is forgotten. */,
+        rotate /** Replaces the key of tokens if it is old enough, and destroys the private halves of those that are over. */,
+        maintain
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AttestationKeysRepository.layer))
 }

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema } from "effect/sql"
 
 /**
  * The members that a link covers beside `sequence`, in canonical order, each with the SQL that reads it of a row `e`. Text and
@@ -99,39 +99,22 @@ export interface Link {
   readonly hash: string
 }
 
-type Asked<A> = Effect.Effect<A, SqlError.SqlError | Schema.SchemaError>
-
 /** The chain's own tables, on the session that holds the chainer's lock. */
-export class ChainRepository extends Context.Service<
-  ChainRepository,
-  {
-    /** Whether this session holds the lock of the database's one chainer, taking it where it is free. */
-    readonly lead: Asked<boolean>
-    readonly state: Asked<ChainState>
-    /** A snapshot of now when some entry visible in it may have no link yet; none when there is nothing to do. */
-    look(state: ChainState): Asked<Option.Option<string>>
-    /** The entries that `pass` sees and `linked` does not, behind the last that was passed, in the order of the chain. */
-    candidates(state: Passing, limit: number): Asked<ReadonlyArray<Candidate>>
-    /** Stores links and moves the head from `before` to `after`; false when the head was not there any more. */
-    store(before: ChainState, after: ChainState, links: ReadonlyArray<Link>): Asked<boolean>
-  }
->()("app/audit/ChainRepository") {
-  static readonly layer = Layer.effect(
-    ChainRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const columns = sql.literal(storedColumns)
+export class ChainRepository extends Context.Service<ChainRepository>()("app/audit/ChainRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const columns = sql.literal(storedColumns)
 
-      const lead = SqlSchema.findOne({
-        Request: Schema.Void,
-        Result: Schema.Struct({ leads: Schema.Boolean }),
-        execute: () => sql`SELECT pg_try_advisory_lock(hashtext('audit-chainer')) AS leads`
-      })
-      const state = SqlSchema.findOne({
-        Request: Schema.Void,
-        Result: ChainState,
-        // In a database restored on a younger server the snapshots are of a time to come: there all is looked at again.
-        execute: () => sql`
+    const lead = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ leads: Schema.Boolean }),
+      execute: () => sql`SELECT pg_try_advisory_lock(hashtext('audit-chainer')) AS leads`
+    })
+    const state = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: ChainState,
+      // In a database restored on a younger server the snapshots are of a time to come: there all is looked at again.
+      execute: () => sql`
           SELECT sequence::double precision AS sequence, encode(hash, 'hex') AS hash,
             CASE WHEN is_of_here THEN linked::text ELSE ${nothing} END AS linked,
             CASE WHEN is_of_here THEN pass::text END AS pass,
@@ -139,30 +122,30 @@ export class ChainRepository extends Context.Service<
               AS passed_transaction,
             coalesce(CASE WHEN is_of_here THEN passed_entry::text END, ${passStart.passedEntry}) AS passed_entry
           FROM (SELECT *, ${isOfHere(sql)} AS is_of_here FROM audit_chain) chain`
-      })
-      const look = SqlSchema.findOne({
-        Request: Snapshot,
-        Result: Schema.Struct({ snapshot: Snapshot, waits: Schema.Boolean }),
-        execute: (linked) => sql`
+    })
+    const look = SqlSchema.findOne({
+      Request: Snapshot,
+      Result: Schema.Struct({ snapshot: Snapshot, waits: Schema.Boolean }),
+      execute: (linked) => sql`
           SELECT pg_current_snapshot()::text AS snapshot,
             EXISTS (SELECT FROM audit_entries WHERE transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot)
               AND (transaction_id < pg_snapshot_xmax(pg_current_snapshot()) OR ${linked} = ${nothing}))
             OR EXISTS (SELECT FROM audit_entries
               WHERE transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot)))) AS waits`
-      })
-      const candidates = ({ linked, pass, passedEntry, passedTransaction }: Passing, limit: number) => {
-        const seen = sql`pg_visible_in_snapshot(e.transaction_id, ${pass}::pg_snapshot)`
-        // What another server wrote may have any number; on this one only what is no older than the pass can have a greater.
-        const mayBeLinked =
-          linked === nothing
-            ? sql`(${seen} OR e.transaction_id >= pg_snapshot_xmax(${pass}::pg_snapshot))`
-            : sql`${seen} AND e.transaction_id < pg_snapshot_xmax(${pass}::pg_snapshot)`
-        const behind = sql`
+    })
+    const candidates = ({ linked, pass, passedEntry, passedTransaction }: Passing, limit: number) => {
+      const seen = sql`pg_visible_in_snapshot(e.transaction_id, ${pass}::pg_snapshot)`
+      // What another server wrote may have any number; on this one only what is no older than the pass can have a greater.
+      const mayBeLinked =
+        linked === nothing
+          ? sql`(${seen} OR e.transaction_id >= pg_snapshot_xmax(${pass}::pg_snapshot))`
+          : sql`${seen} AND e.transaction_id < pg_snapshot_xmax(${pass}::pg_snapshot)`
+      const behind = sql`
           (e.transaction_id, e.id) > (${passedTransaction}::xid8, ${passedEntry}::uuid)
           AND ${mayBeLinked}
           AND NOT EXISTS (SELECT FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at)
           ORDER BY e.transaction_id, e.id LIMIT ${limit}`
-        return sql`
+      return sql`
           SELECT e.id, e.occurred_at::text, e.transaction_id::text, ${columns} FROM (
             (SELECT * FROM audit_entries e
               WHERE e.transaction_id = ANY (ARRAY(SELECT pg_snapshot_xip(${linked}::pg_snapshot))) AND ${behind})
@@ -170,31 +153,35 @@ export class ChainRepository extends Context.Service<
             (SELECT * FROM audit_entries e
               WHERE e.transaction_id >= pg_snapshot_xmax(${linked}::pg_snapshot) AND ${behind})
           ) e ORDER BY e.transaction_id, e.id LIMIT ${limit}`.values
-      }
+    }
 
-      return ChainRepository.of({
-        lead: lead(undefined).pipe(
-          Effect.map(({ leads }) => leads),
+    return {
+      /** Whether this session holds the lock of the database's one chainer, taking it where it is free. */
+      lead: lead(undefined).pipe(
+        Effect.map(({ leads }) => leads),
+        Effect.catchTag("NoSuchElementError", Effect.die)
+      ),
+      state: state(undefined).pipe(Effect.catchTag("NoSuchElementError", Effect.die)),
+      /** A snapshot of now when some entry visible in it may have no link yet; none when there is nothing to do. */
+      look: ({ linked }: ChainState) =>
+        look(linked).pipe(
+          Effect.map(({ snapshot, waits }) => (waits ? Option.some(snapshot) : Option.none())),
           Effect.catchTag("NoSuchElementError", Effect.die)
         ),
-        state: state(undefined).pipe(Effect.catchTag("NoSuchElementError", Effect.die)),
-        look: ({ linked }) =>
-          look(linked).pipe(
-            Effect.map(({ snapshot, waits }) => (waits ? Option.some(snapshot) : Option.none())),
-            Effect.catchTag("NoSuchElementError", Effect.die)
-          ),
-        candidates: (state, limit) =>
-          Effect.map(candidates(state, limit), (rows) =>
-            rows.map(([id, place, transaction, ...entry]) => ({
-              id: String(id),
-              place: String(place),
-              transaction: String(transaction),
-              entry
-            }))
-          ),
-        store: (before, after, links) =>
-          Effect.map(
-            sql`
+      /** The entries that `pass` sees and `linked` does not, behind the last that was passed, in the order of the chain. */
+      candidates: (state: Passing, limit: number) =>
+        Effect.map(candidates(state, limit), (rows) =>
+          rows.map(([id, place, transaction, ...entry]) => ({
+            id: String(id),
+            place: String(place),
+            transaction: String(transaction),
+            entry
+          }))
+        ),
+      /** Stores links and moves the head from `before` to `after`; false when the head was not there any more. */
+      store: (before: ChainState, after: ChainState, links: ReadonlyArray<Link>) =>
+        Effect.map(
+          sql`
               WITH moved AS (
                 UPDATE audit_chain SET sequence = ${after.sequence}, hash = decode(${after.hash}, 'hex'),
                   linked = ${after.linked}::pg_snapshot, pass = ${after.pass}::pg_snapshot,
@@ -209,9 +196,10 @@ export class ChainRepository extends Context.Service<
                 WHERE EXISTS (SELECT FROM moved)
               )
               SELECT sequence FROM moved`,
-            (rows) => rows.length === 1
-          )
-      })
-    })
-  )
+          (rows) => rows.length === 1
+        )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

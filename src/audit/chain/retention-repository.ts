@@ -12,31 +12,13 @@ export interface StoredRetirement {
 }
 
 /** Months of the log, as partitions. */
-export class RetentionRepository extends Context.Service<
-  RetentionRepository,
-  {
-    /**
-     * The months (`2026-01`) that have partitions of their own and ended so many days before a moment, and before now by
-     * the clock of the database, the oldest first.
-     */
-    monthsOver(days: number, moment: DateTime.Utc): Effect.Effect<ReadonlyArray<string>>
-    /** Keeps every other replica from the same until the transaction ends; false when the month is gone by then. */
-    claim(month: string): Effect.Effect<boolean, never, Change>
-    /** The runs of sequences that a month's links make, in order, with the hashes around them. */
-    runsOf(month: string): Effect.Effect<ReadonlyArray<RetiredRun>>
-    insert(retirement: StoredRetirement): Effect.Effect<void, never, Change>
-    /** Drops the month's entries and links; dies where the database refuses because the proof is not complete. */
-    drop(month: string): Effect.Effect<void, never, Change>
-  }
->()("app/audit/RetentionRepository") {
-  static readonly layer = Layer.effect(
-    RetentionRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const monthsOver = SqlSchema.findAll({
-        Request: Schema.Struct({ days: Schema.Int, moment: Schema.Date }),
-        Result: Schema.Struct({ month: Schema.String }),
-        execute: ({ days, moment }) => sql`
+export class RetentionRepository extends Context.Service<RetentionRepository>()("app/audit/RetentionRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const monthsOver = SqlSchema.findAll({
+      Request: Schema.Struct({ days: Schema.Int, moment: Schema.Date }),
+      Result: Schema.Struct({ month: Schema.String }),
+      execute: ({ days, moment }) => sql`
           SELECT month FROM (
             SELECT replace(right(inhrelid::regclass::text, 7), '_', '-') AS month FROM pg_inherits
             WHERE inhparent = 'audit_entries'::regclass
@@ -44,11 +26,11 @@ export class RetentionRepository extends Context.Service<
             THEN (to_date(month, 'YYYY-MM') + interval '1 month') AT TIME ZONE 'UTC'
               <= least(${moment}::timestamptz, now()) - ${days}::integer * interval '24 hours' END
           ORDER BY month`
-      })
-      const runsOf = SqlSchema.findAll({
-        Request: Schema.String,
-        Result: RetiredRun,
-        execute: (month) => sql`
+    })
+    const runsOf = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: RetiredRun,
+      execute: (month) => sql`
           WITH bounds AS (
             SELECT to_date(${month}, 'YYYY-MM')::timestamp AT TIME ZONE 'UTC' AS opens,
               (to_date(${month}, 'YYYY-MM') + interval '1 month') AT TIME ZONE 'UTC' AS closes
@@ -62,53 +44,60 @@ export class RetentionRepository extends Context.Service<
             (SELECT encode(l.previous_hash, 'hex') FROM audit_links l WHERE l.sequence = first LIMIT 1) AS previous_hash,
             (SELECT encode(l.hash, 'hex') FROM audit_links l WHERE l.sequence = last LIMIT 1) AS hash
           FROM islands ORDER BY islands.first`
-      })
+    })
 
-      const present = SqlSchema.findOne({
-        Request: Schema.String,
-        Result: Schema.Struct({ isThere: Schema.Boolean }),
-        execute: (month) => sql`
+    const present = SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ isThere: Schema.Boolean }),
+      execute: (month) => sql`
           SELECT to_regclass('public.audit_entries_' || replace(${month}, '-', '_')) IS NOT NULL AS is_there`
-      })
+    })
 
-      return RetentionRepository.of({
-        monthsOver: Effect.fn("RetentionRepository.monthsOver")((days, moment) =>
-          monthsOver({ days, moment: DateTime.toDateUtc(moment) }).pipe(
-            Effect.map((rows) => rows.map(({ month }) => month)),
+    return {
+      /**
+       * The months (`2026-01`) that have partitions of their own and ended so many days before a moment, and before now by
+       * the clock of the database, the oldest first.
+       */
+      monthsOver: Effect.fn("RetentionRepository.monthsOver")((days: number, moment: DateTime.Utc) =>
+        monthsOver({ days, moment: DateTime.toDateUtc(moment) }).pipe(
+          Effect.map((rows) => rows.map(({ month }) => month)),
+          Effect.orDie
+        )
+      ),
+      /** The runs of sequences that a month's links make, in order, with the hashes around them. */
+      runsOf: Effect.fn("RetentionRepository.runsOf")((month: string) =>
+        Effect.orDie(Effect.andThen(sql`SET LOCAL statement_timeout = '10min'`, runsOf(month)))
+      ),
+      /** Keeps every other replica from the same until the transaction ends; false when the month is gone by then. */
+      claim: (month: string) =>
+        Change.use(() =>
+          sql`SET LOCAL statement_timeout = '10min'`.pipe(
+            Effect.andThen(sql`SELECT pg_advisory_xact_lock(hashtext('audit-retention'))`),
+            Effect.andThen(present(month)),
+            Effect.map(({ isThere }) => isThere),
             Effect.orDie
           )
         ),
-        runsOf: Effect.fn("RetentionRepository.runsOf")((month) =>
-          Effect.orDie(Effect.andThen(sql`SET LOCAL statement_timeout = '10min'`, runsOf(month)))
-        ),
-        claim: (month) =>
-          Change.use(() =>
-            sql`SET LOCAL statement_timeout = '10min'`.pipe(
-              Effect.andThen(sql`SELECT pg_advisory_xact_lock(hashtext('audit-retention'))`),
-              Effect.andThen(present(month)),
-              Effect.map(({ isThere }) => isThere),
-              Effect.orDie
-            )
-          ),
-        insert: ({ jws, keyId, lastSequence, month, retiredAt }) =>
-          Change.use(() =>
-            sql`
+      insert: ({ jws, keyId, lastSequence, month, retiredAt }: StoredRetirement) =>
+        Change.use(() =>
+          sql`
               INSERT INTO audit_retirements (month, last_sequence, retired_at, key_id, jws)
               VALUES (${month}, ${lastSequence}::bigint, ${DateTime.toDateUtc(retiredAt)}, ${keyId}, ${jws})`.pipe(
-              Effect.asVoid,
-              Effect.orDie
-            )
-          ),
-        // Other statements queue for the log's tables behind this one, so it gives up rather than block them; and sooner than
-        // PostgreSQL looks for a circle of waits (deadlock_timeout: 1 s), in which it might end the reader.
-        drop: (month) =>
-          Change.use(() =>
-            Effect.andThen(sql`SET LOCAL lock_timeout = '500ms'`, sql`SELECT audit_drop_month(${month})`).pipe(
-              Effect.asVoid,
-              Effect.orDie
-            )
+            Effect.asVoid,
+            Effect.orDie
           )
-      })
-    })
-  )
+        ),
+      // Other statements queue for the log's tables behind this one, so it gives up rather than block them; and sooner than
+      // PostgreSQL looks for a circle of waits (deadlock_timeout: 1 s), in which it might end the reader.
+      drop: (month: string) =>
+        Change.use(() =>
+          Effect.andThen(sql`SET LOCAL lock_timeout = '500ms'`, sql`SELECT audit_drop_month(${month})`).pipe(
+            Effect.asVoid,
+            Effect.orDie
+          )
+        )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

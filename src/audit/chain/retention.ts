@@ -11,73 +11,69 @@ import { asSystem, Audit } from "../log/service.ts"
 const statement = Schema.encodeSync(RetirementStatement)
 
 /** Takes months out of the log that are older than it is kept, whole and signed for; never a single entry. */
-export class AuditRetention extends Context.Service<
-  AuditRetention,
-  {
-    /** Drops what is older than `Audit:RetentionDays`; answers the months. */
-    readonly retire: Effect.Effect<ReadonlyArray<string>>
-  }
->()("app/audit/AuditRetention") {
-  static readonly layerNoDeps = Layer.effect(
-    AuditRetention,
-    Effect.gen(function* () {
-      const audit = yield* Audit
-      const database = yield* Database
-      const keys = yield* AttestationKeys
-      const repository = yield* RetentionRepository
-      const { retentionDays } = (yield* Settings).audit
+export class AuditRetention extends Context.Service<AuditRetention>()("app/audit/AuditRetention", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const database = yield* Database
+    const keys = yield* AttestationKeys
+    const repository = yield* RetentionRepository
+    const { retentionDays } = (yield* Settings).audit
 
-      const retireMonth = Effect.fn("AuditRetention.retireMonth")(function* (month: string) {
-        const { keyId, sign } = yield* keys.signer("sign-statements")
-        return yield* Effect.gen(function* () {
-          if (!(yield* repository.claim(month))) return { value: false, entries: [] }
-          const runs = yield* database.transaction("all", repository.runsOf(month))
-          const last = runs.at(-1)
-          const retiredAt = yield* DateTime.now
-          const jws = yield* sign(retirementType, statement({ month, runs, retiredAt }))
-          if (last !== undefined) yield* repository.insert({ month, lastSequence: last.last, retiredAt, keyId, jws })
-          yield* repository.drop(month)
-          const after = { month, lastSequence: last?.last ?? null, keyId, jws }
-          return {
-            value: true,
-            entries: [{ action: retirementActions.AuditMonthRetired, entityId: month, after }]
-          }
-        }).pipe(audit.change, asSystem)
-      })
-
-      /** Later months stay where one does, so that what is left has no hole but at its beginning. */
-      const pass = Effect.gen(function* () {
-        if (retentionDays === 0) return { retired: [], end: Exit.void }
-        const now = yield* DateTime.now
-        const months = yield* database.transaction("all", repository.monthsOver(retentionDays, now))
-        const retired: Array<string> = []
-        for (const month of months) {
-          const done = yield* retireMonth(month).pipe(
-            Effect.sandbox,
-            // A drop gives up at once where others read: it is tried again before the next pass.
-            Effect.retry({
-              schedule: Schedule.spaced("1 second"),
-              times: 5,
-              while: (cause) => problemOf(cause) !== undefined
-            }),
-            Effect.catch(Effect.failCause),
-            Effect.exit
-          )
-          if (Exit.isFailure(done)) return { retired, end: done }
-          if (done.value) retired.push(month)
+    const retireMonth = Effect.fn("AuditRetention.retireMonth")(function* (month: string) {
+      const { keyId, sign } = yield* keys.signer("sign-statements")
+      return yield* Effect.gen(function* () {
+        if (!(yield* repository.claim(month))) return { value: false, entries: [] }
+        const runs = yield* database.transaction("all", repository.runsOf(month))
+        const last = runs.at(-1)
+        const retiredAt = yield* DateTime.now
+        const jws = yield* sign(retirementType, statement({ month, runs, retiredAt }))
+        if (last !== undefined) yield* repository.insert({ month, lastSequence: last.last, retiredAt, keyId, jws })
+        yield* repository.drop(month)
+        const after = { month, lastSequence: last?.last ?? null, keyId, jws }
+        return {
+          value: true,
+          entries: [{ action: retirementActions.AuditMonthRetired, entityId: month, after }]
         }
-        return { retired, end: Exit.void }
-      }).pipe(Effect.withSpan("AuditRetention.retire"))
-
-      yield* repeatJob(
-        "retire old months of the audit log",
-        "1 hour",
-        Effect.flatMap(pass, ({ end }) => end)
-      )
-
-      return AuditRetention.of({ retire: Effect.map(pass, ({ retired }) => retired) })
+      }).pipe(audit.change, asSystem)
     })
-  )
+
+    /** Later months stay where one does, so that what is left has no hole but at its beginning. */
+    const pass = Effect.gen(function* () {
+      if (retentionDays === 0) return { retired: [], end: Exit.void }
+      const now = yield* DateTime.now
+      const months = yield* database.transaction("all", repository.monthsOver(retentionDays, now))
+      const retired: Array<string> = []
+      for (const month of months) {
+        const done = yield* retireMonth(month).pipe(
+          Effect.sandbox,
+          // A drop gives up at once where others read: it is tried again before the next pass.
+          Effect.retry({
+            schedule: Schedule.spaced("1 second"),
+            times: 5,
+            while: (cause) => problemOf(cause) !== undefined
+          }),
+          Effect.catch(Effect.failCause),
+          Effect.exit
+        )
+        if (Exit.isFailure(done)) return { retired, end: done }
+        if (done.value) retired.push(month)
+      }
+      return { retired, end: Exit.void }
+    }).pipe(Effect.withSpan("AuditRetention.retire"))
+
+    yield* repeatJob(
+      "retire old months of the audit log",
+      "1 hour",
+      Effect.flatMap(pass, ({ end }) => end)
+    )
+
+    return {
+      /** Drops what is older than `Audit:RetentionDays`; answers the months. */
+      retire: Effect.map(pass, ({ retired }) => retired)
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(RetentionRepository.layer))
 }

@@ -14,46 +14,37 @@ export interface ExportPage {
 }
 
 /** What an export reads; whose rows it sees is up to the transaction. */
-export class ExportRepository extends Context.Service<
-  ExportRepository,
-  {
-    /** The transaction in hand, for {@link isLinked}. */
-    readonly transaction: Effect.Effect<string>
-    /** Whether all entries of a transaction that was committed have their links. */
-    isLinked(transaction: string): Effect.Effect<boolean>
-    /** Up to `limit` entries behind a place that the filter lets through, the oldest first. */
-    page(filter: AuditFilter, behind: EntryPlace, upTo: number, limit: number): Effect.Effect<ExportPage>
-  }
->()("app/audit/ExportRepository") {
-  static readonly layer = Layer.effect(
-    ExportRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const columns = sql.literal(storedColumns)
-      const current = SqlSchema.findOne({
-        Request: Schema.Void,
-        Result: Schema.Struct({ id: Schema.String }),
-        execute: () => sql`SELECT pg_current_xact_id()::text AS id`
-      })
-      const isLinked = SqlSchema.findOne({
-        Request: Schema.String,
-        Result: Schema.Struct({ linked: Schema.Boolean }),
-        execute: (id) => sql`SELECT pg_visible_in_snapshot(${id}::xid8, linked) AS linked FROM audit_chain`
-      })
+export class ExportRepository extends Context.Service<ExportRepository>()("app/audit/ExportRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const columns = sql.literal(storedColumns)
+    const current = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ id: Schema.String }),
+      execute: () => sql`SELECT pg_current_xact_id()::text AS id`
+    })
+    const isLinked = SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ linked: Schema.Boolean }),
+      execute: (id) => sql`SELECT pg_visible_in_snapshot(${id}::xid8, linked) AS linked FROM audit_chain`
+    })
 
-      return ExportRepository.of({
-        transaction: current(undefined).pipe(
-          Effect.map(({ id }) => id),
+    return {
+      /** The transaction in hand, for {@link isLinked}. */
+      transaction: current(undefined).pipe(
+        Effect.map(({ id }) => id),
+        Effect.orDie
+      ),
+      /** Whether all entries of a transaction that was committed have their links. */
+      isLinked: Effect.fn("ExportRepository.isLinked")((id: string) =>
+        isLinked(id).pipe(
+          Effect.map(({ linked }) => linked),
           Effect.orDie
-        ),
-        isLinked: Effect.fn("ExportRepository.isLinked")((id) =>
-          isLinked(id).pipe(
-            Effect.map(({ linked }) => linked),
-            Effect.orDie
-          )
-        ),
-        page: Effect.fn("ExportRepository.page")((filter, behind, upTo, limit) =>
-          sql`
+        )
+      ),
+      /** Up to `limit` entries behind a place that the filter lets through, the oldest first. */
+      page: Effect.fn("ExportRepository.page")((filter: AuditFilter, behind: EntryPlace, upTo: number, limit: number) =>
+        sql`
             SELECT l.sequence::double precision, e.id, encode(l.previous_hash, 'hex'), encode(l.hash, 'hex'),
               e.occurred_at::text, ${columns}
             FROM (
@@ -67,13 +58,14 @@ export class ExportRepository extends Context.Service<
               SELECT * FROM audit_links l WHERE l.entry_id = e.id AND l.occurred_at = e.occurred_at LIMIT 1
             ) l ON l.sequence <= ${upTo}::bigint
             ORDER BY e.occurred_at, e.id`.values.pipe(
-            Effect.map((rows) => ({ rows: rows.filter(hasLink).map(withoutPlace), last: lastPlace(rows, limit) })),
-            Effect.orDie
-          )
+          Effect.map((rows) => ({ rows: rows.filter(hasLink).map(withoutPlace), last: lastPlace(rows, limit) })),
+          Effect.orDie
         )
-      })
-    })
-  )
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 type Row = ReadonlyArray<unknown>

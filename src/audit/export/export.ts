@@ -27,107 +27,99 @@ export interface Exported {
 }
 
 /** Gives the log away, line by line in constant memory, and records to whom. */
-export class AuditExport extends Context.Service<
-  AuditExport,
-  {
-    /**
-     * The entries that the caller may see and the filter lets through. Without a filter they come in the order of the chain,
-     * so that the file shows its completeness; with one, in the order of their time.
-     */
-    run(filter: AuditFilter, format: ExportFormat): Effect.Effect<Exported>
-  }
->()("app/audit/AuditExport") {
-  static readonly layerNoDeps = Layer.effect(
-    AuditExport,
-    Effect.gen(function* () {
-      const audit = yield* Audit
-      const keys = yield* AttestationKeys
-      const database = yield* Database
-      const proof = yield* ProofRepository
-      const readChain = yield* makeChainReader
-      const repository = yield* ExportRepository
+export class AuditExport extends Context.Service<AuditExport>()("app/audit/AuditExport", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const keys = yield* AttestationKeys
+    const database = yield* Database
+    const proof = yield* ProofRepository
+    const readChain = yield* makeChainReader
+    const repository = yield* ExportRepository
 
-      const filtered = (
-        scope: TenantScope,
-        filter: AuditFilter,
-        upTo: number
-      ): Stream.Stream<ReadonlyArray<LinkedRow>> =>
-        Stream.paginate(start, (behind) =>
-          Effect.map(database.transaction(scope, repository.page(filter, behind, upTo, atOnce)), ({ last, rows }) => [
-            [rows],
-            Option.fromNullishOr(last)
-          ])
+    const filtered = (scope: TenantScope, filter: AuditFilter, upTo: number): Stream.Stream<ReadonlyArray<LinkedRow>> =>
+      Stream.paginate(start, (behind) =>
+        Effect.map(database.transaction(scope, repository.page(filter, behind, upTo, atOnce)), ({ last, rows }) => [
+          [rows],
+          Option.fromNullishOr(last)
+        ])
+      )
+
+    /** Records the export and waits until that entry, and with it all before it, has its link. */
+    const record = Effect.fnUntraced(function* (filter: AuditFilter, format: ExportFormat) {
+      const transaction = yield* audit.change(
+        Effect.map(repository.transaction, (value) => ({
+          value,
+          entries: [
+            { action: exportActions.AuditLogExported, entityId: format, after: { format, filter: shown(filter) } }
+          ]
+        }))
+      )
+      yield* repository
+        .isLinked(transaction)
+        .pipe(
+          Effect.repeat({ until: (linked) => linked, schedule: Schedule.spaced("20 millis") }),
+          Effect.timeoutOption("5 seconds")
         )
-
-      /** Records the export and waits until that entry, and with it all before it, has its link. */
-      const record = Effect.fnUntraced(function* (filter: AuditFilter, format: ExportFormat) {
-        const transaction = yield* audit.change(
-          Effect.map(repository.transaction, (value) => ({
-            value,
-            entries: [
-              { action: exportActions.AuditLogExported, entityId: format, after: { format, filter: shown(filter) } }
-            ]
-          }))
-        )
-        yield* repository
-          .isLinked(transaction)
-          .pipe(
-            Effect.repeat({ until: (linked) => linked, schedule: Schedule.spaced("20 millis") }),
-            Effect.timeoutOption("5 seconds")
-          )
-      })
-
-      /** Writes lines, and a signature over all of them at the end; without its key the lines come without. */
-      const writeJsonLines = Effect.fnUntraced(function* (head: ExportStatement["head"]) {
-        const exportedAt = yield* DateTime.now
-        const digest = crypto.createHash("sha256")
-        let lines = 0
-        const sign = keys.signer("sign-statements").pipe(
-          Effect.flatMap(({ sign }) =>
-            sign(exportType, statement({ lines, digest: digest.digest("hex"), head, exportedAt }))
-          ),
-          Effect.map((jws) => `{"seal":"${jws}"}\n`),
-          Effect.catchCause((cause) =>
-            Effect.as(Effect.logError("An export of the audit log is not sealed: there is no key", cause), "")
-          )
-        )
-        return {
-          lines: (rows: ReadonlyArray<WholeRow>) => {
-            lines += rows.length
-            for (const row of rows) digest.update(row.hash)
-            return rows.map(jsonLine).join("")
-          },
-          end: sign
-        }
-      })
-
-      const run = Effect.fn("AuditExport.run")(function* (filter: AuditFilter, format: ExportFormat) {
-        const principal = yield* CurrentPrincipal
-        yield* record(filter, format)
-        const { hash, sequence } = yield* proof.head
-        const scope = scopeOf(principal)
-        const isAll = scope === "all" && Object.keys(filter).length === 0
-        const write = format === "csv" ? writeCsv() : yield* writeJsonLines({ sequence, hash })
-        const rows = isAll ? readChain(0, sequence, atOnce) : filtered(scope, filter, sequence)
-        const text = rows.pipe(
-          Stream.tapCause((cause) => Effect.logError("An export of the audit log broke off", cause)),
-          // The next rows are read while these are written and on their way.
-          Stream.buffer({ capacity: 1 }),
-          Stream.map((batch) => write.lines(batch.filter(isWhole))),
-          Stream.concat(Stream.fromEffect(write.end)),
-          Stream.filter((batch) => batch !== "")
-        )
-        const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
-        return {
-          fileName: `audit-log-${day}.${format}`,
-          contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
-          content: Stream.encodeText(text)
-        }
-      })
-
-      return AuditExport.of({ run })
     })
-  )
+
+    /** Writes lines, and a signature over all of them at the end; without its key the lines come without. */
+    const writeJsonLines = Effect.fnUntraced(function* (head: ExportStatement["head"]) {
+      const exportedAt = yield* DateTime.now
+      const digest = crypto.createHash("sha256")
+      let lines = 0
+      const sign = keys.signer("sign-statements").pipe(
+        Effect.flatMap(({ sign }) =>
+          sign(exportType, statement({ lines, digest: digest.digest("hex"), head, exportedAt }))
+        ),
+        Effect.map((jws) => `{"seal":"${jws}"}\n`),
+        Effect.catchCause((cause) =>
+          Effect.as(Effect.logError("An export of the audit log is not sealed: there is no key", cause), "")
+        )
+      )
+      return {
+        lines: (rows: ReadonlyArray<WholeRow>) => {
+          lines += rows.length
+          for (const row of rows) digest.update(row.hash)
+          return rows.map(jsonLine).join("")
+        },
+        end: sign
+      }
+    })
+
+    const run = Effect.fn("AuditExport.run")(function* (filter: AuditFilter, format: ExportFormat) {
+      const principal = yield* CurrentPrincipal
+      yield* record(filter, format)
+      const { hash, sequence } = yield* proof.head
+      const scope = scopeOf(principal)
+      const isAll = scope === "all" && Object.keys(filter).length === 0
+      const write = format === "csv" ? writeCsv() : yield* writeJsonLines({ sequence, hash })
+      const rows = isAll ? readChain(0, sequence, atOnce) : filtered(scope, filter, sequence)
+      const text = rows.pipe(
+        Stream.tapCause((cause) => Effect.logError("An export of the audit log broke off", cause)),
+        // The next rows are read while these are written and on their way.
+        Stream.buffer({ capacity: 1 }),
+        Stream.map((batch) => write.lines(batch.filter(isWhole))),
+        Stream.concat(Stream.fromEffect(write.end)),
+        Stream.filter((batch) => batch !== "")
+      )
+      const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
+      return {
+        fileName: `audit-log-${day}.${format}`,
+        contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
+        content: Stream.encodeText(text)
+      }
+    })
+
+    return {
+      /**
+       * The entries that the caller may see and the filter lets through. Without a filter they come in the order of the chain,
+       * so that the file shows its completeness; with one, in the order of their time.
+       */
+      run
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(Layer.merge(ProofRepository.layer, ExportRepository.layer))

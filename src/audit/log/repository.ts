@@ -1,9 +1,8 @@
-import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import {
   type AuditCursor,
   AuditEntry,
-  type AuditEntryDetail,
   AuditEntryId,
   type AuditFilter,
   type AuditOrigin,
@@ -22,36 +21,26 @@ export interface AuditRow extends AuditOrigin {
   readonly changes: { readonly before: object | null; readonly after: object | null } | null
 }
 
-export class AuditRepository extends Context.Service<
-  AuditRepository,
-  {
-    insert(rows: ReadonlyArray<AuditRow>): Effect.Effect<void>
-    list(filter: AuditFilter, after: AuditCursor | undefined, limit: number): Effect.Effect<ReadonlyArray<AuditEntry>>
-    find(id: AuditEntryId): Effect.Effect<Option.Option<AuditEntryDetail>>
-    makePartitions(months: number): Effect.Effect<void>
-  }
->()("app/audit/AuditRepository") {
-  static readonly layer = Layer.effect(
-    AuditRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
+export class AuditRepository extends Context.Service<AuditRepository>()("app/audit/AuditRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
 
-      const columns = sql.literal(`${ofLink("l.sequence::double precision")} AS sequence, ${entryColumns}`)
-      const hash = sql.literal(ofLink("encode(l.hash, 'hex')"))
-      const selectOne = SqlSchema.findOneOption({
-        Request: AuditEntryId,
-        Result: StoredEntryDetail,
-        execute: (id) => sql`SELECT ${columns}, changes, ${hash} AS hash FROM audit_entries WHERE id = ${id}`
-      })
-      const decode = Schema.decodeUnknownEffect(Schema.Array(AuditEntry))
+    const columns = sql.literal(`${ofLink("l.sequence::double precision")} AS sequence, ${entryColumns}`)
+    const hash = sql.literal(ofLink("encode(l.hash, 'hex')"))
+    const selectOne = SqlSchema.findOneOption({
+      Request: AuditEntryId,
+      Result: StoredEntryDetail,
+      execute: (id) => sql`SELECT ${columns}, changes, ${hash} AS hash FROM audit_entries WHERE id = ${id}`
+    })
+    const decode = Schema.decodeUnknownEffect(Schema.Array(AuditEntry))
 
-      return AuditRepository.of({
-        insert: Effect.fn("AuditRepository.insert")((rows) =>
-          rows.length === 0
-            ? Effect.void
-            : Effect.orDie(
-                Effect.asVoid(
-                  sql`
+    return {
+      insert: Effect.fn("AuditRepository.insert")((rows: ReadonlyArray<AuditRow>) =>
+        rows.length === 0
+          ? Effect.void
+          : Effect.orDie(
+              Effect.asVoid(
+                sql`
                     INSERT INTO audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type,
                       tenant_id, application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes,
                       transaction_id)
@@ -62,38 +51,39 @@ export class AuditRepository extends Context.Service<
                       occurred_at timestamptz, action_type text, entity_type text, entity_id text, user_id text,
                       actor_type text, tenant_id uuid, application_id integer, outcome text, reason text, count integer,
                       ip_address text, user_agent text, trace_id text, changes jsonb)`
-                )
               )
-        ),
-        list: Effect.fn("AuditRepository.list")((filter, after, limit) => {
-          const conditions = [
-            ...filterConditions(sql, filter),
-            ...(after === undefined
-              ? []
-              : [sql`(occurred_at, id) < (${DateTime.toDateUtc(after.occurredAt)}, ${after.id})`])
-          ]
-          return sql`
+            )
+      ),
+      list: Effect.fn("AuditRepository.list")((filter: AuditFilter, after: AuditCursor | undefined, limit: number) => {
+        const conditions = [
+          ...filterConditions(sql, filter),
+          ...(after === undefined
+            ? []
+            : [sql`(occurred_at, id) < (${DateTime.toDateUtc(after.occurredAt)}, ${after.id})`])
+        ]
+        return sql`
             SELECT ${columns}, NULL::jsonb AS changes FROM audit_entries
             WHERE ${sql.and(conditions)} ORDER BY occurred_at DESC, id DESC LIMIT ${limit}`.pipe(
-            Effect.flatMap(decode),
-            Effect.orDie
-          )
-        }),
-        find: Effect.fn("AuditRepository.find")((id) => Effect.orDie(selectOne(id))),
-        // Writers of entries queue behind this, so it gives up rather than block them or deadlock.
-        makePartitions: Effect.fn("AuditRepository.makePartitions")((months) =>
-          sql`SET LOCAL lock_timeout = '500ms'`.pipe(
-            Effect.andThen(
-              sql`SELECT audit_make_partitions(now(), ${months}), audit_make_link_partitions(now(), ${months})`
-            ),
-            sql.withTransaction,
-            Effect.asVoid,
-            Effect.orDie
-          )
+          Effect.flatMap(decode),
+          Effect.orDie
         )
-      })
-    })
-  )
+      }),
+      find: Effect.fn("AuditRepository.find")((id: AuditEntryId) => Effect.orDie(selectOne(id))),
+      // Writers of entries queue behind this, so it gives up rather than block them or deadlock.
+      makePartitions: Effect.fn("AuditRepository.makePartitions")((months: number) =>
+        sql`SET LOCAL lock_timeout = '500ms'`.pipe(
+          Effect.andThen(
+            sql`SELECT audit_make_partitions(now(), ${months}), audit_make_link_partitions(now(), ${months})`
+          ),
+          sql.withTransaction,
+          Effect.asVoid,
+          Effect.orDie
+        )
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 /** A column of the link of a row of `audit_entries`; NULL while it has none. */

@@ -1,5 +1,4 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type Change } from "../log/domain.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
 import { type AttestationKey, type KeyPurpose } from "./domain.ts"
@@ -8,59 +7,49 @@ import { AttestationKeysRepository } from "./repository.ts"
 const topic = "attestation_keys_changed"
 
 /** The keys of the service's own as this replica knows them; from when to when each counts is for the time to decide. */
-export class KeyRing extends Context.Service<
-  KeyRing,
-  {
-    /** Every key, the newest first. */
-    readonly all: Effect.Effect<ReadonlyArray<AttestationKey>>
-    /** The newest key that may sign now. */
-    signing(purpose: KeyPurpose): Effect.Effect<AttestationKey | undefined>
-    find(keyId: string): Effect.Effect<AttestationKey | undefined>
-    /** Looks at what is stored. */
-    readonly reload: Effect.Effect<void>
-    /** Part of a change of the keys: every replica looks at them once it is committed. */
-    readonly announce: Effect.Effect<void, never, Change>
-  }
->()("app/attestation/KeyRing") {
-  static readonly layer = Layer.effect(
-    KeyRing,
-    Effect.gen(function* () {
-      const notifications = yield* Notifications
-      const repository = yield* AttestationKeysRepository
-      let keys: ReadonlyArray<AttestationKey> = []
-      let loadedAt = 0
+export class KeyRing extends Context.Service<KeyRing>()("app/attestation/KeyRing", {
+  make: Effect.gen(function* () {
+    const notifications = yield* Notifications
+    const repository = yield* AttestationKeysRepository
+    let keys: ReadonlyArray<AttestationKey> = []
+    let loadedAt = 0
 
-      const reload = Effect.gen(function* () {
-        loadedAt = (yield* DateTime.now).epochMilliseconds
-        keys = yield* repository.own
-      })
-      yield* reload
-      yield* notifications.subscribe(topic, { onMessage: () => reload, onGap: reload })
-      // A notification is a hint that may be lost; a new key is announced for far longer than this before it signs.
-      yield* repeatJob("look at the signing keys", "1 minute", reload)
-
-      const signing = Effect.fnUntraced(function* (purpose: KeyPurpose) {
-        const now = yield* DateTime.now
-        return keys.find((key) => key.purpose === purpose && key.maySign(now))
-      })
-
-      // Any request may name an unknown key, so those are looked up once a second at most.
-      const find = Effect.fnUntraced(function* (keyId: string) {
-        const known = keys.find((key) => key.keyId === keyId)
-        if (known !== undefined) return known
-        const now = yield* DateTime.now
-        if (Math.abs(now.epochMilliseconds - loadedAt) < 1000) return undefined
-        yield* reload
-        return keys.find((key) => key.keyId === keyId)
-      })
-
-      return KeyRing.of({
-        all: Effect.sync(() => keys),
-        signing,
-        find,
-        reload,
-        announce: notifications.notify(topic, "")
-      })
+    const reload = Effect.gen(function* () {
+      loadedAt = (yield* DateTime.now).epochMilliseconds
+      keys = yield* repository.own
     })
-  )
+    yield* reload
+    yield* notifications.subscribe(topic, { onMessage: () => reload, onGap: reload })
+    // A notification is a hint that may be lost; a new key is announced for far longer than this before it signs.
+    yield* repeatJob("look at the signing keys", "1 minute", reload)
+
+    const signing = Effect.fnUntraced(function* (purpose: KeyPurpose) {
+      const now = yield* DateTime.now
+      return keys.find((key) => key.purpose === purpose && key.maySign(now))
+    })
+
+    // Any request may name an unknown key, so those are looked up once a second at most.
+    const find = Effect.fnUntraced(function* (keyId: string) {
+      const known = keys.find((key) => key.keyId === keyId)
+      if (known !== undefined) return known
+      const now = yield* DateTime.now
+      if (Math.abs(now.epochMilliseconds - loadedAt) < 1000) return undefined
+      yield* reload
+      return keys.find((key) => key.keyId === keyId)
+    })
+
+    return {
+      /** Every key, the newest first. */
+      all: Effect.sync(() => keys),
+      /** The newest key that may sign now. */
+      signing,
+      find,
+      /** Looks at what is stored. */
+      reload,
+      /** Part of a change of the keys: every replica looks at them once it is committed. */
+      announce: notifications.notify(topic, "")
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -13,31 +13,10 @@ const Ended = Schema.Struct({
 })
 const Retired = Schema.Struct({ ...Ending.fields, sealedPrivateKey: Schema.Uint8Array })
 
-export class AttestationKeysRepository extends Context.Service<
-  AttestationKeysRepository,
+export class AttestationKeysRepository extends Context.Service<AttestationKeysRepository>()(
+  "app/attestation/AttestationKeysRepository",
   {
-    list(after: AttestationKeyId | undefined, limit: number): Effect.Effect<ReadonlyArray<AttestationKey>>
-    get(id: AttestationKeyId): Effect.Effect<AttestationKey, AttestationKeyNotFound>
-    /** The row locked FOR UPDATE until the transaction ends. */
-    lock(id: AttestationKeyId): Effect.Effect<AttestationKey, AttestationKeyNotFound, Change>
-    /** Makes every other transaction that makes keys wait until this one ends. */
-    readonly alone: Effect.Effect<void, never, Change>
-    insert(key: typeof AttestationKey.insert.Type): Effect.Effect<AttestationKey, never, Change>
-    /** Says until when what a key signed counts. */
-    end(key: typeof Ending.Type): Effect.Effect<AttestationKey, never, Change>
-    /** Says from when on a key signs. */
-    begin(key: typeof Beginning.Type): Effect.Effect<AttestationKey, never, Change>
-    /** Ends a key at once, whatever its status. */
-    close(key: typeof Ended.Type): Effect.Effect<AttestationKey, never, Change>
-    /** Ends the use of a key, and puts something else in the place of its private half. */
-    retire(key: typeof Retired.Type): Effect.Effect<void, never, Change>
-    /** Every key of the service's own, the newest first. */
-    readonly own: Effect.Effect<ReadonlyArray<AttestationKey>>
-  }
->()("app/attestation/AttestationKeysRepository") {
-  static readonly layer = Layer.effect(
-    AttestationKeysRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const model = yield* SqlModel.makeRepository(AttestationKey, {
         tableName: "attestation_keys",
@@ -94,9 +73,11 @@ export class AttestationKeysRepository extends Context.Service<
         onSome: (key: AttestationKey) => Effect.succeed(key)
       })
 
-      return AttestationKeysRepository.of({
-        list: Effect.fn("AttestationKeysRepository.list")((after, limit) => Effect.orDie(selectPage({ after, limit }))),
-        get: (id) =>
+      return {
+        list: Effect.fn("AttestationKeysRepository.list")((after: AttestationKeyId | undefined, limit: number) =>
+          Effect.orDie(selectPage({ after, limit }))
+        ),
+        get: (id: AttestationKeyId) =>
           model.findById(id).pipe(
             Effect.catchTags({
               NoSuchElementError: () => new AttestationKeyNotFound({}),
@@ -104,19 +85,32 @@ export class AttestationKeysRepository extends Context.Service<
               SchemaError: Effect.die
             })
           ),
-        lock: Effect.fn("AttestationKeysRepository.lock")((id) =>
+        /** The row locked FOR UPDATE until the transaction ends. */
+        lock: Effect.fn("AttestationKeysRepository.lock")((id: AttestationKeyId) =>
           Change.use(() => Effect.flatMap(Effect.orDie(selectLocked(id)), found))
         ),
+        /** Makes every other transaction that makes keys wait until this one ends. */
         alone: Change.use(() =>
           Effect.orDie(Effect.asVoid(sql`SELECT pg_advisory_xact_lock(hashtext('attestation-keys'))`))
         ),
-        insert: (key) => Change.use(() => Effect.orDie(model.insert(key))),
-        end: (key) => Change.use(() => Effect.orDie(end(key))),
-        begin: Effect.fn("AttestationKeysRepository.begin")((key) => Change.use(() => Effect.orDie(begin(key)))),
-        close: Effect.fn("AttestationKeysRepository.close")((key) => Change.use(() => Effect.orDie(close(key)))),
-        retire: (key) => Change.use(() => Effect.orDie(retire(key))),
+        insert: (key: typeof AttestationKey.insert.Type) => Change.use(() => Effect.orDie(model.insert(key))),
+        /** Says until when what a key signed counts. */
+        end: (key: typeof Ending.Type) => Change.use(() => Effect.orDie(end(key))),
+        /** Says from when on a key signs. */
+        begin: Effect.fn("AttestationKeysRepository.begin")((key: typeof Beginning.Type) =>
+          Change.use(() => Effect.orDie(begin(key)))
+        ),
+        /** Ends a key at once, whatever its status. */
+        close: Effect.fn("AttestationKeysRepository.close")((key: typeof Ended.Type) =>
+          Change.use(() => Effect.orDie(close(key)))
+        ),
+        /** Ends the use of a key, and puts something else in the place of its private half. */
+        retire: (key: typeof Retired.Type) => Change.use(() => Effect.orDie(retire(key))),
+        /** Every key of the service's own, the newest first. */
         own: Effect.withSpan(Effect.orDie(selectOwn(undefined)), "AttestationKeysRepository.own")
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -13,75 +13,64 @@ const atOnce = 2
 const maxWaiting = 100
 
 /** Passwords as they are stored: argon2id in the PHC string form, such as `$argon2id$v=19$m=19456,t=2,p=1$…$…`. */
-export class Passwords extends Context.Service<
-  Passwords,
-  {
-    /** Hashes a new password, unless it is a common one; `about` is what is known of its owner, `member` its place in the payload. */
-    hash(
+export class Passwords extends Context.Service<Passwords>()("app/accounts/Passwords", {
+  make: Effect.gen(function* () {
+    const kdf = yield* Kdf.Kdf
+    const random = yield* SecureRandom.SecureRandom
+    const permits = yield* Semaphore.make(atOnce)
+    let waiting = 0
+
+    /** Runs within the pool; a crowd that would wait for long is turned away instead. */
+    const pooled = <A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E | Overloaded> =>
+      Effect.suspend((): Effect.Effect<A, E | Overloaded> => {
+        if (waiting >= maxWaiting) return Effect.fail(new Overloaded({ detail: "Too many sign-ins at once." }))
+        waiting += 1
+        return Effect.ensuring(
+          permits.withPermits(1)(work),
+          Effect.sync(() => void (waiting -= 1))
+        )
+      })
+
+    const derive = (
+      password: Redacted.Redacted,
+      salt: Uint8Array,
+      { memory, passes, parallelism }: Cost,
+      length: number
+    ) =>
+      kdf
+        .derive(Kdf.argon2id({ memory, passes, parallelism }), utf8(password), { salt, length })
+        .pipe(Effect.orDie, pooled)
+
+    const hash = Effect.fn("Passwords.hash")(function* (
       password: Redacted.Redacted,
       about: ReadonlyArray<string>,
-      member?: string
-    ): Effect.Effect<string, ValidationFailed | Overloaded>
-    /** Whether a password is the one that was hashed; without a hash it does the same work and says no. */
-    verify(password: Redacted.Redacted, hash: string | undefined): Effect.Effect<boolean, Overloaded>
-  }
->()("app/accounts/Passwords") {
-  static readonly layerNoDeps = Layer.effect(
-    Passwords,
-    Effect.gen(function* () {
-      const kdf = yield* Kdf.Kdf
-      const random = yield* SecureRandom.SecureRandom
-      const permits = yield* Semaphore.make(atOnce)
-      let waiting = 0
-
-      /** Runs within the pool; a crowd that would wait for long is turned away instead. */
-      const pooled = <A, E>(work: Effect.Effect<A, E>): Effect.Effect<A, E | Overloaded> =>
-        Effect.suspend((): Effect.Effect<A, E | Overloaded> => {
-          if (waiting >= maxWaiting) return Effect.fail(new Overloaded({ detail: "Too many sign-ins at once." }))
-          waiting += 1
-          return Effect.ensuring(
-            permits.withPermits(1)(work),
-            Effect.sync(() => void (waiting -= 1))
-          )
+      member: string = "password"
+    ) {
+      if (isCommonPassword(normalized(password), about)) {
+        return yield* new ValidationFailed({
+          errors: [{ path: ["payload", member], message: "Expected a password that is not common or easily guessed" }],
+          detail: "The password is common or easily guessed."
         })
-
-      const derive = (
-        password: Redacted.Redacted,
-        salt: Uint8Array,
-        { memory, passes, parallelism }: Cost,
-        length: number
-      ) =>
-        kdf
-          .derive(Kdf.argon2id({ memory, passes, parallelism }), utf8(password), { salt, length })
-          .pipe(Effect.orDie, pooled)
-
-      const hash = Effect.fn("Passwords.hash")(function* (
-        password: Redacted.Redacted,
-        about: ReadonlyArray<string>,
-        member: string = "password"
-      ) {
-        if (isCommonPassword(normalized(password), about)) {
-          return yield* new ValidationFailed({
-            errors: [
-              { path: ["payload", member], message: "Expected a password that is not common or easily guessed" }
-            ],
-            detail: "The password is common or easily guessed."
-          })
-        }
-        const salt = yield* random.randomBytes(saltBytes)
-        return written({ ...cost, salt, hash: yield* derive(password, salt, cost, hashBytes) })
-      })
-
-      const dummy: Stored = { ...cost, salt: new Uint8Array(saltBytes), hash: new Uint8Array(hashBytes) }
-      const verify = Effect.fn("Passwords.verify")(function* (password: Redacted.Redacted, hash: string | undefined) {
-        const stored = hash === undefined ? dummy : read(hash)
-        const derived = yield* derive(password, stored.salt, stored, stored.hash.length)
-        return Mac.timingSafeEqual(stored.hash, derived) && hash !== undefined
-      })
-
-      return Passwords.of({ hash, verify })
+      }
+      const salt = yield* random.randomBytes(saltBytes)
+      return written({ ...cost, salt, hash: yield* derive(password, salt, cost, hashBytes) })
     })
-  )
+
+    const dummy: Stored = { ...cost, salt: new Uint8Array(saltBytes), hash: new Uint8Array(hashBytes) }
+    const verify = Effect.fn("Passwords.verify")(function* (password: Redacted.Redacted, hash: string | undefined) {
+      const stored = hash === undefined ? dummy : read(hash)
+      const derived = yield* derive(password, stored.salt, stored, stored.hash.length)
+      return Mac.timingSafeEqual(stored.hash, derived) && hash !== undefined
+    })
+
+    return {
+      /** Hashes a new password, unless it is a common one; `about` is what is known of its owner, `member` its place in the payload. */
+      hash /** Whether a password is the one that was hashed; without a hash it does the same work and says no. */,
+      verify
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(Layer.mergeAll(NodeCrypto.layerKdf, NodeCrypto.layerSecureRandom))

@@ -36,115 +36,98 @@ export const SignInCandidate = Schema.Struct({
 })
 export type SignInCandidate = typeof SignInCandidate.Type
 
-export class AccountsRepository extends Context.Service<
-  AccountsRepository,
-  {
-    candidate(email: string): Effect.Effect<Option.Option<SignInCandidate>>
-    list(
-      tenantId: TenantId | undefined,
-      after: AccountId | undefined,
-      limit: number
-    ): Effect.Effect<ReadonlyArray<Account>>
-    get(id: AccountId): Effect.Effect<Account, AccountNotFound>
-    /** The row locked FOR UPDATE until the transaction ends. */
-    lock(id: AccountId): Effect.Effect<Account, AccountNotFound, Change>
-    /** Whether the installation has an account at all; asked in the name of all tenants. */
-    readonly exists: Effect.Effect<boolean>
-    insert(account: NewAccount): Effect.Effect<Account, AccountEmailTaken | TenantNotFound, Change>
-    update(account: Account): Effect.Effect<void, AccountEmailTaken, Change>
-    /** Notes the last sign-in. */
-    touch(account: Pick<Account, "id" | "lastSignInAt">): Effect.Effect<void, never, Change>
-    delete(id: AccountId): Effect.Effect<void, never, Change>
-  }
->()("app/accounts/AccountsRepository") {
-  static readonly layer = Layer.effect(
-    AccountsRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const columns = sql.literal(
-        "a.*, ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = a.id ORDER BY r.role_id) AS role_ids"
-      )
-      const selectCandidate = SqlSchema.findOneOption({
-        Request: Schema.String,
-        Result: SignInCandidate,
-        execute: (email) => sql`SELECT * FROM account_by_email(${email})`
-      })
-      const selectOne = SqlSchema.findOneOption({
-        Request: AccountId,
-        Result: Account,
-        execute: (id) => sql`SELECT ${columns} FROM accounts a WHERE a.id = ${id}`
-      })
-      const selectLocked = SqlSchema.findOneOption({
-        Request: AccountId,
-        Result: Account,
-        execute: (id) => sql`SELECT ${columns} FROM accounts a WHERE a.id = ${id} FOR UPDATE OF a`
-      })
-      const selectPage = SqlSchema.findAll({
-        Request: Schema.Struct({
-          tenantId: Schema.UndefinedOr(TenantId),
-          after: Schema.UndefinedOr(AccountId),
-          limit: Schema.Int
-        }),
-        Result: Account,
-        execute: ({ after, limit, tenantId }) => sql`
+export class AccountsRepository extends Context.Service<AccountsRepository>()("app/accounts/AccountsRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const columns = sql.literal(
+      "a.*, ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = a.id ORDER BY r.role_id) AS role_ids"
+    )
+    const selectCandidate = SqlSchema.findOneOption({
+      Request: Schema.String,
+      Result: SignInCandidate,
+      execute: (email) => sql`SELECT * FROM account_by_email(${email})`
+    })
+    const selectOne = SqlSchema.findOneOption({
+      Request: AccountId,
+      Result: Account,
+      execute: (id) => sql`SELECT ${columns} FROM accounts a WHERE a.id = ${id}`
+    })
+    const selectLocked = SqlSchema.findOneOption({
+      Request: AccountId,
+      Result: Account,
+      execute: (id) => sql`SELECT ${columns} FROM accounts a WHERE a.id = ${id} FOR UPDATE OF a`
+    })
+    const selectPage = SqlSchema.findAll({
+      Request: Schema.Struct({
+        tenantId: Schema.UndefinedOr(TenantId),
+        after: Schema.UndefinedOr(AccountId),
+        limit: Schema.Int
+      }),
+      Result: Account,
+      execute: ({ after, limit, tenantId }) => sql`
           SELECT ${columns} FROM accounts a
           WHERE ${sql.and([
             ...(tenantId === undefined ? [] : [sql`a.tenant_id = ${tenantId}`]),
             ...(after === undefined ? [] : [sql`a.id > ${after}`])
           ])}
           ORDER BY a.id LIMIT ${limit}`
-      })
-      const insertOne = SqlSchema.findOne({
-        Request: Schema.Struct({
-          email: Schema.String,
-          name: Schema.String,
-          passwordHash: Schema.String,
-          tenantId: Schema.NullOr(TenantId),
-          trialUserId: Schema.NullOr(TrialUserId),
-          status: AccountStatus,
-          createdAt: InstantFromDate,
-          createdBy: Schema.String
-        }),
-        Result: Schema.Struct({ id: AccountId }),
-        execute: (row) => sql`INSERT INTO accounts ${sql.insert(row)} RETURNING id`
-      })
-      const setRoles = Effect.fnUntraced(function* (account: Pick<Account, "id" | "tenantId" | "roleIds">) {
-        yield* sql`DELETE FROM account_roles WHERE account_id = ${account.id}`
-        yield* sql`
+    })
+    const insertOne = SqlSchema.findOne({
+      Request: Schema.Struct({
+        email: Schema.String,
+        name: Schema.String,
+        passwordHash: Schema.String,
+        tenantId: Schema.NullOr(TenantId),
+        trialUserId: Schema.NullOr(TrialUserId),
+        status: AccountStatus,
+        createdAt: InstantFromDate,
+        createdBy: Schema.String
+      }),
+      Result: Schema.Struct({ id: AccountId }),
+      execute: (row) => sql`INSERT INTO accounts ${sql.insert(row)} RETURNING id`
+    })
+    const setRoles = Effect.fnUntraced(function* (account: Pick<Account, "id" | "tenantId" | "roleIds">) {
+      yield* sql`DELETE FROM account_roles WHERE account_id = ${account.id}`
+      yield* sql`
           INSERT INTO account_roles (account_id, role_id, tenant_id)
           SELECT ${account.id}, role_id, ${account.tenantId} FROM unnest(${account.roleIds}::integer[]) AS role_id`
+    })
+
+    const found = Effect.flatMap(
+      Option.match({
+        onNone: () => Effect.fail(new AccountNotFound({})),
+        onSome: (account: Account) => Effect.succeed(account)
       })
+    )
 
-      const found = Effect.flatMap(
-        Option.match({
-          onNone: () => Effect.fail(new AccountNotFound({})),
-          onSome: (account: Account) => Effect.succeed(account)
-        })
-      )
-
-      return AccountsRepository.of({
-        candidate: Effect.fn("AccountsRepository.candidate")((email) => Effect.orDie(selectCandidate(email))),
-        list: Effect.fn("AccountsRepository.list")((tenantId, after, limit) =>
+    return {
+      candidate: Effect.fn("AccountsRepository.candidate")((email: string) => Effect.orDie(selectCandidate(email))),
+      list: Effect.fn("AccountsRepository.list")(
+        (tenantId: TenantId | undefined, after: AccountId | undefined, limit: number) =>
           Effect.orDie(selectPage({ tenantId, after, limit }))
-        ),
-        get: Effect.fn("AccountsRepository.get")((id) => found(Effect.orDie(selectOne(id)))),
-        lock: Effect.fn("AccountsRepository.lock")((id) => Change.use(() => found(Effect.orDie(selectLocked(id))))),
-        exists: sql`SELECT 1 FROM accounts LIMIT 1`.values.pipe(
-          Effect.map((rows) => rows.length > 0),
-          Effect.orDie
-        ),
-        insert: Effect.fn("AccountsRepository.insert")(function* ({ roleIds, ...account }) {
-          yield* Change
-          const { id } = yield* insertOne(account).pipe(
-            Effect.catchReasons("SqlError", { UniqueViolation: emailTaken, ConstraintError: tenantGone }),
-            Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die, NoSuchElementError: Effect.die })
-          )
-          yield* Effect.orDie(setRoles({ id, tenantId: account.tenantId, roleIds }))
-          return { ...account, id, roleIds, lastSignInAt: null }
-        }),
-        update: Effect.fn("AccountsRepository.update")(function* (account) {
-          yield* Change
-          yield* sql`
+      ),
+      get: Effect.fn("AccountsRepository.get")((id: AccountId) => found(Effect.orDie(selectOne(id)))),
+      /** The row locked FOR UPDATE until the transaction ends. */
+      lock: Effect.fn("AccountsRepository.lock")((id: AccountId) =>
+        Change.use(() => found(Effect.orDie(selectLocked(id))))
+      ),
+      /** Whether the installation has an account at all; asked in the name of all tenants. */
+      exists: sql`SELECT 1 FROM accounts LIMIT 1`.values.pipe(
+        Effect.map((rows) => rows.length > 0),
+        Effect.orDie
+      ),
+      insert: Effect.fn("AccountsRepository.insert")(function* ({ roleIds, ...account }: NewAccount) {
+        yield* Change
+        const { id } = yield* insertOne(account).pipe(
+          Effect.catchReasons("SqlError", { UniqueViolation: emailTaken, ConstraintError: tenantGone }),
+          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die, NoSuchElementError: Effect.die })
+        )
+        yield* Effect.orDie(setRoles({ id, tenantId: account.tenantId, roleIds }))
+        return { ...account, id, roleIds, lastSignInAt: null }
+      }),
+      update: Effect.fn("AccountsRepository.update")(function* (account: Account) {
+        yield* Change
+        yield* sql`
             UPDATE accounts SET ${sql.update({
               email: account.email,
               name: account.name,
@@ -152,24 +135,26 @@ export class AccountsRepository extends Context.Service<
               trialUserId: account.trialUserId,
               status: account.status
             })} WHERE id = ${account.id}`.pipe(
-            Effect.catchReason("SqlError", "UniqueViolation", emailTaken),
-            Effect.catchTag("SqlError", Effect.die)
-          )
-          yield* Effect.orDie(setRoles(account))
-        }),
-        touch: Effect.fn("AccountsRepository.touch")(({ id, lastSignInAt }) =>
-          Change.use(() =>
-            sql`
+          Effect.catchReason("SqlError", "UniqueViolation", emailTaken),
+          Effect.catchTag("SqlError", Effect.die)
+        )
+        yield* Effect.orDie(setRoles(account))
+      }),
+      /** Notes the last sign-in. */
+      touch: Effect.fn("AccountsRepository.touch")(({ id, lastSignInAt }: Pick<Account, "id" | "lastSignInAt">) =>
+        Change.use(() =>
+          sql`
               UPDATE accounts SET last_sign_in_at = ${lastSignInAt === null ? null : DateTime.toDateUtc(lastSignInAt)}
               WHERE id = ${id}`.pipe(Effect.asVoid, Effect.orDie)
-          )
-        ),
-        delete: Effect.fn("AccountsRepository.delete")((id) =>
-          Change.use(() => Effect.orDie(Effect.asVoid(sql`DELETE FROM accounts WHERE id = ${id}`)))
         )
-      })
-    })
-  )
+      ),
+      delete: Effect.fn("AccountsRepository.delete")((id: AccountId) =>
+        Change.use(() => Effect.orDie(Effect.asVoid(sql`DELETE FROM accounts WHERE id = ${id}`)))
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 const emailTaken = (reason: SqlError.UniqueViolation) =>

@@ -5,29 +5,24 @@ import { requireAuthority } from "../../kernel/authority.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
 import { distinct } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
-import { type Overloaded, ValidationFailed } from "../../kernel/problems.ts"
+import { slice } from "../../kernel/page.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
 import { given } from "../../kernel/server-set.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type RoleId } from "../../applications/roles/domain.ts"
 import { Roles } from "../../applications/roles/service.ts"
-import { type TenantNotFound } from "../tenants/domain.ts"
-import { type TrialUserId, type TrialUserNotFound } from "../trial-users/domain.ts"
+import { type TrialUserId } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"
 import {
   accountActions,
   type AccountCreation,
-  type AccountEmailTaken,
   type AccountId,
   AccountIsCaller,
-  type AccountNotFound,
   type AccountPatch,
   AccountView
 } from "./domain.ts"
 import { Passwords } from "./passwords.ts"
 import { type Account, AccountsRepository, toResponse } from "./repository.ts"
-
-type Refused = Forbidden | ValidationFailed | Overloaded | AccountEmailTaken | TrialUserNotFound
 
 /** Ends the sign-ins of an account when it is changed or deleted; provided by sign-in. */
 export class AccountSessions extends Context.Service<
@@ -38,197 +33,179 @@ export class AccountSessions extends Context.Service<
   }
 >()("app/accounts/AccountSessions") {}
 
-export class Accounts extends Context.Service<
-  Accounts,
-  {
-    list(
+export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const database = yield* Database
+    const accountSessions = yield* AccountSessions
+    const passwords = yield* Passwords
+    const repository = yield* AccountsRepository
+    const roles = yield* Roles
+    const trialUsers = yield* TrialUsers
+
+    /** Holds the roles as they are, if the caller may give all that they do. */
+    const requireRoles = Effect.fnUntraced(function* (ids: ReadonlyArray<RoleId>) {
+      const held = yield* roles.lockServiceRoles(ids)
+      const errors = ids.flatMap((id, index) =>
+        held.some((role) => role.id === id)
+          ? []
+          : [
+              {
+                path: ["payload", "roleIds", index],
+                message: "Expected a role of the application application-manager"
+              }
+            ]
+      )
+      if (errors.length > 0) {
+        return yield* new ValidationFailed({ errors, detail: "An account has roles of application-manager only." })
+      }
+      yield* requireAuthority(distinct(held.flatMap((role) => role.capabilities)))
+    })
+
+    const requireTrialUser = Effect.fnUntraced(function* (principal: Principal, id: TrialUserId | null) {
+      if (id === null) return
+      if (principal.tenantId !== undefined) {
+        return yield* new Forbidden({
+          missing: [],
+          detail: "Trial users belong to the installation, not to a tenant."
+        })
+      }
+      yield* trialUsers.lockShared(id)
+    })
+
+    const list = Effect.fn("Accounts.list")(function* (
       tenantId: TenantId | undefined,
       after: AccountId | undefined,
       limit: number
-    ): Effect.Effect<Slice<AccountView, AccountId>>
-    get(id: AccountId): Effect.Effect<AccountView, AccountNotFound>
-    create(input: AccountCreation): Effect.Effect<AccountView, Refused | TenantNotFound>
-    update(id: AccountId, patch: AccountPatch): Effect.Effect<AccountView, Refused | AccountNotFound | AccountIsCaller>
-    delete(id: AccountId): Effect.Effect<void, AccountNotFound | AccountIsCaller | Forbidden>
-  }
->()("app/accounts/Accounts") {
-  static readonly layerNoDeps = Layer.effect(
-    Accounts,
-    Effect.gen(function* () {
-      const audit = yield* Audit
-      const database = yield* Database
-      const accountSessions = yield* AccountSessions
-      const passwords = yield* Passwords
-      const repository = yield* AccountsRepository
-      const roles = yield* Roles
-      const trialUsers = yield* TrialUsers
-
-      /** Holds the roles as they are, if the caller may give all that they do. */
-      const requireRoles = Effect.fnUntraced(function* (ids: ReadonlyArray<RoleId>) {
-        const held = yield* roles.lockServiceRoles(ids)
-        const errors = ids.flatMap((id, index) =>
-          held.some((role) => role.id === id)
-            ? []
-            : [
-                {
-                  path: ["payload", "roleIds", index],
-                  message: "Expected a role of the application application-manager"
-                }
-              ]
-        )
-        if (errors.length > 0) {
-          return yield* new ValidationFailed({ errors, detail: "An account has roles of application-manager only." })
-        }
-        yield* requireAuthority(distinct(held.flatMap((role) => role.capabilities)))
-      })
-
-      const requireTrialUser = Effect.fnUntraced(function* (principal: Principal, id: TrialUserId | null) {
-        if (id === null) return
-        if (principal.tenantId !== undefined) {
-          return yield* new Forbidden({
-            missing: [],
-            detail: "Trial users belong to the installation, not to a tenant."
-          })
-        }
-        yield* trialUsers.lockShared(id)
-      })
-
-      const list = Effect.fn("Accounts.list")(function* (
-        tenantId: TenantId | undefined,
-        after: AccountId | undefined,
-        limit: number
-      ) {
-        const principal = yield* CurrentPrincipal
-        const rows = yield* database.transaction(scopeOf(principal), repository.list(tenantId, after, limit + 1))
-        return slice(rows.map(toResponse), limit, (account) => account.id)
-      })
-
-      const get = Effect.fn("Accounts.get")(function* (id: AccountId) {
-        const principal = yield* CurrentPrincipal
-        return toResponse(yield* database.transaction(scopeOf(principal), repository.get(id)))
-      })
-
-      const insert = Effect.fnUntraced(function* (
-        input: AccountCreation,
-        tenantId: TenantId | null,
-        passwordHash: string
-      ) {
-        const principal = yield* CurrentPrincipal
-        const trialUserId = input.trialUserId ?? null
-        yield* requireRoles(input.roleIds)
-        yield* requireTrialUser(principal, trialUserId)
-        const { email, name } = input
-        const account = yield* repository.insert({
-          email,
-          name,
-          passwordHash,
-          tenantId,
-          trialUserId,
-          roleIds: sorted(input.roleIds),
-          status: "active",
-          createdAt: yield* DateTime.now,
-          createdBy: principal.name
-        })
-        const view = toResponse(account)
-        return {
-          value: view,
-          entries: [{ action: accountActions.AccountCreated, entityId: view.id, tenantId, after: snapshot(view) }]
-        }
-      }, audit.change)
-
-      const create = Effect.fn("Accounts.create")(function* (input: AccountCreation) {
-        const principal = yield* CurrentPrincipal
-        const tenantId = input.tenantId === undefined ? (principal.tenantId ?? null) : input.tenantId
-        if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
-          return yield* new Forbidden({
-            missing: [],
-            detail: "A tenant's caller makes accounts of its own tenant only."
-          })
-        }
-        // Slow, and so before the transaction and its connection.
-        const passwordHash = yield* passwords.hash(input.password, [input.email, input.name])
-        return yield* insert(input, tenantId, passwordHash)
-      })
-
-      /** Takes an account under lock for a change, if the caller has all that it can do. */
-      const take = Effect.fnUntraced(function* (id: AccountId) {
-        const account = yield* repository.lock(id)
-        const held = yield* roles.lockServiceRoles(account.roleIds)
-        yield* requireAuthority(distinct(held.flatMap((role) => role.capabilities)))
-        return account
-      })
-
-      const change = Effect.fnUntraced(function* (
-        id: AccountId,
-        patch: AccountPatch,
-        passwordHash: string | undefined
-      ) {
-        const principal = yield* CurrentPrincipal
-        const before = yield* take(id)
-        const roleIds = patch.roleIds === undefined ? before.roleIds : sorted(patch.roleIds)
-        const isSelf = principal.name === `account:${id}`
-        const isStopped = patch.status === "suspended" && before.status !== "suspended"
-        if (isSelf && (isStopped || passwordHash !== undefined)) return yield* new AccountIsCaller({})
-        if (patch.roleIds !== undefined) yield* requireRoles(patch.roleIds)
-        if (patch.trialUserId !== undefined && patch.trialUserId !== before.trialUserId) {
-          yield* requireTrialUser(principal, patch.trialUserId)
-        }
-        const after: Account = {
-          ...before,
-          ...given(patch, plain),
-          roleIds,
-          passwordHash: passwordHash ?? before.passwordHash
-        }
-        const isSame = changeable.every((member) => Equal.equals(before[member], after[member]))
-        if (isSame && passwordHash === undefined) return { value: toResponse(before), entries: [] }
-        yield* repository.update(after)
-        // An account with other capabilities or another e-mail address has to sign in again.
-        const isOther =
-          isStopped ||
-          passwordHash !== undefined ||
-          !Equal.equals(before.roleIds, after.roleIds) ||
-          before.trialUserId !== after.trialUserId
-        const ended = isOther ? yield* accountSessions.endAllOf(id) : []
-        const tenantId = before.tenantId
-        const views = { before: snapshot(toResponse(before)), after: snapshot(toResponse(after)) }
-        const updated = { action: accountActions.AccountUpdated, entityId: id, tenantId, ...views }
-        const reset = { action: accountActions.AccountPasswordChanged, entityId: id, tenantId }
-        return {
-          value: toResponse(after),
-          entries: [...(isSame ? [] : [updated]), ...(passwordHash === undefined ? [] : [reset]), ...ended]
-        }
-      }, audit.change)
-
-      const update = Effect.fn("Accounts.update")(function* (id: AccountId, patch: AccountPatch) {
-        if (patch.password === undefined) return yield* change(id, patch, undefined)
-        const before = yield* get(id)
-        const about = [patch.email ?? before.email, patch.name ?? before.name]
-        return yield* change(id, patch, yield* passwords.hash(patch.password, about))
-      })
-
-      const remove = Effect.fn("Accounts.delete")(function* (id: AccountId) {
-        const principal = yield* CurrentPrincipal
-        const before = yield* take(id)
-        if (principal.name === `account:${id}`) return yield* new AccountIsCaller({})
-        const ended = yield* accountSessions.endAllOf(id)
-        yield* repository.delete(id)
-        return {
-          value: undefined,
-          entries: [
-            {
-              action: accountActions.AccountDeleted,
-              entityId: id,
-              tenantId: before.tenantId,
-              before: snapshot(toResponse(before))
-            },
-            ...ended
-          ]
-        }
-      }, audit.change)
-
-      return Accounts.of({ list, get, create, update, delete: remove })
+    ) {
+      const principal = yield* CurrentPrincipal
+      const rows = yield* database.transaction(scopeOf(principal), repository.list(tenantId, after, limit + 1))
+      return slice(rows.map(toResponse), limit, (account) => account.id)
     })
-  )
+
+    const get = Effect.fn("Accounts.get")(function* (id: AccountId) {
+      const principal = yield* CurrentPrincipal
+      return toResponse(yield* database.transaction(scopeOf(principal), repository.get(id)))
+    })
+
+    const insert = Effect.fnUntraced(function* (
+      input: AccountCreation,
+      tenantId: TenantId | null,
+      passwordHash: string
+    ) {
+      const principal = yield* CurrentPrincipal
+      const trialUserId = input.trialUserId ?? null
+      yield* requireRoles(input.roleIds)
+      yield* requireTrialUser(principal, trialUserId)
+      const { email, name } = input
+      const account = yield* repository.insert({
+        email,
+        name,
+        passwordHash,
+        tenantId,
+        trialUserId,
+        roleIds: sorted(input.roleIds),
+        status: "active",
+        createdAt: yield* DateTime.now,
+        createdBy: principal.name
+      })
+      const view = toResponse(account)
+      return {
+        value: view,
+        entries: [{ action: accountActions.AccountCreated, entityId: view.id, tenantId, after: snapshot(view) }]
+      }
+    }, audit.change)
+
+    const create = Effect.fn("Accounts.create")(function* (input: AccountCreation) {
+      const principal = yield* CurrentPrincipal
+      const tenantId = input.tenantId === undefined ? (principal.tenantId ?? null) : input.tenantId
+      if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
+        return yield* new Forbidden({
+          missing: [],
+          detail: "A tenant's caller makes accounts of its own tenant only."
+        })
+      }
+      // Slow, and so before the transaction and its connection.
+      const passwordHash = yield* passwords.hash(input.password, [input.email, input.name])
+      return yield* insert(input, tenantId, passwordHash)
+    })
+
+    /** Takes an account under lock for a change, if the caller has all that it can do. */
+    const take = Effect.fnUntraced(function* (id: AccountId) {
+      const account = yield* repository.lock(id)
+      const held = yield* roles.lockServiceRoles(account.roleIds)
+      yield* requireAuthority(distinct(held.flatMap((role) => role.capabilities)))
+      return account
+    })
+
+    const change = Effect.fnUntraced(function* (id: AccountId, patch: AccountPatch, passwordHash: string | undefined) {
+      const principal = yield* CurrentPrincipal
+      const before = yield* take(id)
+      const roleIds = patch.roleIds === undefined ? before.roleIds : sorted(patch.roleIds)
+      const isSelf = principal.name === `account:${id}`
+      const isStopped = patch.status === "suspended" && before.status !== "suspended"
+      if (isSelf && (isStopped || passwordHash !== undefined)) return yield* new AccountIsCaller({})
+      if (patch.roleIds !== undefined) yield* requireRoles(patch.roleIds)
+      if (patch.trialUserId !== undefined && patch.trialUserId !== before.trialUserId) {
+        yield* requireTrialUser(principal, patch.trialUserId)
+      }
+      const after: Account = {
+        ...before,
+        ...given(patch, plain),
+        roleIds,
+        passwordHash: passwordHash ?? before.passwordHash
+      }
+      const isSame = changeable.every((member) => Equal.equals(before[member], after[member]))
+      if (isSame && passwordHash === undefined) return { value: toResponse(before), entries: [] }
+      yield* repository.update(after)
+      // An account with other capabilities or another e-mail address has to sign in again.
+      const isOther =
+        isStopped ||
+        passwordHash !== undefined ||
+        !Equal.equals(before.roleIds, after.roleIds) ||
+        before.trialUserId !== after.trialUserId
+      const ended = isOther ? yield* accountSessions.endAllOf(id) : []
+      const tenantId = before.tenantId
+      const views = { before: snapshot(toResponse(before)), after: snapshot(toResponse(after)) }
+      const updated = { action: accountActions.AccountUpdated, entityId: id, tenantId, ...views }
+      const reset = { action: accountActions.AccountPasswordChanged, entityId: id, tenantId }
+      return {
+        value: toResponse(after),
+        entries: [...(isSame ? [] : [updated]), ...(passwordHash === undefined ? [] : [reset]), ...ended]
+      }
+    }, audit.change)
+
+    const update = Effect.fn("Accounts.update")(function* (id: AccountId, patch: AccountPatch) {
+      if (patch.password === undefined) return yield* change(id, patch, undefined)
+      const before = yield* get(id)
+      const about = [patch.email ?? before.email, patch.name ?? before.name]
+      return yield* change(id, patch, yield* passwords.hash(patch.password, about))
+    })
+
+    const remove = Effect.fn("Accounts.delete")(function* (id: AccountId) {
+      const principal = yield* CurrentPrincipal
+      const before = yield* take(id)
+      if (principal.name === `account:${id}`) return yield* new AccountIsCaller({})
+      const ended = yield* accountSessions.endAllOf(id)
+      yield* repository.delete(id)
+      return {
+        value: undefined,
+        entries: [
+          {
+            action: accountActions.AccountDeleted,
+            entityId: id,
+            tenantId: before.tenantId,
+            before: snapshot(toResponse(before))
+          },
+          ...ended
+        ]
+      }
+    }, audit.change)
+
+    return { list, get, create, update, delete: remove }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountsRepository.layer))
 }

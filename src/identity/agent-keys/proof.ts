@@ -19,7 +19,7 @@ export interface ProofOf {
 const unproven = (detail: string) => new AgentKeyUnusable({ detail })
 
 /** Validates the proof that the caller has the private key: a JWT by that key, issued for this agent within a minute. */
-export const checkProof = Effect.fnUntraced(function* (
+export const validateProof = Effect.fnUntraced(function* (
   proof: string,
   { agentId, algorithm, issuer, publicKey }: ProofOf
 ) {

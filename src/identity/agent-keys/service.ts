@@ -1,153 +1,129 @@
+import * as jose from "jose"
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Model } from "effect/schema"
-import * as jose from "jose"
-import { type AgentId, AgentNotActive, type AgentNotFound } from "../agents/domain.ts"
+import { type AgentId, AgentNotActive } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   AgentKey,
   agentKeyActions,
   type AgentKeyId,
   AgentKeyLimit,
-  type AgentKeyNotFound,
   type AgentKeyRegistration,
-  type AgentKeyTaken,
   AgentKeyUnusable,
   AgentKeyView
 } from "./domain.ts"
-import { checkProof } from "./proof.ts"
+import { validateProof } from "./proof.ts"
 import { readPublicKey } from "./public-key.ts"
 import { AgentKeysRepository } from "./repository.ts"
 
 const maxLive = 5
 
-export class AgentKeys extends Context.Service<
-  AgentKeys,
-  {
-    list(
+export class AgentKeys extends Context.Service<AgentKeys>()("app/agent-keys/AgentKeys", {
+  make: Effect.gen(function* () {
+    const agents = yield* Agents
+    const audit = yield* Audit
+    const authCaches = yield* AuthCacheInvalidation
+    const database = yield* Database
+    const repository = yield* AgentKeysRepository
+    const settings = yield* Settings
+
+    const list = Effect.fn("AgentKeys.list")(function* (
       agentId: AgentId,
       after: AgentKeyId | undefined,
       limit: number
-    ): Effect.Effect<Slice<AgentKeyView, AgentKeyId>, AgentNotFound>
-    register(
-      agentId: AgentId,
-      input: AgentKeyRegistration
-    ): Effect.Effect<
-      AgentKeyView,
-      AgentNotFound | AgentNotActive | AgentKeyTaken | AgentKeyLimit | AgentKeyUnusable | Forbidden
-    >
-    /** Ends a key, and with it what it minted if `withCredentials`; again does nothing. */
-    revoke(
+    ) {
+      yield* agents.get(agentId)
+      const { items, nextCursor } = yield* database.asCaller(repository.list({ agentId }, after, limit))
+      return { items: items.map(toResponse(yield* DateTime.now)), nextCursor }
+    })
+
+    const prove = (agentId: AgentId, { algorithm, proof }: AgentKeyRegistration, publicKey: jose.JWK) => {
+      if (proof !== undefined) {
+        return validateProof(proof, { agentId, algorithm, publicKey, issuer: settings.api.publicUrl })
+      }
+      return settings.agents.requireKeyProof
+        ? Effect.fail(new AgentKeyUnusable({ detail: "A proof of the private half is required." }))
+        : Effect.void
+    }
+
+    const register = Effect.fn("AgentKeys.register")(function* (agentId: AgentId, input: AgentKeyRegistration) {
+      const agent = yield* agents.take(agentId)
+      if (agent.status === "retired") return yield* new AgentNotActive({ detail: "The agent is retired." })
+      const read = readPublicKey(input.publicKeyPem, input.algorithm)
+      if (read.fault !== undefined) return yield* new AgentKeyUnusable({ detail: read.fault })
+      const now = yield* DateTime.now
+      const window = yield* windowOf(input, now)
+      yield* prove(agentId, input, read.jwk)
+      if ((yield* repository.live(agentId, now)) >= maxLive) return yield* new AgentKeyLimit({})
+      const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(read.jwk))
+      const key = yield* repository.insert(
+        AgentKey.insert.make({
+          tenantId: agent.tenantId,
+          agentId,
+          kid: input.kid,
+          algorithm: input.algorithm,
+          publicKeyPem: read.pem,
+          thumbprint,
+          ...window,
+          createdAt: Model.Override(now),
+          createdBy: (yield* CurrentPrincipal).name
+        })
+      )
+      yield* authCaches.announce
+      const view = toResponse(now)(key)
+      return {
+        value: view,
+        entries: [
+          {
+            action: agentKeyActions.AgentKeyRegistered,
+            entityId: key.id,
+            tenantId: agent.tenantId,
+            after: snapshot(view)
+          }
+        ]
+      }
+    }, audit.change)
+
+    const revoke = Effect.fn("AgentKeys.revoke")(function* (
       agentId: AgentId,
       id: AgentKeyId,
       withCredentials: boolean
-    ): Effect.Effect<void, AgentNotFound | AgentKeyNotFound | Forbidden>
-  }
->()("app/agent-keys/AgentKeys") {
-  static readonly layerNoDeps = Layer.effect(
-    AgentKeys,
-    Effect.gen(function* () {
-      const agents = yield* Agents
-      const audit = yield* Audit
-      const authCaches = yield* AuthCacheInvalidation
-      const database = yield* Database
-      const repository = yield* AgentKeysRepository
-      const settings = yield* Settings
-
-      const list = Effect.fn("AgentKeys.list")(function* (
-        agentId: AgentId,
-        after: AgentKeyId | undefined,
-        limit: number
-      ) {
-        yield* agents.get(agentId)
-        const scope = scopeOf(yield* CurrentPrincipal)
-        const now = yield* DateTime.now
-        const rows = yield* database.transaction(scope, repository.list(agentId, after, limit + 1))
-        return slice(rows.map(toResponse(now)), limit, (key) => key.id)
-      })
-
-      const prove = (agentId: AgentId, { algorithm, proof }: AgentKeyRegistration, publicKey: jose.JWK) => {
-        if (proof !== undefined) {
-          return checkProof(proof, { agentId, algorithm, publicKey, issuer: settings.api.publicUrl })
-        }
-        return settings.agents.requireKeyProof
-          ? Effect.fail(new AgentKeyUnusable({ detail: "A proof of the private half is required." }))
-          : Effect.void
+    ) {
+      const agent = yield* agents.take(agentId)
+      const before = yield* repository.lock({ id, agentId })
+      if (before.revokedAt !== null && (before.credentialsRevoked || !withCredentials)) {
+        return { value: undefined, entries: [] }
       }
-
-      const register = Effect.fn("AgentKeys.register")(function* (agentId: AgentId, input: AgentKeyRegistration) {
-        const agent = yield* agents.take(agentId)
-        if (agent.status === "retired") return yield* new AgentNotActive({ detail: "The agent is retired." })
-        const read = readPublicKey(input.publicKeyPem, input.algorithm)
-        if (read.fault !== undefined) return yield* new AgentKeyUnusable({ detail: read.fault })
-        const now = yield* DateTime.now
-        const window = yield* windowOf(input, now)
-        yield* prove(agentId, input, read.jwk)
-        if ((yield* repository.live(agentId, now)) >= maxLive) return yield* new AgentKeyLimit({})
-        const thumbprint = yield* Effect.promise(() => jose.calculateJwkThumbprint(read.jwk))
-        const key = yield* repository.insert(
-          AgentKey.insert.make({
+      const now = yield* DateTime.now
+      const after = yield* repository.revoke(id, now, withCredentials)
+      yield* authCaches.announce
+      return {
+        value: undefined,
+        entries: [
+          {
+            action: agentKeyActions.AgentKeyRevoked,
+            entityId: id,
             tenantId: agent.tenantId,
-            agentId,
-            kid: input.kid,
-            algorithm: input.algorithm,
-            publicKeyPem: read.pem,
-            thumbprint,
-            ...window,
-            createdAt: Model.Override(now),
-            createdBy: (yield* CurrentPrincipal).name
-          })
-        )
-        yield* authCaches.announce
-        const view = toResponse(now)(key)
-        return {
-          value: view,
-          entries: [
-            {
-              action: agentKeyActions.AgentKeyRegistered,
-              entityId: key.id,
-              tenantId: agent.tenantId,
-              after: snapshot(view)
-            }
-          ]
-        }
-      }, audit.change)
+            before: { ...snapshot(toResponse(now)(before)), credentialsRevoked: before.credentialsRevoked },
+            after: { ...snapshot(toResponse(now)(after)), credentialsRevoked: after.credentialsRevoked }
+          }
+        ]
+      }
+    }, audit.change)
 
-      const revoke = Effect.fn("AgentKeys.revoke")(function* (
-        agentId: AgentId,
-        id: AgentKeyId,
-        withCredentials: boolean
-      ) {
-        const agent = yield* agents.take(agentId)
-        const before = yield* repository.lock(agentId, id)
-        if (before.revokedAt !== null && (before.credentialsRevoked || !withCredentials)) {
-          return { value: undefined, entries: [] }
-        }
-        const now = yield* DateTime.now
-        const after = yield* repository.revoke(id, now, withCredentials)
-        yield* authCaches.announce
-        return {
-          value: undefined,
-          entries: [
-            {
-              action: agentKeyActions.AgentKeyRevoked,
-              entityId: id,
-              tenantId: agent.tenantId,
-              before: { ...snapshot(toResponse(now)(before)), credentialsRevoked: before.credentialsRevoked },
-              after: { ...snapshot(toResponse(now)(after)), credentialsRevoked: after.credentialsRevoked }
-            }
-          ]
-        }
-      }, audit.change)
-
-      return AgentKeys.of({ list, register, revoke })
-    })
-  )
+    return {
+      list,
+      register /** Ends a key, and with it what it minted if `withCredentials`; again does nothing. */,
+      revoke
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AgentKeysRepository.layer))
 }

@@ -1,12 +1,11 @@
-import { Cache, Clock, Effect, Exit, Layer, Option, Schedule } from "effect"
+import { Cache, Clock, Effect, Exit, Layer, Option } from "effect"
 import { Digest, Mac } from "effect/crypto"
 import { ApiKeyCredentials, type ApiKeyRefusalReason } from "../../access/credentials.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/principal.ts"
-import { Database } from "../../platform/database/database.ts"
-import { type ApiKeyId } from "./domain.ts"
 import { digestOf, parse } from "./key-format.ts"
 import { ApiKeysRepository, type Credential } from "./repository.ts"
+import { makeLastUses } from "../../platform/database/last-use.ts"
 
 /** The check of presented keys: cached for a second, emptied by any change of authority. */
 const layerNoDeps = Layer.effect(
@@ -14,7 +13,6 @@ const layerNoDeps = Layer.effect(
   Effect.gen(function* () {
     const authCaches = yield* AuthCacheInvalidation
     const clock = yield* Clock.Clock
-    const database = yield* Database
     const digest = yield* Digest.Digest
     const repository = yield* ApiKeysRepository
 
@@ -29,14 +27,7 @@ const layerNoDeps = Layer.effect(
     )
     yield* authCaches.onChange(Cache.invalidateAll(cache))
 
-    const uses = new Map<ApiKeyId, number>()
-    const flush = Effect.suspend(() => {
-      const batch = Array.from(uses, ([id, at]) => ({ id, at }))
-      uses.clear()
-      return batch.length === 0 ? Effect.void : database.transaction("all", repository.used(batch))
-    }).pipe(Effect.catchCause((cause) => Effect.logWarning("Could not store when keys were last used", cause)))
-    yield* flush.pipe(Effect.repeat(Schedule.spaced("5 seconds")), Effect.forkScoped)
-    yield* Effect.addFinalizer(() => flush)
+    const uses = yield* makeLastUses("keys", repository.used)
 
     // Compared on a miss as well, so that an unknown id takes as long as a wrong secret.
     const dummy = new Uint8Array(32)
@@ -50,7 +41,7 @@ const layerNoDeps = Layer.effect(
       if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return refused("revoked")
       if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return refused("expired")
       if (tenantStatus !== null && tenantStatus !== "active") return refused("tenant-suspended")
-      uses.set(id, now)
+      uses.recordAt(id, now)
       return Effect.succeed(found.principal)
     }
 

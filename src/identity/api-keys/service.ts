@@ -1,243 +1,180 @@
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { Model } from "effect/schema"
-import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 import { distinct } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
-import { type TenantNotFound } from "../tenants/domain.ts"
+import { Database } from "../../platform/database/database.ts"
 import {
   ApiKey,
   apiKeyActions,
   type ApiKeyCreation,
   ApiKeyId,
   ApiKeyInactive,
-  type ApiKeyNotFound,
   type ApiKeyPatch,
   ApiKeyRotated,
   type ApiKeyRotation,
   ApiKeyView,
-  ExpiresInThePast,
-  type NewApiKeyView
+  ExpiresInThePast
 } from "./domain.ts"
 import { generate, start } from "./key-format.ts"
 import { ApiKeysRepository } from "./repository.ts"
+import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 
 const graceSecondsDefault = 86_400
 
-export class ApiKeys extends Context.Service<
-  ApiKeys,
-  {
-    list(
+export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const authCaches = yield* AuthCacheInvalidation
+    const database = yield* Database
+    const digest = yield* Digest.Digest
+    const random = yield* SecureRandom.SecureRandom
+    const repository = yield* ApiKeysRepository
+
+    const list = Effect.fn("ApiKeys.list")(function* (
       tenantId: TenantId | undefined,
       after: ApiKeyId | undefined,
       limit: number
-    ): Effect.Effect<Slice<ApiKeyView, ApiKeyId>>
-    get(id: ApiKeyId): Effect.Effect<ApiKeyView, ApiKeyNotFound>
-    create(
-      input: ApiKeyCreation
-    ): Effect.Effect<NewApiKeyView, Forbidden | TenantNotFound | ApplicationNotFound | ExpiresInThePast>
-    update(
-      id: ApiKeyId,
-      patch: ApiKeyPatch
-    ): Effect.Effect<ApiKeyView, ApiKeyNotFound | ApiKeyInactive | ApiKeyRotated | Forbidden>
-    rotate(
-      id: ApiKeyId,
-      rotation: ApiKeyRotation
-    ): Effect.Effect<NewApiKeyView, ApiKeyNotFound | ApiKeyInactive | ApiKeyRotated | Forbidden>
-    revoke(id: ApiKeyId): Effect.Effect<void, ApiKeyNotFound | Forbidden>
-  }
->()("app/api-keys/ApiKeys") {
-  static readonly layerNoDeps = Layer.effect(
-    ApiKeys,
-    Effect.gen(function* () {
-      const audit = yield* Audit
-      const authCaches = yield* AuthCacheInvalidation
-      const database = yield* Database
-      const digest = yield* Digest.Digest
-      const random = yield* SecureRandom.SecureRandom
-      const repository = yield* ApiKeysRepository
+    ) {
+      const { items, nextCursor } = yield* database.asCaller(repository.list({ tenantId }, after, limit))
+      return { items: items.map(toResponse(yield* DateTime.now)), nextCursor }
+    })
 
-      const list = Effect.fn("ApiKeys.list")(function* (
-        tenantId: TenantId | undefined,
-        after: ApiKeyId | undefined,
-        limit: number
-      ) {
-        const principal = yield* CurrentPrincipal
-        const now = yield* DateTime.now
-        const rows = yield* database.transaction(scopeOf(principal), repository.list(tenantId, after, limit + 1))
-        return slice(rows.map(toResponse(now)), limit, (key) => key.id)
-      })
+    const get = Effect.fn("ApiKeys.get")(function* (id: ApiKeyId) {
+      const key = yield* database.asCaller(repository.get(id))
+      return toResponse(yield* DateTime.now)(key)
+    })
 
-      const get = Effect.fn("ApiKeys.get")(function* (id: ApiKeyId) {
-        const principal = yield* CurrentPrincipal
-        const key = yield* database.transaction(scopeOf(principal), repository.get(id))
-        return toResponse(yield* DateTime.now)(key)
-      })
+    const create = Effect.fn("ApiKeys.create")(function* (input: ApiKeyCreation) {
+      const principal = yield* CurrentPrincipal
+      const scopes = distinct(input.scopes)
+      yield* requireAuthority(scopes)
+      const tenantId = input.tenantId === undefined ? (principal.tenantId ?? null) : input.tenantId
+      if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
+        return yield* new Forbidden({ missing: [], detail: "A tenant's caller makes keys of its own tenant only." })
+      }
+      const now = yield* DateTime.now
+      if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {
+        return yield* new ExpiresInThePast({})
+      }
+      const [kind, ownId] = principal.name.split(":")
+      if (kind === "api-key") {
+        const own = yield* Effect.orDie(repository.get(ApiKeyId.make(ownId ?? "")))
+        if (isPutOff(own.expiresAt, input.expiresAt ?? null)) {
+          return yield* new Forbidden({ missing: [], detail: "A key that expires makes none that outlives it." })
+        }
+      }
+      const made = yield* generate(random, digest)
+      const key = yield* repository.insert(
+        ApiKey.insert.make({
+          ...made,
+          name: input.name,
+          scopes,
+          tenantId,
+          applicationId: input.applicationId ?? null,
+          createdAt: Model.Override(now),
+          createdBy: principal.name,
+          lastUsedAt: null,
+          expiresAt: input.expiresAt ?? null,
+          revokedAt: null,
+          rotatedFrom: null
+        })
+      )
+      const view = toResponse(now)(key)
+      const created = changes.created(apiKeyActions.ApiKeyCreated, view)
+      return { ...created, value: { ...view, key: made.key } }
+    }, audit.change)
 
-      const create = Effect.fn("ApiKeys.create")(function* (input: ApiKeyCreation) {
-        const principal = yield* CurrentPrincipal
-        const scopes = distinct(input.scopes)
-        yield* requireAuthority(scopes)
-        const tenantId = input.tenantId === undefined ? (principal.tenantId ?? null) : input.tenantId
-        if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
-          return yield* new Forbidden({ missing: [], detail: "A tenant's caller makes keys of its own tenant only." })
-        }
-        const now = yield* DateTime.now
-        if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {
-          return yield* new ExpiresInThePast({})
-        }
-        const [kind, ownId] = principal.name.split(":")
-        if (kind === "api-key") {
-          const own = yield* Effect.orDie(repository.get(ApiKeyId.make(ownId ?? "")))
-          if (isPutOff(own.expiresAt, input.expiresAt ?? null)) {
-            return yield* new Forbidden({ missing: [], detail: "A key that expires makes none that outlives it." })
-          }
-        }
-        const made = yield* generate(random, digest)
-        const key = yield* repository.insert(
+    /** Takes a key under lock for a change, if the caller has all that the key can do. */
+    const take = Effect.fnUntraced(function* (id: ApiKeyId) {
+      const key = yield* repository.lock({ id })
+      yield* requireAuthority(key.scopes)
+      return key
+    })
+
+    /** Takes a key that is live and not on its way out. */
+    const takeLive = Effect.fnUntraced(function* (id: ApiKeyId) {
+      const key = yield* take(id)
+      if (key.status(yield* DateTime.now) !== "active") return yield* new ApiKeyInactive({})
+      return (yield* repository.hasSuccessor(id)) ? yield* new ApiKeyRotated({}) : key
+    })
+
+    const update = Effect.fn("ApiKeys.update")(function* (id: ApiKeyId, patch: ApiKeyPatch) {
+      const before = yield* takeLive(id)
+      const now = yield* DateTime.now
+      if (isPutOff(before.expiresAt, patch.expiresAt) && (yield* CurrentPrincipal).name === `api-key:${id}`) {
+        return yield* new Forbidden({ missing: [], detail: "No key puts off its own expiry." })
+      }
+      if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
+      const shown = toResponse(now)(before)
+      const wanted = {
+        ...before,
+        name: patch.name ?? before.name,
+        scopes: patch.scopes === undefined ? before.scopes : distinct(patch.scopes),
+        expiresAt: patch.expiresAt === undefined ? before.expiresAt : patch.expiresAt
+      }
+      const after = toResponse(now)(yield* repository.update(wanted))
+      if (changes.areSame(shown, after)) return unchanged(after)
+      yield* authCaches.announce
+      return changes.updated(apiKeyActions.ApiKeyUpdated, shown, after)
+    }, audit.change)
+
+    const rotate = Effect.fn("ApiKeys.rotate")(function* (id: ApiKeyId, rotation: ApiKeyRotation) {
+      const principal = yield* CurrentPrincipal
+      const old = yield* takeLive(id)
+      const now = yield* DateTime.now
+      const made = yield* generate(random, digest)
+      const key = yield* Effect.orDie(
+        repository.insert(
           ApiKey.insert.make({
             ...made,
-            name: input.name,
-            scopes,
-            tenantId,
-            applicationId: input.applicationId ?? null,
+            name: old.name,
+            scopes: old.scopes,
+            tenantId: old.tenantId,
+            applicationId: old.applicationId,
             createdAt: Model.Override(now),
             createdBy: principal.name,
             lastUsedAt: null,
-            expiresAt: input.expiresAt ?? null,
+            expiresAt: old.expiresAt,
             revokedAt: null,
-            rotatedFrom: null
+            rotatedFrom: old.id
           })
         )
-        const view = toResponse(now)(key)
-        return {
-          value: { ...view, key: made.key },
-          entries: [{ action: apiKeyActions.ApiKeyCreated, entityId: key.id, tenantId, after: snapshot(view) }]
-        }
-      }, audit.change)
+      )
+      const graceEnd = DateTime.add(now, { seconds: rotation.graceSeconds ?? graceSecondsDefault })
+      const ends = old.expiresAt === null ? graceEnd : DateTime.min(graceEnd, old.expiresAt)
+      const ended = yield* repository.update(
+        rotation.graceSeconds === 0 ? { ...old, revokedAt: now } : { ...old, expiresAt: ends }
+      )
+      yield* authCaches.announce
+      const view = toResponse(now)(key)
+      const rotated = changes.updated(apiKeyActions.ApiKeyRotated, toResponse(now)(ended), view)
+      return { ...rotated, value: { ...view, key: made.key } }
+    }, audit.change)
 
-      /** Takes a key under lock for a change, if the caller has all that the key can do. */
-      const take = Effect.fnUntraced(function* (id: ApiKeyId) {
-        const key = yield* repository.lock(id)
-        yield* requireAuthority(key.scopes)
-        return key
-      })
+    const revoke = Effect.fn("ApiKeys.revoke")(function* (id: ApiKeyId) {
+      const before = yield* take(id)
+      const now = yield* DateTime.now
+      if (before.revokedAt !== null) return unchanged(undefined)
+      const after = yield* repository.update({ ...before, revokedAt: now })
+      yield* authCaches.announce
+      const shown = toResponse(now)
+      return { ...changes.updated(apiKeyActions.ApiKeyRevoked, shown(before), shown(after)), value: undefined }
+    }, audit.change)
 
-      /** Takes a key that is live and not on its way out. */
-      const takeLive = Effect.fnUntraced(function* (id: ApiKeyId) {
-        const key = yield* take(id)
-        if (key.status(yield* DateTime.now) !== "active") return yield* new ApiKeyInactive({})
-        return (yield* repository.hasSuccessor(id)) ? yield* new ApiKeyRotated({}) : key
-      })
-
-      const update = Effect.fn("ApiKeys.update")(function* (id: ApiKeyId, patch: ApiKeyPatch) {
-        const before = yield* takeLive(id)
-        const now = yield* DateTime.now
-        if (isPutOff(before.expiresAt, patch.expiresAt) && (yield* CurrentPrincipal).name === `api-key:${id}`) {
-          return yield* new Forbidden({ missing: [], detail: "No key puts off its own expiry." })
-        }
-        if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
-        const shown = toResponse(now)(before)
-        const wanted = {
-          ...before,
-          name: patch.name ?? before.name,
-          scopes: patch.scopes === undefined ? before.scopes : distinct(patch.scopes),
-          expiresAt: patch.expiresAt === undefined ? before.expiresAt : patch.expiresAt
-        }
-        const after = toResponse(now)(yield* repository.update(wanted))
-        if (JSON.stringify(snapshot(shown)) === JSON.stringify(snapshot(after))) return { value: after, entries: [] }
-        yield* authCaches.announce
-        return {
-          value: after,
-          entries: [
-            {
-              action: apiKeyActions.ApiKeyUpdated,
-              entityId: id,
-              tenantId: before.tenantId,
-              before: snapshot(shown),
-              after: snapshot(after)
-            }
-          ]
-        }
-      }, audit.change)
-
-      const rotate = Effect.fn("ApiKeys.rotate")(function* (id: ApiKeyId, rotation: ApiKeyRotation) {
-        const principal = yield* CurrentPrincipal
-        const old = yield* takeLive(id)
-        const now = yield* DateTime.now
-        const made = yield* generate(random, digest)
-        const key = yield* Effect.orDie(
-          repository.insert(
-            ApiKey.insert.make({
-              ...made,
-              name: old.name,
-              scopes: old.scopes,
-              tenantId: old.tenantId,
-              applicationId: old.applicationId,
-              createdAt: Model.Override(now),
-              createdBy: principal.name,
-              lastUsedAt: null,
-              expiresAt: old.expiresAt,
-              revokedAt: null,
-              rotatedFrom: old.id
-            })
-          )
-        )
-        const graceEnd = DateTime.add(now, { seconds: rotation.graceSeconds ?? graceSecondsDefault })
-        const ends = old.expiresAt === null ? graceEnd : DateTime.min(graceEnd, old.expiresAt)
-        const ended = yield* repository.update(
-          rotation.graceSeconds === 0 ? { ...old, revokedAt: now } : { ...old, expiresAt: ends }
-        )
-        yield* authCaches.announce
-        const view = toResponse(now)(key)
-        return {
-          value: { ...view, key: made.key },
-          entries: [
-            {
-              action: apiKeyActions.ApiKeyRotated,
-              entityId: key.id,
-              tenantId: key.tenantId,
-              before: snapshot(toResponse(now)(ended)),
-              after: snapshot(view)
-            }
-          ]
-        }
-      }, audit.change)
-
-      const revoke = Effect.fn("ApiKeys.revoke")(function* (id: ApiKeyId) {
-        const before = yield* take(id)
-        const now = yield* DateTime.now
-        if (before.revokedAt !== null) return { value: undefined, entries: [] }
-        const after = yield* repository.update({ ...before, revokedAt: now })
-        yield* authCaches.announce
-        return {
-          value: undefined,
-          entries: [
-            {
-              action: apiKeyActions.ApiKeyRevoked,
-              entityId: id,
-              tenantId: before.tenantId,
-              before: snapshot(toResponse(now)(before)),
-              after: snapshot(toResponse(now)(after))
-            }
-          ]
-        }
-      }, audit.change)
-
-      return ApiKeys.of({ list, get, create, update, rotate, revoke })
-    })
-  )
+    return { list, get, create, update, rotate, revoke }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
 }
 
-const snapshot = Schema.encodeSync(ApiKeyView)
+const changes = changesOf(ApiKeyView, ({ id, tenantId }) => ({ entityId: id, tenantId }))
 
 const isPutOff = (from: DateTime.Utc | null, to: DateTime.Utc | null | undefined): boolean =>
   from !== null && to !== undefined && (to === null || DateTime.isGreaterThan(to, from))

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
-import { groupHandlers } from "../../platform/http/served-api.ts"
+import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
 import { AgentCredentials } from "./service.ts"
 import { type AgentTokenResponse } from "./domain.ts"
@@ -10,7 +10,7 @@ import { AgentCredentialsApi } from "./api.ts"
 const issued = (body: AgentTokenResponse) =>
   HttpApiSchema.withHeaders({ body, headers: { location: `/api/agents/credentials/${body.credentialId}` } })
 
-export const AgentCredentialsHandlers = groupHandlers(
+export const AgentCredentialsHandlers = fastGroupHandlers(
   AgentCredentialsApi,
   Effect.fn(function* (handlers) {
     const credentials = yield* AgentCredentials

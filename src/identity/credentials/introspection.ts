@@ -6,27 +6,23 @@ import { type Introspection } from "./domain.ts"
 import { actOf, usd } from "./mint.ts"
 
 /** Answers what a token may do now (RFC 7662); a token that is not live, or not the caller's to see, is not active. */
-export class TokenIntrospection extends Context.Service<
-  TokenIntrospection,
-  { introspect(token: string): Effect.Effect<Introspection> }
->()("app/tokens/TokenIntrospection") {
-  static readonly layer = Layer.effect(
-    TokenIntrospection,
-    Effect.gen(function* () {
-      const tokens = yield* AccessTokens
-      const { publicUrl } = (yield* Settings).api
+export class TokenIntrospection extends Context.Service<TokenIntrospection>()("app/tokens/TokenIntrospection", {
+  make: Effect.gen(function* () {
+    const tokens = yield* AccessTokens
+    const { publicUrl } = (yield* Settings).api
 
-      const introspect = Effect.fn("TokenIntrospection.introspect")(function* (token: string) {
-        const principal = yield* CurrentPrincipal
-        return yield* Effect.match(tokens.inspect(token), {
-          onFailure: (): Introspection => inactive,
-          onSuccess: (live) => (mayKnow(principal, live) ? described(live, publicUrl) : inactive)
-        })
+    const introspect = Effect.fn("TokenIntrospection.introspect")(function* (token: string) {
+      const principal = yield* CurrentPrincipal
+      return yield* Effect.match(tokens.inspect(token), {
+        onFailure: (): Introspection => inactive,
+        onSuccess: (live) => (mayKnow(principal, live) ? described(live, publicUrl) : inactive)
       })
-
-      return TokenIntrospection.of({ introspect })
     })
-  )
+
+    return { introspect }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 const inactive: Introspection = { active: false }

@@ -12,7 +12,7 @@ import { type Capability } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Usd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { accessTokenType, type Act, type AgentTokenResponse, CredentialId } from "./domain.ts"
+import { accessTokenType, type Act, CredentialId } from "./domain.ts"
 import { TokensRepository } from "./repository.ts"
 
 /** The agent that a credential is for, as the caller has read it. */
@@ -69,94 +69,90 @@ export type MintFault =
 export class MintRefused extends Data.TaggedError("MintRefused")<{ readonly fault: MintFault }> {}
 
 /** Mints credentials: one statement stores a credential with its audit entry, then its token is signed. */
-export class CredentialMint extends Context.Service<
-  CredentialMint,
-  { mint(request: MintRequest): Effect.Effect<AgentTokenResponse, MintRefused> }
->()("app/tokens/CredentialMint") {
-  static readonly layerNoDeps = Layer.effect(
-    CredentialMint,
-    Effect.gen(function* () {
-      const agents = yield* Agents
-      const delegations = yield* Delegations
-      const random = yield* SecureRandom.SecureRandom
-      const repository = yield* TokensRepository
-      const { api } = yield* Settings
-      const keys = yield* AttestationKeys
+export class CredentialMint extends Context.Service<CredentialMint>()("app/tokens/CredentialMint", {
+  make: Effect.gen(function* () {
+    const agents = yield* Agents
+    const delegations = yield* Delegations
+    const random = yield* SecureRandom.SecureRandom
+    const repository = yield* TokensRepository
+    const { api } = yield* Settings
+    const keys = yield* AttestationKeys
 
-      const mint = Effect.fn("CredentialMint.mint")(function* (request: MintRequest) {
-        const { action, agent, assertion, delegation, now, scopes } = request
-        const expiresAt = wholeSecond(request.expiresAt)
-        const credentialId = CredentialId.make(yield* random.uuidV7())
-        const subject = delegation?.subject ?? `agent:${agent.id}`
-        const actors = delegation?.actors ?? []
-        const after = {
-          agentId: agent.id,
-          subject,
-          actors,
-          scopes,
-          expiresAt: DateTime.formatIso(expiresAt),
-          keyId: assertion?.keyId ?? null,
-          delegationId: delegation?.grantId ?? null
-        }
-        const [entry] = yield* rowsOf([{ action, entityId: credentialId, tenantId: agent.tenantId, after }])
-        const refusal = yield* repository.mint({
-          credentialId,
-          tenantId: agent.tenantId,
-          agentId: agent.id,
-          version: agent.version,
-          now: DateTime.formatIso(now),
-          expiresAt: DateTime.formatIso(expiresAt),
-          scopes,
-          subject,
-          actors,
-          ancestorIds: delegation?.ancestorIds ?? [],
-          agentIds: delegation?.agentIds ?? [],
-          grantId: delegation?.grantId ?? null,
-          sessionId: delegation?.sessionId ?? null,
-          maxDepth: delegation?.maxDepth ?? unbounded,
-          keyId: assertion?.keyId ?? null,
-          jti: assertion?.jti ?? null,
-          assertionExpiresAt: assertion === undefined ? null : DateTime.formatIso(assertion.assertionExpiresAt),
-          issuedBy: (yield* CurrentPrincipal).name,
-          entry
-        })
-        if (refusal !== null) return yield* new MintRefused({ fault: refusal as MintFault })
-        yield* agents.seen(agent.id)
-        if (delegation !== undefined) yield* delegations.used(delegation.grantId)
-        const issuedSeconds = Math.floor(now.epochMilliseconds / 1000)
-        const expirySeconds = expiresAt.epochMilliseconds / 1000
-        const act = actOf(actors)
-        const signer = yield* Effect.orDie(keys.signer("sign-tokens"))
-        const accessToken = yield* signer.sign(accessTokenType, {
-          iss: api.publicUrl,
-          sub: subject,
-          aud: api.publicUrl,
-          exp: expirySeconds,
-          iat: issuedSeconds,
-          nbf: issuedSeconds,
-          jti: credentialId,
-          client_id: agent.id,
-          scope: scopes.join(" "),
-          tenant_id: agent.tenantId,
-          agent_id: agent.id,
-          ...(act === undefined ? {} : { act }),
-          allowed_task_types: agent.allowedTaskTypes,
-          default_task_type: agent.defaultTaskType,
-          per_turn_budget: agent.perTurnBudget === null ? null : usd(agent.perTurnBudget)
-        })
-        return {
-          accessToken: Redacted.make(accessToken, { label: "access-token" }),
-          tokenType: "Bearer" as const,
-          expiresIn: expirySeconds - issuedSeconds,
-          expiresAt,
-          scopes,
-          credentialId
-        }
+    const mint = Effect.fn("CredentialMint.mint")(function* (request: MintRequest) {
+      const { action, agent, assertion, delegation, now, scopes } = request
+      const expiresAt = wholeSecond(request.expiresAt)
+      const credentialId = CredentialId.make(yield* random.uuidV7())
+      const subject = delegation?.subject ?? `agent:${agent.id}`
+      const actors = delegation?.actors ?? []
+      const after = {
+        agentId: agent.id,
+        subject,
+        actors,
+        scopes,
+        expiresAt: DateTime.formatIso(expiresAt),
+        keyId: assertion?.keyId ?? null,
+        delegationId: delegation?.grantId ?? null
+      }
+      const [entry] = yield* rowsOf([{ action, entityId: credentialId, tenantId: agent.tenantId, after }])
+      const refusal = yield* repository.mint({
+        credentialId,
+        tenantId: agent.tenantId,
+        agentId: agent.id,
+        version: agent.version,
+        now: DateTime.formatIso(now),
+        expiresAt: DateTime.formatIso(expiresAt),
+        scopes,
+        subject,
+        actors,
+        ancestorIds: delegation?.ancestorIds ?? [],
+        agentIds: delegation?.agentIds ?? [],
+        grantId: delegation?.grantId ?? null,
+        sessionId: delegation?.sessionId ?? null,
+        maxDepth: delegation?.maxDepth ?? unbounded,
+        keyId: assertion?.keyId ?? null,
+        jti: assertion?.jti ?? null,
+        assertionExpiresAt: assertion === undefined ? null : DateTime.formatIso(assertion.assertionExpiresAt),
+        issuedBy: (yield* CurrentPrincipal).name,
+        entry
       })
-
-      return CredentialMint.of({ mint })
+      if (refusal !== null) return yield* new MintRefused({ fault: refusal as MintFault })
+      yield* agents.seen(agent.id)
+      if (delegation !== undefined) yield* delegations.used(delegation.grantId)
+      const issuedSeconds = Math.floor(now.epochMilliseconds / 1000)
+      const expirySeconds = expiresAt.epochMilliseconds / 1000
+      const act = actOf(actors)
+      const signer = yield* Effect.orDie(keys.signer("sign-tokens"))
+      const accessToken = yield* signer.sign(accessTokenType, {
+        iss: api.publicUrl,
+        sub: subject,
+        aud: api.publicUrl,
+        exp: expirySeconds,
+        iat: issuedSeconds,
+        nbf: issuedSeconds,
+        jti: credentialId,
+        client_id: agent.id,
+        scope: scopes.join(" "),
+        tenant_id: agent.tenantId,
+        agent_id: agent.id,
+        ...(act === undefined ? {} : { act }),
+        allowed_task_types: agent.allowedTaskTypes,
+        default_task_type: agent.defaultTaskType,
+        per_turn_budget: agent.perTurnBudget === null ? null : usd(agent.perTurnBudget)
+      })
+      return {
+        accessToken: Redacted.make(accessToken, { label: "access-token" }),
+        tokenType: "Bearer" as const,
+        expiresIn: expirySeconds - issuedSeconds,
+        expiresAt,
+        scopes,
+        credentialId
+      }
     })
-  )
+
+    return { mint }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
 }

@@ -110,118 +110,105 @@ export type CredentialRow = typeof CredentialRow.Type
 const Revoked = Schema.Struct({ id: CredentialId, agentId: AgentId, tenantId: TenantId, subject: Schema.String })
 export type Revoked = typeof Revoked.Type
 
-export class TokensRepository extends Context.Service<
-  TokensRepository,
-  {
-    /** The client that an assertion names; read past row-level security, since the tenant is not known yet. */
-    client(agentId: AgentId, kid: string): Effect.Effect<Option.Option<Client>>
-    state(id: CredentialId): Effect.Effect<Option.Option<CredentialState>>
-    /** The client with its subject and the grants between them, in one question. */
-    exchange(look: typeof ExchangeLook.Type): Effect.Effect<Option.Option<ExchangeClient>>
-    /** Until when a sign-in lasts, if it is there. */
-    sessionEnd(id: string): Effect.Effect<Option.Option<DateTime.Utc>>
-    /** Mints in one statement that writes its own audit entry; answers why not, or null. */
-    mint(request: object): Effect.Effect<string | null>
-    /** Uses up an assertion for something other than minting; false when it was used before. */
-    useAssertion(agentId: AgentId, jti: string, expiresAt: DateTime.Utc): Effect.Effect<boolean>
-    list(agentId: AgentId, after: CredentialId | undefined, limit: number): Effect.Effect<ReadonlyArray<CredentialRow>>
-    /** Ends a credential that the transaction sees and that still lives, of one agent alone when given. */
-    revoke(
-      id: CredentialId,
-      of: AgentId | undefined,
-      at: DateTime.Utc
-    ): Effect.Effect<Option.Option<Revoked>, never, Change>
-    /** Removes what expired before a moment: assertions that are no longer accepted, and old credentials. */
-    purge(assertions: DateTime.Utc, credentials: DateTime.Utc): Effect.Effect<void>
-  }
->()("app/tokens/TokensRepository") {
-  static readonly layer = Layer.effect(
-    TokensRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const selectClient = SqlSchema.findOneOption({
-        Request: Schema.Struct({ agentId: AgentId, kid: Schema.String }),
-        Result: Client,
-        execute: ({ agentId, kid }) => sql`SELECT * FROM agent_client(${agentId}, ${kid})`
-      })
-      const selectState = SqlSchema.findOneOption({
-        Request: CredentialId,
-        Result: CredentialState,
-        execute: (id) => sql`SELECT * FROM agent_credential_state(${id})`
-      })
-      const selectExchange = SqlSchema.findOneOption({
-        Request: ExchangeLook,
-        Result: ExchangeClient,
-        execute: ({ agentId, at, credentialId, kid, sessionId }) =>
-          sql`SELECT * FROM exchange_client(${agentId}, ${kid}, ${credentialId}, ${sessionId}, ${at})`
-      })
-      const selectSessionEnd = SqlSchema.findOneOption({
-        Request: Uuid,
-        Result: Schema.Struct({ expiresAt: InstantFromDate }),
-        execute: (id) => sql`SELECT expires_at FROM sign_in_subject(${id})`
-      })
-      const callMint = SqlSchema.findOne({
-        Request: Schema.String,
-        Result: Schema.Struct({ refusal: Schema.NullOr(Schema.String) }),
-        execute: (request) => sql`SELECT mint_agent_credential(${request}::text::jsonb) AS refusal`
-      })
-      const callUse = SqlSchema.findOne({
-        Request: Schema.Struct({ agentId: AgentId, jti: Schema.String, expiresAt: Schema.DateTimeUtcFromDate }),
-        Result: Schema.Struct({ first: Schema.Boolean }),
-        execute: ({ agentId, expiresAt, jti }) =>
-          sql`SELECT use_agent_assertion(${agentId}, ${jti}, ${expiresAt}) AS first`
-      })
-      const selectPage = SqlSchema.findAll({
-        Request: Schema.Struct({ agentId: AgentId, after: Schema.UndefinedOr(CredentialId), limit: Schema.Int }),
-        Result: CredentialRow,
-        execute: ({ after, agentId, limit }) => sql`
+export class TokensRepository extends Context.Service<TokensRepository>()("app/tokens/TokensRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const selectClient = SqlSchema.findOneOption({
+      Request: Schema.Struct({ agentId: AgentId, kid: Schema.String }),
+      Result: Client,
+      execute: ({ agentId, kid }) => sql`SELECT * FROM agent_client(${agentId}, ${kid})`
+    })
+    const selectState = SqlSchema.findOneOption({
+      Request: CredentialId,
+      Result: CredentialState,
+      execute: (id) => sql`SELECT * FROM agent_credential_state(${id})`
+    })
+    const selectExchange = SqlSchema.findOneOption({
+      Request: ExchangeLook,
+      Result: ExchangeClient,
+      execute: ({ agentId, at, credentialId, kid, sessionId }) =>
+        sql`SELECT * FROM exchange_client(${agentId}, ${kid}, ${credentialId}, ${sessionId}, ${at})`
+    })
+    const selectSessionEnd = SqlSchema.findOneOption({
+      Request: Uuid,
+      Result: Schema.Struct({ expiresAt: InstantFromDate }),
+      execute: (id) => sql`SELECT expires_at FROM sign_in_subject(${id})`
+    })
+    const callMint = SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ refusal: Schema.NullOr(Schema.String) }),
+      execute: (request) => sql`SELECT mint_agent_credential(${request}::text::jsonb) AS refusal`
+    })
+    const callUse = SqlSchema.findOne({
+      Request: Schema.Struct({ agentId: AgentId, jti: Schema.String, expiresAt: Schema.DateTimeUtcFromDate }),
+      Result: Schema.Struct({ first: Schema.Boolean }),
+      execute: ({ agentId, expiresAt, jti }) =>
+        sql`SELECT use_agent_assertion(${agentId}, ${jti}, ${expiresAt}) AS first`
+    })
+    const selectPage = SqlSchema.findAll({
+      Request: Schema.Struct({ agentId: AgentId, after: Schema.UndefinedOr(CredentialId), limit: Schema.Int }),
+      Result: CredentialRow,
+      execute: ({ after, agentId, limit }) => sql`
           SELECT c.*, (SELECT live FROM agent_credential_state(c.id)) AS live FROM agent_credentials c
           WHERE agent_id = ${agentId} AND ${after === undefined ? sql`true` : sql`id > ${after}`}
           ORDER BY id LIMIT ${limit}`
-      })
-      const updateRevoked = SqlSchema.findOneOption({
-        Request: Schema.Struct({
-          id: CredentialId,
-          of: Schema.UndefinedOr(AgentId),
-          at: Schema.DateTimeUtcFromDate
-        }),
-        Result: Revoked,
-        execute: ({ at, id, of }) => sql`
+    })
+    const updateRevoked = SqlSchema.findOneOption({
+      Request: Schema.Struct({
+        id: CredentialId,
+        of: Schema.UndefinedOr(AgentId),
+        at: Schema.DateTimeUtcFromDate
+      }),
+      Result: Revoked,
+      execute: ({ at, id, of }) => sql`
           UPDATE agent_credentials SET revoked_at = ${at}
           WHERE id = ${id} AND revoked_at IS NULL AND ${of === undefined ? sql`true` : sql`agent_id = ${of}`}
           RETURNING id, agent_id, tenant_id, subject`
-      })
-
-      return TokensRepository.of({
-        client: Effect.fn("TokensRepository.client")((agentId, kid) => Effect.orDie(selectClient({ agentId, kid }))),
-        state: Effect.fn("TokensRepository.state")((id) => Effect.orDie(selectState(id))),
-        exchange: Effect.fn("TokensRepository.exchange")((look) => Effect.orDie(selectExchange(look))),
-        sessionEnd: Effect.fn("TokensRepository.sessionEnd")((id) =>
-          Effect.map(
-            Effect.orDie(selectSessionEnd(id)),
-            Option.map(({ expiresAt }) => expiresAt)
-          )
-        ),
-        mint: Effect.fn("TokensRepository.mint")((request) =>
-          Effect.orDie(Effect.map(callMint(JSON.stringify(request)), ({ refusal }) => refusal))
-        ),
-        useAssertion: Effect.fn("TokensRepository.useAssertion")((agentId, jti, expiresAt) =>
-          Effect.orDie(Effect.map(callUse({ agentId, jti, expiresAt }), ({ first }) => first))
-        ),
-        list: Effect.fn("TokensRepository.list")((agentId, after, limit) =>
-          Effect.orDie(selectPage({ agentId, after, limit }))
-        ),
-        revoke: Effect.fn("TokensRepository.revoke")((id, of, at) =>
-          Change.use(() => Effect.orDie(updateRevoked({ id, of, at })))
-        ),
-        purge: Effect.fn("TokensRepository.purge")((assertions, credentials) =>
-          sql`DELETE FROM agent_assertions WHERE expires_at < ${DateTime.toDateUtc(assertions)}`.pipe(
-            Effect.andThen(sql`DELETE FROM agent_credentials WHERE expires_at < ${DateTime.toDateUtc(credentials)}`),
-            Effect.asVoid,
-            Effect.orDie
-          )
-        )
-      })
     })
-  )
+
+    return {
+      /** The client that an assertion names; read past row-level security, since the tenant is not known yet. */
+      client: Effect.fn("TokensRepository.client")((agentId: AgentId, kid: string) =>
+        Effect.orDie(selectClient({ agentId, kid }))
+      ),
+      state: Effect.fn("TokensRepository.state")((id: CredentialId) => Effect.orDie(selectState(id))),
+      /** The client with its subject and the grants between them, in one question. */
+      exchange: Effect.fn("TokensRepository.exchange")((look: typeof ExchangeLook.Type) =>
+        Effect.orDie(selectExchange(look))
+      ),
+      /** Until when a sign-in lasts, if it is there. */
+      sessionEnd: Effect.fn("TokensRepository.sessionEnd")((id: string) =>
+        Effect.map(
+          Effect.orDie(selectSessionEnd(id)),
+          Option.map(({ expiresAt }) => expiresAt)
+        )
+      ),
+      /** Mints in one statement that writes its own audit entry; answers why not, or null. */
+      mint: Effect.fn("TokensRepository.mint")((request: object) =>
+        Effect.orDie(Effect.map(callMint(JSON.stringify(request)), ({ refusal }) => refusal))
+      ),
+      /** Uses up an assertion for something other than minting; false when it was used before. */
+      useAssertion: Effect.fn("TokensRepository.useAssertion")(
+        (agentId: AgentId, jti: string, expiresAt: DateTime.Utc) =>
+          Effect.orDie(Effect.map(callUse({ agentId, jti, expiresAt }), ({ first }) => first))
+      ),
+      list: Effect.fn("TokensRepository.list")((agentId: AgentId, after: CredentialId | undefined, limit: number) =>
+        Effect.orDie(selectPage({ agentId, after, limit }))
+      ),
+      /** Ends a credential that the transaction sees and that still lives, of one agent alone when given. */
+      revoke: Effect.fn("TokensRepository.revoke")((id: CredentialId, of: AgentId | undefined, at: DateTime.Utc) =>
+        Change.use(() => Effect.orDie(updateRevoked({ id, of, at })))
+      ),
+      /** Removes what expired before a moment: assertions that are no longer accepted, and old credentials. */
+      purge: Effect.fn("TokensRepository.purge")((assertions: DateTime.Utc, credentials: DateTime.Utc) =>
+        sql`DELETE FROM agent_assertions WHERE expires_at < ${DateTime.toDateUtc(assertions)}`.pipe(
+          Effect.andThen(sql`DELETE FROM agent_credentials WHERE expires_at < ${DateTime.toDateUtc(credentials)}`),
+          Effect.asVoid,
+          Effect.orDie
+        )
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

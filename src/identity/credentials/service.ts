@@ -1,120 +1,105 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { type AgentId, AgentNotActive, type AgentNotFound, ceilingOf } from "../agents/domain.ts"
+import { type AgentId, AgentNotActive, ceilingOf } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { requireAuthority } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { slice } from "../../kernel/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import {
   type AgentCredentialView,
-  type AgentTokenResponse,
   credentialActions,
   type CredentialId,
   type CredentialRequest,
-  type InvalidRequest,
-  invalidRequest,
-  type InvalidScope
+  invalidRequest
 } from "./domain.ts"
 import { CredentialMint } from "./mint.ts"
 import { type CredentialRow, TokensRepository } from "./repository.ts"
 import { scopesWithin } from "./scopes.ts"
 
 /** Credentials for operators of agents: issued by hand, listed, revoked. */
-export class AgentCredentials extends Context.Service<
-  AgentCredentials,
-  {
-    issue(
-      agentId: AgentId,
-      request: CredentialRequest
-    ): Effect.Effect<AgentTokenResponse, AgentNotFound | AgentNotActive | InvalidScope | InvalidRequest | Forbidden>
-    list(
+export class AgentCredentials extends Context.Service<AgentCredentials>()("app/tokens/AgentCredentials", {
+  make: Effect.gen(function* () {
+    const agents = yield* Agents
+    const audit = yield* Audit
+    const authCaches = yield* AuthCacheInvalidation
+    const database = yield* Database
+    const minting = yield* CredentialMint
+    const repository = yield* TokensRepository
+
+    const purge = Effect.flatMap(DateTime.now, (now) =>
+      database.transaction(
+        "all",
+        repository.purge(DateTime.subtract(now, { minutes: 10 }), DateTime.subtract(now, { days: 30 }))
+      )
+    )
+    yield* repeatJob("remove old agent credentials", "1 hour", purge)
+
+    const attempt = Effect.fnUntraced(function* (agentId: AgentId, request: CredentialRequest) {
+      const agent = yield* agents.bounded(agentId)
+      if (agent.status !== "active") return yield* new AgentNotActive({})
+      const scopes = yield* scopesWithin(request.requestedScopes, ceilingOf(agent))
+      const ttlSeconds = request.ttlSeconds ?? agent.maxCredentialTtlSeconds
+      if (ttlSeconds > agent.maxCredentialTtlSeconds) {
+        return yield* invalidRequest(`ttlSeconds is above the agent's ${agent.maxCredentialTtlSeconds}.`)
+      }
+      yield* requireAuthority(scopes)
+      const now = yield* DateTime.now
+      const expiresAt = DateTime.add(now, { seconds: ttlSeconds })
+      return yield* minting
+        .mint({ action: credentialActions.AgentCredentialIssued, agent, scopes, now, expiresAt })
+        .pipe(Effect.mapError(() => new AgentNotActive({})))
+    })
+
+    // The agent may change between its reading and the mint, which then refuses; the second look is at what it is now.
+    const issue = Effect.fn("AgentCredentials.issue")((agentId: AgentId, request: CredentialRequest) =>
+      Effect.retry(attempt(agentId, request), { times: 1, while: (error) => error._tag === "AgentNotActive" })
+    )
+
+    const list = Effect.fn("AgentCredentials.list")(function* (
       agentId: AgentId,
       after: CredentialId | undefined,
       limit: number
-    ): Effect.Effect<Slice<AgentCredentialView, CredentialId>, AgentNotFound>
-    /** Ends a credential and all below it; one that is over, unknown or another's is left as it is, without a word. */
-    revoke(id: CredentialId): Effect.Effect<void>
-  }
->()("app/tokens/AgentCredentials") {
-  static readonly layerNoDeps = Layer.effect(
-    AgentCredentials,
-    Effect.gen(function* () {
-      const agents = yield* Agents
-      const audit = yield* Audit
-      const authCaches = yield* AuthCacheInvalidation
-      const database = yield* Database
-      const minting = yield* CredentialMint
-      const repository = yield* TokensRepository
-
-      const purge = Effect.flatMap(DateTime.now, (now) =>
-        database.transaction(
-          "all",
-          repository.purge(DateTime.subtract(now, { minutes: 10 }), DateTime.subtract(now, { days: 30 }))
-        )
-      )
-      yield* repeatJob("remove old agent credentials", "1 hour", purge)
-
-      const attempt = Effect.fnUntraced(function* (agentId: AgentId, request: CredentialRequest) {
-        const agent = yield* agents.bounded(agentId)
-        if (agent.status !== "active") return yield* new AgentNotActive({})
-        const scopes = yield* scopesWithin(request.requestedScopes, ceilingOf(agent))
-        const ttlSeconds = request.ttlSeconds ?? agent.maxCredentialTtlSeconds
-        if (ttlSeconds > agent.maxCredentialTtlSeconds) {
-          return yield* invalidRequest(`ttlSeconds is above the agent's ${agent.maxCredentialTtlSeconds}.`)
-        }
-        yield* requireAuthority(scopes)
-        const now = yield* DateTime.now
-        const expiresAt = DateTime.add(now, { seconds: ttlSeconds })
-        return yield* minting
-          .mint({ action: credentialActions.AgentCredentialIssued, agent, scopes, now, expiresAt })
-          .pipe(Effect.mapError(() => new AgentNotActive({})))
-      })
-
-      // The agent may change between its reading and the mint, which then refuses; the second look is at what it is now.
-      const issue = Effect.fn("AgentCredentials.issue")((agentId: AgentId, request: CredentialRequest) =>
-        Effect.retry(attempt(agentId, request), { times: 1, while: (error) => error._tag === "AgentNotActive" })
-      )
-
-      const list = Effect.fn("AgentCredentials.list")(function* (
-        agentId: AgentId,
-        after: CredentialId | undefined,
-        limit: number
-      ) {
-        yield* agents.get(agentId)
-        const scope = scopeOf(yield* CurrentPrincipal)
-        const now = yield* DateTime.now
-        const rows = yield* database.transaction(scope, repository.list(agentId, after, limit + 1))
-        return slice(rows.map(toResponse(now)), limit, (credential) => credential.id)
-      })
-
-      const revoke = Effect.fn("AgentCredentials.revoke")(function* (id: CredentialId) {
-        const principal = yield* CurrentPrincipal
-        const only = principal.kind === "agent" ? (principal.name.slice("agent:".length) as AgentId) : undefined
-        const now = yield* DateTime.now
-        const revoked = Option.getOrUndefined(yield* repository.revoke(id, only, now))
-        if (revoked === undefined) return { value: undefined, entries: [] }
-        yield* authCaches.announce
-        const { agentId, subject, tenantId } = revoked
-        return {
-          value: undefined,
-          entries: [
-            {
-              action: credentialActions.AgentCredentialRevoked,
-              entityId: id,
-              tenantId,
-              before: { agentId, subject, revokedAt: null },
-              after: { agentId, subject, revokedAt: DateTime.formatIso(now) }
-            }
-          ]
-        }
-      }, audit.change)
-
-      return AgentCredentials.of({ issue, list, revoke })
+    ) {
+      yield* agents.get(agentId)
+      const scope = scopeOf(yield* CurrentPrincipal)
+      const now = yield* DateTime.now
+      const rows = yield* database.transaction(scope, repository.list(agentId, after, limit + 1))
+      return slice(rows.map(toResponse(now)), limit, (credential) => credential.id)
     })
-  )
+
+    const revoke = Effect.fn("AgentCredentials.revoke")(function* (id: CredentialId) {
+      const principal = yield* CurrentPrincipal
+      const only = principal.kind === "agent" ? (principal.name.slice("agent:".length) as AgentId) : undefined
+      const now = yield* DateTime.now
+      const revoked = Option.getOrUndefined(yield* repository.revoke(id, only, now))
+      if (revoked === undefined) return { value: undefined, entries: [] }
+      yield* authCaches.announce
+      const { agentId, subject, tenantId } = revoked
+      return {
+        value: undefined,
+        entries: [
+          {
+            action: credentialActions.AgentCredentialRevoked,
+            entityId: id,
+            tenantId,
+            before: { agentId, subject, revokedAt: null },
+            after: { agentId, subject, revokedAt: DateTime.formatIso(now) }
+          }
+        ]
+      }
+    }, audit.change)
+
+    return {
+      issue,
+      list /** Ends a credential and all below it; one that is over, unknown or another's is left as it is, without a word. */,
+      revoke
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
 }

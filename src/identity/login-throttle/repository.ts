@@ -13,22 +13,10 @@ export const Failures = Schema.Struct({
 export type Failures = typeof Failures.Type
 
 /** Failed sign-ins, shared by the replicas. They are no audit entries: the refusals themselves are. */
-export class LoginThrottleRepository extends Context.Service<
-  LoginThrottleRepository,
+export class LoginThrottleRepository extends Context.Service<LoginThrottleRepository>()(
+  "app/sign-in/LoginThrottleRepository",
   {
-    /** The rows of the keys, made where they are missing, and locked until the transaction ends. */
-    lock(keys: ReadonlyArray<string>, at: DateTime.Utc): Effect.Effect<ReadonlyArray<Failures>>
-    store(rows: ReadonlyArray<Failures>): Effect.Effect<void>
-    /** Forgets keys for good. */
-    forget(keys: ReadonlyArray<string>): Effect.Effect<void, never, Change>
-    /** Takes one failure back. */
-    forgive(key: string, at: DateTime.Utc): Effect.Effect<void, never, Change>
-    purge(before: DateTime.Utc): Effect.Effect<void>
-  }
->()("app/sign-in/LoginThrottleRepository") {
-  static readonly layer = Layer.effect(
-    LoginThrottleRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lock = SqlSchema.findAll({
         Request: Schema.Struct({ keys: Schema.Array(Schema.String), at: InstantFromDate }),
@@ -40,9 +28,12 @@ export class LoginThrottleRepository extends Context.Service<
           ON CONFLICT (key) DO UPDATE SET key = f.key RETURNING *`
       })
       const encode = Schema.encodeSync(Schema.fromJsonString(Schema.Array(Failures)))
-      return LoginThrottleRepository.of({
-        lock: Effect.fn("LoginThrottleRepository.lock")((keys, at) => Effect.orDie(lock({ keys, at }))),
-        store: Effect.fn("LoginThrottleRepository.store")((rows) =>
+      return {
+        /** The rows of the keys, made where they are missing, and locked until the transaction ends. */
+        lock: Effect.fn("LoginThrottleRepository.lock")((keys: ReadonlyArray<string>, at: DateTime.Utc) =>
+          Effect.orDie(lock({ keys, at }))
+        ),
+        store: Effect.fn("LoginThrottleRepository.store")((rows: ReadonlyArray<Failures>) =>
           sql`
             UPDATE sign_in_failures f
             SET failures = r.failures, last_failed_at = r."lastFailedAt", blocked_until = r."blockedUntil"
@@ -50,25 +41,29 @@ export class LoginThrottleRepository extends Context.Service<
               AS r(key text, failures integer, "lastFailedAt" timestamptz, "blockedUntil" timestamptz)
             WHERE f.key = r.key`.pipe(Effect.asVoid, Effect.orDie)
         ),
-        forget: Effect.fn("LoginThrottleRepository.forget")((keys) =>
+        /** Forgets keys for good. */
+        forget: Effect.fn("LoginThrottleRepository.forget")((keys: ReadonlyArray<string>) =>
           Change.use(() =>
             sql`DELETE FROM sign_in_failures WHERE key = ANY(${keys}::text[])`.pipe(Effect.asVoid, Effect.orDie)
           )
         ),
-        forgive: Effect.fn("LoginThrottleRepository.forgive")((key, at) =>
+        /** Takes one failure back. */
+        forgive: Effect.fn("LoginThrottleRepository.forgive")((key: string, at: DateTime.Utc) =>
           Change.use(() =>
             sql`
               UPDATE sign_in_failures SET failures = greatest(failures - 1, 0), blocked_until = ${DateTime.toDateUtc(at)}
               WHERE key = ${key}`.pipe(Effect.asVoid, Effect.orDie)
           )
         ),
-        purge: Effect.fn("LoginThrottleRepository.purge")((before) =>
+        purge: Effect.fn("LoginThrottleRepository.purge")((before: DateTime.Utc) =>
           sql`DELETE FROM sign_in_failures WHERE last_failed_at < ${DateTime.toDateUtc(before)}`.pipe(
             Effect.asVoid,
             Effect.orDie
           )
         )
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

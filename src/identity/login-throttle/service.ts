@@ -18,68 +18,62 @@ export interface Attempt {
  * Slows guessing: by account and address together, by address alone, and a little by account alone; whether the account
  * exists makes no difference. Each attempt counts as failed before it is judged, so that many at once are no way around.
  */
-export class LoginThrottle extends Context.Service<
-  LoginThrottle,
-  {
-    begin(email: string, address: string): Effect.Effect<Attempt, RateLimited>
-  }
->()("app/sign-in/LoginThrottle") {
-  static readonly layerNoDeps = Layer.effect(
-    LoginThrottle,
-    Effect.gen(function* () {
-      const database = yield* Database
-      const digest = yield* Digest.Digest
-      const repository = yield* LoginThrottleRepository
+export class LoginThrottle extends Context.Service<LoginThrottle>()("app/sign-in/LoginThrottle", {
+  make: Effect.gen(function* () {
+    const database = yield* Database
+    const digest = yield* Digest.Digest
+    const repository = yield* LoginThrottleRepository
 
-      yield* DateTime.now.pipe(
-        Effect.flatMap((now) =>
-          repository.purge(DateTime.subtract(now, { seconds: maxSeconds + forgottenAfterSeconds }))
-        ),
-        (purge) => repeatJob("forget failed sign-ins", "10 minutes", purge)
+    yield* DateTime.now.pipe(
+      Effect.flatMap((now) =>
+        repository.purge(DateTime.subtract(now, { seconds: maxSeconds + forgottenAfterSeconds }))
+      ),
+      (purge) => repeatJob("forget failed sign-ins", "10 minutes", purge)
+    )
+
+    const keyOf = (kind: string, ...parts: ReadonlyArray<string>) =>
+      Effect.map(
+        Effect.orDie(digest.digestHex(Digest.sha256, new TextEncoder().encode(parts.join("\n")))),
+        (hex) => `${kind}:${hex}`
       )
 
-      const keyOf = (kind: string, ...parts: ReadonlyArray<string>) =>
-        Effect.map(
-          Effect.orDie(digest.digestHex(Digest.sha256, new TextEncoder().encode(parts.join("\n")))),
-          (hex) => `${kind}:${hex}`
-        )
+    const begin = Effect.fn("LoginThrottle.begin")(function* (email: string, address: string) {
+      const now = yield* DateTime.now
+      const name = email.normalize("NFKC").toLowerCase()
+      const account = yield* keyOf("account", name)
+      const pair = yield* keyOf("account-address", name, address)
+      const from = yield* keyOf("address", address)
 
-      const begin = Effect.fn("LoginThrottle.begin")(function* (email: string, address: string) {
-        const now = yield* DateTime.now
-        const name = email.normalize("NFKC").toLowerCase()
-        const account = yield* keyOf("account", name)
-        const pair = yield* keyOf("account-address", name, address)
-        const from = yield* keyOf("address", address)
-
-        const counted = Effect.gen(function* () {
-          const rows = yield* repository.lock([account, pair, from], now)
-          const blocked = rows.filter((row) => row.key !== account && DateTime.isGreaterThan(row.blockedUntil, now))
-          if (blocked.length > 0) {
-            const until = Math.max(...blocked.map((row) => row.blockedUntil.epochMilliseconds))
-            const retryAfterSeconds = Math.ceil((until - now.epochMilliseconds) / 1000)
-            return yield* new RateLimited({
-              retryAfterSeconds,
-              detail: "Too many sign-ins have failed; try again after the seconds in Retry-After."
-            })
-          }
-          yield* repository.store(
-            rows.map((row) => failedOnce(row, now, row.key === account ? maxSecondsOfAccount : maxSeconds))
-          )
-          const before = rows.find((row) => row.key === account)
-          return before === undefined ? 0 : delaySeconds(remembered(before, now), maxSecondsOfAccount)
-        })
-        const pauseSeconds = yield* database.transaction("all", counted)
-        return {
-          pauseSeconds,
-          succeeded: Effect.flatMap(DateTime.now, (at) =>
-            Effect.andThen(repository.forget([account, pair]), repository.forgive(from, at))
-          )
+      const counted = Effect.gen(function* () {
+        const rows = yield* repository.lock([account, pair, from], now)
+        const blocked = rows.filter((row) => row.key !== account && DateTime.isGreaterThan(row.blockedUntil, now))
+        if (blocked.length > 0) {
+          const until = Math.max(...blocked.map((row) => row.blockedUntil.epochMilliseconds))
+          const retryAfterSeconds = Math.ceil((until - now.epochMilliseconds) / 1000)
+          return yield* new RateLimited({
+            retryAfterSeconds,
+            detail: "Too many sign-ins have failed; try again after the seconds in Retry-After."
+          })
         }
+        yield* repository.store(
+          rows.map((row) => failedOnce(row, now, row.key === account ? maxSecondsOfAccount : maxSeconds))
+        )
+        const before = rows.find((row) => row.key === account)
+        return before === undefined ? 0 : delaySeconds(remembered(before, now), maxSecondsOfAccount)
       })
-
-      return LoginThrottle.of({ begin })
+      const pauseSeconds = yield* database.transaction("all", counted)
+      return {
+        pauseSeconds,
+        succeeded: Effect.flatMap(DateTime.now, (at) =>
+          Effect.andThen(repository.forget([account, pair]), repository.forgive(from, at))
+        )
+      }
     })
-  )
+
+    return { begin }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(LoginThrottleRepository.layer))
 }

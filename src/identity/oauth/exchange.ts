@@ -42,100 +42,96 @@ export interface BegunExchange {
 }
 
 /** The rules of acting on behalf (RFC 8693): nothing ever grows, and no chain bites its tail. */
-export class Exchanges extends Context.Service<Exchanges, { begin(request: TokenExchangeRequest): BegunExchange }>()(
-  "app/tokens/Exchanges"
-) {
-  static readonly layerNoDeps = Layer.effect(
-    Exchanges,
-    Effect.gen(function* () {
-      const accounts = yield* SubjectTokens
-      const keys = yield* AttestationKeys
-      const repository = yield* TokensRepository
-      const tokens = yield* AccessTokens
-      const { maxDelegationDepth } = (yield* Settings).agents
+export class Exchanges extends Context.Service<Exchanges>()("app/tokens/Exchanges", {
+  make: Effect.gen(function* () {
+    const accounts = yield* SubjectTokens
+    const keys = yield* AttestationKeys
+    const repository = yield* TokensRepository
+    const tokens = yield* AccessTokens
+    const { maxDelegationDepth } = (yield* Settings).agents
 
-      /** The subject as its token says it, if a key of ours signed that and it counts now. */
-      const subjectOf = Effect.fnUntraced(function* (
-        client: ExchangeClient,
-        token: string,
-        named: Named,
-        now: DateTime.Utc
-      ) {
-        const { compromisedKeyIds, subject } = client
-        const said = Option.getOrUndefined(yield* accounts.read(token, client.id))
-        const credentialId = said === undefined ? yield* tokens.credentialOf(token) : Option.none()
-        const isNamed =
-          said === undefined
-            ? Option.isSome(credentialId) && subject?.credentialId === credentialId.value
-            : named.sessionId === said.sessionId && subject?.name === said.name
-        if (subject === null || !isNamed || !subject.isLive) return yield* invalidRequest(badSubject)
-        const expiresAt = said === undefined ? subject.expiresAt : DateTime.min(subject.expiresAt, said.expiresAt)
-        const counts = yield* keys.counts("sign-tokens", token, compromisedKeyIds)
-        return counts && DateTime.isGreaterThan(expiresAt, now)
-          ? { ...subject, expiresAt }
-          : yield* invalidRequest(badSubject)
+    /** The subject as its token says it, if a key of ours signed that and it counts now. */
+    const subjectOf = Effect.fnUntraced(function* (
+      client: ExchangeClient,
+      token: string,
+      named: Named,
+      now: DateTime.Utc
+    ) {
+      const { compromisedKeyIds, subject } = client
+      const said = Option.getOrUndefined(yield* accounts.read(token, client.id))
+      const credentialId = said === undefined ? yield* tokens.credentialOf(token) : Option.none()
+      const isNamed =
+        said === undefined
+          ? Option.isSome(credentialId) && subject?.credentialId === credentialId.value
+          : named.sessionId === said.sessionId && subject?.name === said.name
+      if (subject === null || !isNamed || !subject.isLive) return yield* invalidRequest(badSubject)
+      const expiresAt = said === undefined ? subject.expiresAt : DateTime.min(subject.expiresAt, said.expiresAt)
+      const counts = yield* keys.counts("sign-tokens", token, compromisedKeyIds)
+      return counts && DateTime.isGreaterThan(expiresAt, now)
+        ? { ...subject, expiresAt }
+        : yield* invalidRequest(badSubject)
+    })
+
+    const begin = (request: TokenExchangeRequest): BegunExchange => {
+      const { requestedScopes, subjectToken } = request
+      // Looked up before the client is known and believed only after: then its signature is checked.
+      const names = namedIn(subjectToken)
+
+      const prepare = Effect.fn("Exchanges.prepare")(function* (client: ExchangeClient) {
+        const named = yield* namedScopes(requestedScopes)
+        const now = yield* DateTime.now
+        const subject = yield* subjectOf(client, subjectToken, names, now)
+        if (subject.tenantId !== null && subject.tenantId !== client.tenantId) return yield* invalidRequest(badSubject)
+        const agentIds = agentsOf(subject)
+        if (agentIds.includes(client.id)) {
+          return yield* invalidRequest("The agent is in the chain already, and would act for itself.")
+        }
+        const { grants } = client
+        if (grants.length === 0) return yield* invalidRequest(badSubject)
+        const depth = subject.actors.length + 1
+        const deepEnough = grants.filter(
+          (grant) => depth <= Math.min(grant.maxDepth, subject.maxDepth, maxDelegationDepth)
+        )
+        if (deepEnough.length === 0) return yield* invalidRequest("The chain of agents is as long as it may be.")
+        const ceiling = ceilingOf(client)
+        const held = within(subject.scopes, subject.ceilings)
+        const { grant, scopes } = maxScopes(deepEnough, intersection(intersection(named ?? ceiling, ceiling), held))
+        if (scopes.length === 0) {
+          return yield* invalidScope("Request, subject, grant and ceiling have no scope in common.")
+        }
+        const ends = DateTime.min(
+          DateTime.add(now, { seconds: client.maxCredentialTtlSeconds }),
+          grant.expiresAt === null ? subject.expiresAt : DateTime.min(subject.expiresAt, grant.expiresAt)
+        )
+        // A token counts whole seconds, and one that is over when it is made is none.
+        if (DateTime.isLessThanOrEqualTo(wholeSecond(ends), now)) return yield* invalidRequest(badSubject)
+        return {
+          scopes,
+          now,
+          expiresAt: ends,
+          delegation: {
+            grantId: grant.id,
+            subject: subject.name,
+            sessionId: names.sessionId,
+            actors: [client.id, ...subject.actors],
+            ancestorIds: subject.credentialId === null ? [] : [...subject.ancestorIds, subject.credentialId],
+            agentIds,
+            maxDepth: Math.min(grant.maxDepth, subject.maxDepth)
+          }
+        }
       })
 
-      const begin = (request: TokenExchangeRequest): BegunExchange => {
-        const { requestedScopes, subjectToken } = request
-        // Looked up before the client is known and believed only after: then its signature is checked.
-        const names = namedIn(subjectToken)
-
-        const prepare = Effect.fn("Exchanges.prepare")(function* (client: ExchangeClient) {
-          const named = yield* namedScopes(requestedScopes)
-          const now = yield* DateTime.now
-          const subject = yield* subjectOf(client, subjectToken, names, now)
-          if (subject.tenantId !== null && subject.tenantId !== client.tenantId)
-            return yield* invalidRequest(badSubject)
-          const agentIds = agentsOf(subject)
-          if (agentIds.includes(client.id)) {
-            return yield* invalidRequest("The agent is in the chain already, and would act for itself.")
-          }
-          const { grants } = client
-          if (grants.length === 0) return yield* invalidRequest(badSubject)
-          const depth = subject.actors.length + 1
-          const deepEnough = grants.filter(
-            (grant) => depth <= Math.min(grant.maxDepth, subject.maxDepth, maxDelegationDepth)
-          )
-          if (deepEnough.length === 0) return yield* invalidRequest("The chain of agents is as long as it may be.")
-          const ceiling = ceilingOf(client)
-          const held = within(subject.scopes, subject.ceilings)
-          const { grant, scopes } = maxScopes(deepEnough, intersection(intersection(named ?? ceiling, ceiling), held))
-          if (scopes.length === 0) {
-            return yield* invalidScope("Request, subject, grant and ceiling have no scope in common.")
-          }
-          const ends = DateTime.min(
-            DateTime.add(now, { seconds: client.maxCredentialTtlSeconds }),
-            grant.expiresAt === null ? subject.expiresAt : DateTime.min(subject.expiresAt, grant.expiresAt)
-          )
-          // A token counts whole seconds, and one that is over when it is made is none.
-          if (DateTime.isLessThanOrEqualTo(wholeSecond(ends), now)) return yield* invalidRequest(badSubject)
-          return {
-            scopes,
-            now,
-            expiresAt: ends,
-            delegation: {
-              grantId: grant.id,
-              subject: subject.name,
-              sessionId: names.sessionId,
-              actors: [client.id, ...subject.actors],
-              ancestorIds: subject.credentialId === null ? [] : [...subject.ancestorIds, subject.credentialId],
-              agentIds,
-              maxDepth: Math.min(grant.maxDepth, subject.maxDepth)
-            }
-          }
-        })
-
-        return {
-          find: (agentId, kid) =>
-            Effect.flatMap(DateTime.now, (at) => repository.exchange({ agentId, kid, ...names, at })),
-          prepare
-        }
+      return {
+        find: (agentId, kid) =>
+          Effect.flatMap(DateTime.now, (at) => repository.exchange({ agentId, kid, ...names, at })),
+        prepare
       }
+    }
 
-      return Exchanges.of({ begin })
-    })
-  )
+    return { begin }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TokensRepository.layer))
 }

@@ -1,42 +1,36 @@
 import { Context, Effect, Layer } from "effect"
-import { type PublicKeys } from "../../audit/signing-keys/domain.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { capabilitiesOf, resources } from "../../kernel/capability.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type AuthorizationServer } from "./domain.ts"
 
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"]
 const methods = ["private_key_jwt"]
 
 /** What is published of the tokens: the keys that sign them, and where they are to be had. */
-export class TokenMetadata extends Context.Service<
-  TokenMetadata,
-  { readonly keys: Effect.Effect<PublicKeys>; readonly authorizationServer: AuthorizationServer }
->()("app/tokens/TokenMetadata") {
-  static readonly layer = Layer.effect(
-    TokenMetadata,
-    Effect.gen(function* () {
-      const { publishedFor } = yield* AttestationKeys
-      const { publicUrl } = (yield* Settings).api
-      return TokenMetadata.of({
-        keys: publishedFor("sign-tokens"),
-        authorizationServer: {
-          issuer: publicUrl,
-          token_endpoint: `${publicUrl}/oauth2/token`,
-          introspection_endpoint: `${publicUrl}/oauth2/introspect`,
-          revocation_endpoint: `${publicUrl}/oauth2/revoke`,
-          jwks_uri: `${publicUrl}/.well-known/jwks.json`,
-          grant_types_supported: ["client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"],
-          response_types_supported: [],
-          scopes_supported: resources.flatMap(capabilitiesOf),
-          token_endpoint_auth_methods_supported: methods,
-          token_endpoint_auth_signing_alg_values_supported: algorithms,
-          introspection_endpoint_auth_methods_supported: methods,
-          introspection_endpoint_auth_signing_alg_values_supported: algorithms,
-          revocation_endpoint_auth_methods_supported: methods,
-          revocation_endpoint_auth_signing_alg_values_supported: algorithms
-        }
-      })
-    })
-  )
+export class TokenMetadata extends Context.Service<TokenMetadata>()("app/tokens/TokenMetadata", {
+  make: Effect.gen(function* () {
+    const { publishedFor } = yield* AttestationKeys
+    const { publicUrl } = (yield* Settings).api
+    return {
+      keys: publishedFor("sign-tokens"),
+      authorizationServer: {
+        issuer: publicUrl,
+        token_endpoint: `${publicUrl}/oauth2/token`,
+        introspection_endpoint: `${publicUrl}/oauth2/introspect`,
+        revocation_endpoint: `${publicUrl}/oauth2/revoke`,
+        jwks_uri: `${publicUrl}/.well-known/jwks.json`,
+        grant_types_supported: ["client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"],
+        response_types_supported: [],
+        scopes_supported: resources.flatMap(capabilitiesOf),
+        token_endpoint_auth_methods_supported: methods,
+        token_endpoint_auth_signing_alg_values_supported: algorithms,
+        introspection_endpoint_auth_methods_supported: methods,
+        introspection_endpoint_auth_signing_alg_values_supported: algorithms,
+        revocation_endpoint_auth_methods_supported: methods,
+        revocation_endpoint_auth_signing_alg_values_supported: algorithms
+      }
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

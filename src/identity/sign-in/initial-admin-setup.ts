@@ -2,112 +2,103 @@ import { Context, DateTime, Effect, Layer, Option, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { type HttpServerRequest } from "effect/http"
 import { AccountCredentials } from "../accounts/credentials.ts"
-import { type AccountEmailTaken } from "../accounts/domain.ts"
 import { Accounts } from "../accounts/service.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { Forbidden, type RateLimited, CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { isFromAnotherSite } from "../../access/request-credentials.ts"
-import { type Overloaded, type ValidationFailed } from "../../kernel/problems.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { InitialAdminRepository } from "./initial-admin-repository.ts"
 import { type Claim, claimActions, ClaimInvalid, signInActions } from "./domain.ts"
-import { type Issued, SessionIssuer } from "./session-issuer.ts"
+import { SessionIssuer } from "./session-issuer.ts"
 import { accountPrincipal } from "./service.ts"
 import { generate, sha256Of } from "./tokens.ts"
 
 const lifetimeMinutes = 30
 
 /** The first run: the claim link that the start printed creates the first administrator. */
-export class InitialAdminSetup extends Context.Service<
-  InitialAdminSetup,
-  {
-    /** The link of this start, to be shown once; none when the installation has an account. */
-    readonly link: Option.Option<Redacted.Redacted>
-    claim(
-      input: Claim,
+export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app/sign-in/InitialAdminSetup", {
+  make: Effect.gen(function* () {
+    const accounts = yield* Accounts
+    const accountCredentials = yield* AccountCredentials
+    const audit = yield* Audit
+    const digest = yield* Digest.Digest
+    const issuer = yield* SessionIssuer
+    const limits = yield* RateLimits
+    const random = yield* SecureRandom.SecureRandom
+    const repository = yield* InitialAdminRepository
+    const roles = yield* Roles
+    const { api } = yield* Settings
+
+    const make = Effect.gen(function* () {
+      const token = yield* generate(random, "amc")
+      const expiresAt = DateTime.add(yield* DateTime.now, { minutes: lifetimeMinutes })
+      yield* repository.insert(yield* sha256Of(digest, token), expiresAt)
+      // Behind the #, which no browser sends and no proxy writes down.
+      const link = Redacted.make(`${api.publicUrl}/claim#${Redacted.value(token)}`, { label: "claim-link" })
+      return { value: link, entries: [{ action: claimActions.ClaimLinkMade, entityId: "claim-link" }] }
+    }).pipe(audit.change, asSystem)
+    const link = (yield* accountCredentials.exist) ? Option.none() : Option.some(yield* make)
+
+    const invalid = audit
+      .refused({ action: claimActions.ClaimRefused, target: "claim-link", reason: "no live link" })
+      .pipe(Effect.andThen(Effect.fail(new ClaimInvalid({}))))
+
+    const claim = Effect.fn("InitialAdminSetup.claim")(function* (
+      { email, name, password, token }: Claim,
       request: HttpServerRequest.HttpServerRequest
-    ): Effect.Effect<Issued, ClaimInvalid | Forbidden | RateLimited | ValidationFailed | Overloaded | AccountEmailTaken>
-  }
->()("app/sign-in/InitialAdminSetup") {
-  static readonly layerNoDeps = Layer.effect(
-    InitialAdminSetup,
-    Effect.gen(function* () {
-      const accounts = yield* Accounts
-      const accountCredentials = yield* AccountCredentials
-      const audit = yield* Audit
-      const digest = yield* Digest.Digest
-      const issuer = yield* SessionIssuer
-      const limits = yield* RateLimits
-      const random = yield* SecureRandom.SecureRandom
-      const repository = yield* InitialAdminRepository
-      const roles = yield* Roles
-      const { api } = yield* Settings
+    ) {
+      if (isFromAnotherSite(issuer.cookie, request.method, request.headers)) {
+        return yield* new Forbidden({ missing: [], detail: "Another site's page sent this request." })
+      }
+      yield* limits.anonymous((yield* CurrentRequest)?.network ?? "unknown")
+      const sha256 = yield* sha256Of(digest, token)
+      // Looked at before the password is hashed, which costs much more; what counts is the look under lock.
+      if (!(yield* repository.isLive(sha256, yield* DateTime.now))) return yield* invalid
+      const administrator = yield* Effect.orDie(roles.getServiceRole("Administrator"))
 
-      const make = Effect.gen(function* () {
-        const token = yield* generate(random, "amc")
-        const expiresAt = DateTime.add(yield* DateTime.now, { minutes: lifetimeMinutes })
-        yield* repository.insert(yield* sha256Of(digest, token), expiresAt)
-        // Behind the #, which no browser sends and no proxy writes down.
-        const link = Redacted.make(`${api.publicUrl}/claim#${Redacted.value(token)}`, { label: "claim-link" })
-        return { value: link, entries: [{ action: claimActions.ClaimLinkMade, entityId: "claim-link" }] }
-      }).pipe(audit.change, asSystem)
-      const link = (yield* accountCredentials.exist) ? Option.none() : Option.some(yield* make)
-
-      const invalid = audit
-        .refused({ action: claimActions.ClaimRefused, target: "claim-link", reason: "no live link" })
-        .pipe(Effect.andThen(Effect.fail(new ClaimInvalid({}))))
-
-      const claim = Effect.fn("InitialAdminSetup.claim")(function* (
-        { email, name, password, token }: Claim,
-        request: HttpServerRequest.HttpServerRequest
-      ) {
-        if (isFromAnotherSite(issuer.cookie, request.method, request.headers)) {
-          return yield* new Forbidden({ missing: [], detail: "Another site's page sent this request." })
-        }
-        yield* limits.anonymous((yield* CurrentRequest)?.network ?? "unknown")
-        const sha256 = yield* sha256Of(digest, token)
-        // Looked at before the password is hashed, which costs much more; what counts is the look under lock.
-        if (!(yield* repository.isLive(sha256, yield* DateTime.now))) return yield* invalid
-        const administrator = yield* Effect.orDie(roles.getServiceRole("Administrator"))
-
-        const used = Effect.gen(function* () {
-          const isLive = yield* repository.use(sha256, yield* DateTime.now)
-          if (!isLive || (yield* accountCredentials.exist)) return yield* new ClaimInvalid({})
-          const roleIds = [administrator.id]
-          const { id: accountId } = yield* accounts.create({ email, name, password, roleIds, tenantId: null })
-          const hash = yield* Effect.orDie(accountCredentials.passwordHash(accountId))
-          const account = yield* Effect.flatMap(accountCredentials.admit(accountId, hash), (admitted) =>
-            Effect.orDie(Effect.fromOption(admitted))
-          )
-          const begun = yield* issuer
-            .begin(account)
-            .pipe(Effect.orDie, Effect.provideService(CurrentPrincipal, accountPrincipal(account.id, null)))
-          const { id, ...issued } = begun
-          return {
-            value: issued,
-            entries: [
-              { action: claimActions.InstallationClaimed, entityId: account.id },
-              { action: signInActions.SignedIn, entityId: id }
-            ]
-          }
-        })
-        return yield* used.pipe(
-          audit.change,
-          asSystem,
-          Effect.catchTags({
-            ClaimInvalid: () => invalid,
-            TenantNotFound: Effect.die,
-            TrialUserNotFound: Effect.die
-          })
+      const used = Effect.gen(function* () {
+        const isLive = yield* repository.use(sha256, yield* DateTime.now)
+        if (!isLive || (yield* accountCredentials.exist)) return yield* new ClaimInvalid({})
+        const roleIds = [administrator.id]
+        const { id: accountId } = yield* accounts.create({ email, name, password, roleIds, tenantId: null })
+        const hash = yield* Effect.orDie(accountCredentials.passwordHash(accountId))
+        const account = yield* Effect.flatMap(accountCredentials.admit(accountId, hash), (admitted) =>
+          Effect.orDie(Effect.fromOption(admitted))
         )
+        const begun = yield* issuer
+          .begin(account)
+          .pipe(Effect.orDie, Effect.provideService(CurrentPrincipal, accountPrincipal(account.id, null)))
+        const { id, ...issued } = begun
+        return {
+          value: issued,
+          entries: [
+            { action: claimActions.InstallationClaimed, entityId: account.id },
+            { action: signInActions.SignedIn, entityId: id }
+          ]
+        }
       })
-
-      return InitialAdminSetup.of({ link, claim })
+      return yield* used.pipe(
+        audit.change,
+        asSystem,
+        Effect.catchTags({
+          ClaimInvalid: () => invalid,
+          TenantNotFound: Effect.die,
+          TrialUserNotFound: Effect.die
+        })
+      )
     })
-  )
+
+    return {
+      /** The link of this start, to be shown once; none when the installation has an account. */
+      link,
+      claim
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(InitialAdminRepository.layer))
 }

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AccountId } from "../accounts/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
@@ -55,45 +55,10 @@ export interface TokenRow {
   readonly tenantId: TenantId | null
 }
 
-export class AccountSessionsRepository extends Context.Service<
-  AccountSessionsRepository,
+export class AccountSessionsRepository extends Context.Service<AccountSessionsRepository>()(
+  "app/sign-in/AccountSessionsRepository",
   {
-    owner(sha256: Uint8Array): Effect.Effect<Option.Option<TokenOwner>>
-    /** The live sign-ins of an account, the newest first. */
-    list(
-      accountId: AccountId,
-      liveAt: DateTime.Utc,
-      idleSince: DateTime.Utc,
-      before: AccountSessionId | undefined,
-      limit: number
-    ): Effect.Effect<ReadonlyArray<StoredSession>>
-    /** The row locked until the transaction ends, unless the sign-in has ended. */
-    lock(id: AccountSessionId): Effect.Effect<Option.Option<StoredSession>, never, Change>
-    insert(session: NewSession): Effect.Effect<AccountSessionId, never, Change>
-    insertToken(token: TokenRow, at: DateTime.Utc): Effect.Effect<void, never, Change>
-    /** Marks a token as replaced, unless it is; false when there is none any more. */
-    replaceToken(sha256: Uint8Array, at: DateTime.Utc): Effect.Effect<boolean, never, Change>
-    /** Takes every token of a sign-in away at once. */
-    dropTokens(id: AccountSessionId): Effect.Effect<void, never, Change>
-    touch(id: AccountSessionId, at: DateTime.Utc): Effect.Effect<void, never, Change>
-    end(id: AccountSessionId, at: DateTime.Utc): Effect.Effect<Option.Option<EndedSession>, never, Change>
-    /** Ends the sign-ins of an account, but for one that is kept. */
-    endAllOf(
-      accountId: AccountId,
-      kept: AccountSessionId | undefined,
-      at: DateTime.Utc
-    ): Effect.Effect<ReadonlyArray<EndedSession>, never, Change>
-    /** Moves the last use of many forward at once, and answers the interface sessions that go with them. */
-    used(
-      uses: ReadonlyArray<{ readonly id: string; readonly at: number }>
-    ): Effect.Effect<ReadonlyArray<{ readonly trialSessionId: SessionId | null }>>
-    /** Removes sign-ins that were over before. */
-    purge(before: DateTime.Utc): Effect.Effect<void>
-  }
->()("app/sign-in/AccountSessionsRepository") {
-  static readonly layer = Layer.effect(
-    AccountSessionsRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const isLive = sql.literal(
         "ended_at IS NULL AND (trial_session_id IS NULL OR EXISTS (SELECT FROM sessions i WHERE i.id = trial_session_id AND i.is_active))"
@@ -167,16 +132,26 @@ export class AccountSessionsRepository extends Context.Service<
           WHERE s.id = u.id AND s.ended_at IS NULL RETURNING s.trial_session_id`
       })
 
-      return AccountSessionsRepository.of({
-        owner: (sha256) => Effect.orDie(selectOwner(sha256)),
-        list: Effect.fn("AccountSessionsRepository.list")((accountId, liveAt, idleSince, before, limit) =>
-          Effect.orDie(selectLive({ accountId, liveAt, idleSince, before, limit }))
+      return {
+        owner: (sha256: Uint8Array) => Effect.orDie(selectOwner(sha256)),
+        /** The live sign-ins of an account, the newest first. */
+        list: Effect.fn("AccountSessionsRepository.list")(
+          (
+            accountId: AccountId,
+            liveAt: DateTime.Utc,
+            idleSince: DateTime.Utc,
+            before: AccountSessionId | undefined,
+            limit: number
+          ) => Effect.orDie(selectLive({ accountId, liveAt, idleSince, before, limit }))
         ),
-        lock: Effect.fn("AccountSessionsRepository.lock")((id) => Change.use(() => Effect.orDie(selectLocked(id)))),
-        insert: Effect.fn("AccountSessionsRepository.insert")((session) =>
+        /** The row locked until the transaction ends, unless the sign-in has ended. */
+        lock: Effect.fn("AccountSessionsRepository.lock")((id: AccountSessionId) =>
+          Change.use(() => Effect.orDie(selectLocked(id)))
+        ),
+        insert: Effect.fn("AccountSessionsRepository.insert")((session: NewSession) =>
           Change.use(() => Effect.map(Effect.orDie(insertOne(session)), ({ id }) => id))
         ),
-        insertToken: Effect.fn("AccountSessionsRepository.insertToken")((token, at) =>
+        insertToken: Effect.fn("AccountSessionsRepository.insertToken")((token: TokenRow, at: DateTime.Utc) =>
           Change.use(() =>
             sql`
               INSERT INTO account_session_tokens (sha256, session_id, tenant_id, issued_at)
@@ -184,7 +159,8 @@ export class AccountSessionsRepository extends Context.Service<
               ON CONFLICT (sha256) DO NOTHING`.pipe(Effect.asVoid, Effect.orDie)
           )
         ),
-        replaceToken: Effect.fn("AccountSessionsRepository.replaceToken")((sha256, at) =>
+        /** Marks a token as replaced, unless it is; false when there is none any more. */
+        replaceToken: Effect.fn("AccountSessionsRepository.replaceToken")((sha256: Uint8Array, at: DateTime.Utc) =>
           Change.use(() =>
             sql`
               UPDATE account_session_tokens SET replaced_at = coalesce(replaced_at, ${DateTime.toDateUtc(at)})
@@ -194,24 +170,33 @@ export class AccountSessionsRepository extends Context.Service<
             )
           )
         ),
-        dropTokens: Effect.fn("AccountSessionsRepository.dropTokens")((id) =>
+        /** Takes every token of a sign-in away at once. */
+        dropTokens: Effect.fn("AccountSessionsRepository.dropTokens")((id: AccountSessionId) =>
           Change.use(() =>
             sql`DELETE FROM account_session_tokens WHERE session_id = ${id}`.pipe(Effect.asVoid, Effect.orDie)
           )
         ),
-        touch: Effect.fn("AccountSessionsRepository.touch")((id, at) =>
+        touch: Effect.fn("AccountSessionsRepository.touch")((id: AccountSessionId, at: DateTime.Utc) =>
           Change.use(() =>
             sql`
               UPDATE account_sessions SET last_used_at = greatest(last_used_at, ${DateTime.toDateUtc(at)})
               WHERE id = ${id}`.pipe(Effect.asVoid, Effect.orDie)
           )
         ),
-        end: Effect.fn("AccountSessionsRepository.end")((id, at) => Change.use(() => Effect.orDie(endOne({ id, at })))),
-        endAllOf: Effect.fn("AccountSessionsRepository.endAllOf")((accountId, kept, at) =>
-          Change.use(() => Effect.orDie(endAll({ accountId, kept, at })))
+        end: Effect.fn("AccountSessionsRepository.end")((id: AccountSessionId, at: DateTime.Utc) =>
+          Change.use(() => Effect.orDie(endOne({ id, at })))
         ),
-        used: Effect.fn("AccountSessionsRepository.used")((uses) => Effect.orDie(useMany(uses))),
-        purge: Effect.fn("AccountSessionsRepository.purge")((before) =>
+        /** Ends the sign-ins of an account, but for one that is kept. */
+        endAllOf: Effect.fn("AccountSessionsRepository.endAllOf")(
+          (accountId: AccountId, kept: AccountSessionId | undefined, at: DateTime.Utc) =>
+            Change.use(() => Effect.orDie(endAll({ accountId, kept, at })))
+        ),
+        /** Moves the last use of many forward at once, and answers the interface sessions that go with them. */
+        used: Effect.fn("AccountSessionsRepository.used")(
+          (uses: ReadonlyArray<{ readonly id: string; readonly at: number }>) => Effect.orDie(useMany(uses))
+        ),
+        /** Removes sign-ins that were over before. */
+        purge: Effect.fn("AccountSessionsRepository.purge")((before: DateTime.Utc) =>
           sql`
             DELETE FROM account_sessions
             WHERE expires_at < ${DateTime.toDateUtc(before)} OR ended_at < ${DateTime.toDateUtc(before)}`.pipe(
@@ -219,7 +204,9 @@ export class AccountSessionsRepository extends Context.Service<
             Effect.orDie
           )
         )
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -7,166 +7,147 @@ import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { bearerToken, isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
-import {
-  CurrentPrincipal,
-  Forbidden,
-  type Principal,
-  type RateLimited,
-  Unauthenticated
-} from "../../kernel/principal.ts"
+import { CurrentPrincipal, Forbidden, type Principal, Unauthenticated } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Overloaded } from "../../kernel/problems.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { SessionCredentials } from "./credentials.ts"
 import { LoginThrottle, pause } from "../login-throttle/service.ts"
 import { type AccountSessionId, type Login, signInActions } from "./domain.ts"
 import { AccountSessionTermination } from "./termination.ts"
-import { type Issued, SessionIssuer } from "./session-issuer.ts"
+import { SessionIssuer } from "./session-issuer.ts"
 import { AccountSessionsRepository } from "./repository.ts"
 import { sha256Of, successor } from "./tokens.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 
 /** Sign-in, refresh and sign-out of accounts. */
-export class SignIn extends Context.Service<
-  SignIn,
-  {
-    login(input: Login, request: Request): Effect.Effect<Issued, Unauthenticated | Forbidden | RateLimited | Overloaded>
-    /** Puts a new token in the place of the one that the request came with. */
-    refresh(request: Request): Effect.Effect<Issued, Unauthenticated | Forbidden | RateLimited>
-    /** Ends the sign-in that the request came with, if it came with any; answers the cookie that takes the browser's away. */
-    logout(request: Request): Effect.Effect<string, Forbidden | RateLimited>
-  }
->()("app/sign-in/SignIn") {
-  static readonly layerNoDeps = Layer.effect(
-    SignIn,
-    Effect.gen(function* () {
-      const accounts = yield* Accounts
-      const accountCredentials = yield* AccountCredentials
-      const audit = yield* Audit
-      const credentials = yield* SessionCredentials
-      const delays = yield* LoginThrottle
-      const digest = yield* Digest.Digest
-      const termination = yield* AccountSessionTermination
-      const issuer = yield* SessionIssuer
-      const limits = yield* RateLimits
-      const passwords = yield* Passwords
-      const repository = yield* AccountSessionsRepository
-      const { cookie } = issuer
+export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
+  make: Effect.gen(function* () {
+    const accounts = yield* Accounts
+    const accountCredentials = yield* AccountCredentials
+    const audit = yield* Audit
+    const credentials = yield* SessionCredentials
+    const delays = yield* LoginThrottle
+    const digest = yield* Digest.Digest
+    const termination = yield* AccountSessionTermination
+    const issuer = yield* SessionIssuer
+    const limits = yield* RateLimits
+    const passwords = yield* Passwords
+    const repository = yield* AccountSessionsRepository
+    const { cookie } = issuer
 
-      const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
-      const anonymousLimit = Effect.flatMap(addressOf, limits.anonymous)
+    const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
+    const anonymousLimit = Effect.flatMap(addressOf, limits.anonymous)
 
-      const login = Effect.fn("SignIn.login")(function* ({ email, password }: Login, request: Request) {
-        yield* requireOwnSite(request)
-        yield* anonymousLimit
-        const attempt = yield* delays
-          .begin(email, yield* addressOf)
-          .pipe(Effect.tapError(() => recordRefused(undefined, undefined, "delayed")))
-        yield* pause(attempt)
-        // In the one spelling that tries are counted by: the database's own rules for letters are others.
-        const candidate = Option.getOrUndefined(yield* accountCredentials.candidate(email.toLowerCase()))
-        // The same work whether there is such an account or not.
-        const isRight = yield* passwords.verify(password, candidate?.passwordHash)
-        const refuse = (reason: string) =>
-          Effect.andThen(
-            recordRefused(candidate?.id, candidate?.tenantId, reason, email),
-            Effect.fail(wrongCredentials)
-          )
-        if (candidate === undefined) return yield* refuse("unknown-account")
-        if (!isRight) return yield* refuse("wrong-password")
-        if (candidate.status !== "active") return yield* refuse("account-suspended")
-        if (candidate.tenantStatus !== null && candidate.tenantStatus !== "active") {
-          return yield* refuse("tenant-suspended")
-        }
-        const begun = Effect.gen(function* () {
-          const account = yield* accountCredentials.admit(candidate.id, candidate.passwordHash)
-          if (Option.isNone(account)) return yield* Effect.fail("changed-meanwhile" as const)
-          yield* attempt.succeeded
-          const { id, ...issued } = yield* issuer.begin(account.value)
-          const entry = { action: signInActions.SignedIn, entityId: id, tenantId: candidate.tenantId }
-          return { value: issued, entries: [entry] }
-        }).pipe(
-          audit.change,
-          Effect.provideService(CurrentPrincipal, accountPrincipal(candidate.id, candidate.tenantId))
-        )
-        return yield* Effect.catch(begun, refuse)
-      })
-
-      /**
-       * Records what was refused; never the address that was typed, which may be a password. It is counted by it all the
-       * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
-       */
-      const recordRefused = (
-        id: AccountId | undefined,
-        tenantId: TenantId | null | undefined,
-        reason: string,
-        typed: string = ""
-      ) =>
-        audit.refused({
-          action: signInActions.SignInRefused,
-          target: id ?? "no account of ours",
-          reason,
-          tenantId,
-          countedBy: typed
-        })
-
-      const requireOwnSite = (request: Request) =>
-        isFromAnotherSite(cookie, request.method, request.headers)
-          ? Effect.fail(new Forbidden({ missing: [], detail: "Another site's page sent this request." }))
-          : Effect.void
-
-      /** The session token that a request came with: a bearer token, else the cookie of one of our pages; none beside a key. */
-      const presented = Effect.fnUntraced(function* (request: Request) {
-        const { authorization, cookie: cookies, "x-api-key": key } = request.headers
-        if (key !== undefined && key !== "") return undefined
-        const given = authorization === undefined ? tokenInCookies(cookie, cookies) : bearerToken(authorization)
-        if (authorization === undefined && given !== undefined) yield* requireOwnSite(request)
-        return given === undefined ? undefined : Redacted.make(given)
-      })
-
-      const refresh = Effect.fn("SignIn.refresh")(function* (request: Request) {
-        const refused = Effect.andThen(anonymousLimit, Effect.fail(notSignedIn))
-        const token = yield* presented(request)
-        if (token === undefined) return yield* refused
-        const { owner, reason } = yield* credentials.judge(token)
-        if (owner === undefined || reason !== undefined) {
-          yield* recordRefused(undefined, owner?.tenantId, reason ?? "unknown")
-          return yield* refused
-        }
-        const principal = accountPrincipal(owner.accountId, owner.tenantId)
-        return yield* Effect.gen(function* () {
-          const now = yield* DateTime.now
-          const session = Option.getOrUndefined(yield* repository.lock(owner.sessionId))
-          if (session === undefined) return yield* notSignedIn
-          const account = yield* Effect.mapError(accounts.get(owner.accountId), () => notSignedIn)
-          // A change of password may have dropped it while this waited for the session.
-          if (!(yield* repository.replaceToken(yield* sha256Of(digest, token), now))) return yield* notSignedIn
-          yield* repository.touch(session.id, now)
-          return {
-            value: yield* issuer.issue(session, account, successor(token, session.rotationSecret)),
-            entries: [{ action: signInActions.SignInRefreshed, entityId: session.id, tenantId: session.tenantId }]
-          }
-        }).pipe(audit.change, Effect.provideService(CurrentPrincipal, principal))
-      })
-
-      const logout = Effect.fn("SignIn.logout")(function* (request: Request) {
-        const token = yield* presented(request)
-        const { owner } = token === undefined ? { owner: undefined } : yield* credentials.judge(token)
-        if (token !== undefined && owner === undefined) yield* anonymousLimit
-        if (owner !== undefined && !owner.isEnded) {
-          yield* Effect.map(termination.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(
-            audit.change,
-            Effect.provideService(CurrentPrincipal, accountPrincipal(owner.accountId, owner.tenantId))
-          )
-        }
-        return setSessionCookie(cookie, "", 0)
-      })
-
-      return SignIn.of({ login, refresh, logout })
+    const login = Effect.fn("SignIn.login")(function* ({ email, password }: Login, request: Request) {
+      yield* requireOwnSite(request)
+      yield* anonymousLimit
+      const attempt = yield* delays
+        .begin(email, yield* addressOf)
+        .pipe(Effect.tapError(() => recordRefused(undefined, undefined, "delayed")))
+      yield* pause(attempt)
+      // In the one spelling that tries are counted by: the database's own rules for letters are others.
+      const candidate = Option.getOrUndefined(yield* accountCredentials.candidate(email.toLowerCase()))
+      // The same work whether there is such an account or not.
+      const isRight = yield* passwords.verify(password, candidate?.passwordHash)
+      const refuse = (reason: string) =>
+        Effect.andThen(recordRefused(candidate?.id, candidate?.tenantId, reason, email), Effect.fail(wrongCredentials))
+      if (candidate === undefined) return yield* refuse("unknown-account")
+      if (!isRight) return yield* refuse("wrong-password")
+      if (candidate.status !== "active") return yield* refuse("account-suspended")
+      if (candidate.tenantStatus !== null && candidate.tenantStatus !== "active") {
+        return yield* refuse("tenant-suspended")
+      }
+      const begun = Effect.gen(function* () {
+        const account = yield* accountCredentials.admit(candidate.id, candidate.passwordHash)
+        if (Option.isNone(account)) return yield* Effect.fail("changed-meanwhile" as const)
+        yield* attempt.succeeded
+        const { id, ...issued } = yield* issuer.begin(account.value)
+        const entry = { action: signInActions.SignedIn, entityId: id, tenantId: candidate.tenantId }
+        return { value: issued, entries: [entry] }
+      }).pipe(audit.change, Effect.provideService(CurrentPrincipal, accountPrincipal(candidate.id, candidate.tenantId)))
+      return yield* Effect.catch(begun, refuse)
     })
-  )
+
+    /**
+     * Records what was refused; never the address that was typed, which may be a password. It is counted by it all the
+     * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
+     */
+    const recordRefused = (
+      id: AccountId | undefined,
+      tenantId: TenantId | null | undefined,
+      reason: string,
+      typed: string = ""
+    ) =>
+      audit.refused({
+        action: signInActions.SignInRefused,
+        target: id ?? "no account of ours",
+        reason,
+        tenantId,
+        countedBy: typed
+      })
+
+    const requireOwnSite = (request: Request) =>
+      isFromAnotherSite(cookie, request.method, request.headers)
+        ? Effect.fail(new Forbidden({ missing: [], detail: "Another site's page sent this request." }))
+        : Effect.void
+
+    /** The session token that a request came with: a bearer token, else the cookie of one of our pages; none beside a key. */
+    const presented = Effect.fnUntraced(function* (request: Request) {
+      const { authorization, cookie: cookies, "x-api-key": key } = request.headers
+      if (key !== undefined && key !== "") return undefined
+      const given = authorization === undefined ? tokenInCookies(cookie, cookies) : bearerToken(authorization)
+      if (authorization === undefined && given !== undefined) yield* requireOwnSite(request)
+      return given === undefined ? undefined : Redacted.make(given)
+    })
+
+    const refresh = Effect.fn("SignIn.refresh")(function* (request: Request) {
+      const refused = Effect.andThen(anonymousLimit, Effect.fail(notSignedIn))
+      const token = yield* presented(request)
+      if (token === undefined) return yield* refused
+      const { owner, reason } = yield* credentials.judge(token)
+      if (owner === undefined || reason !== undefined) {
+        yield* recordRefused(undefined, owner?.tenantId, reason ?? "unknown")
+        return yield* refused
+      }
+      const principal = accountPrincipal(owner.accountId, owner.tenantId)
+      return yield* Effect.gen(function* () {
+        const now = yield* DateTime.now
+        const session = Option.getOrUndefined(yield* repository.lock(owner.sessionId))
+        if (session === undefined) return yield* notSignedIn
+        const account = yield* Effect.mapError(accounts.get(owner.accountId), () => notSignedIn)
+        // A change of password may have dropped it while this waited for the session.
+        if (!(yield* repository.replaceToken(yield* sha256Of(digest, token), now))) return yield* notSignedIn
+        yield* repository.touch(session.id, now)
+        return {
+          value: yield* issuer.issue(session, account, successor(token, session.rotationSecret)),
+          entries: [{ action: signInActions.SignInRefreshed, entityId: session.id, tenantId: session.tenantId }]
+        }
+      }).pipe(audit.change, Effect.provideService(CurrentPrincipal, principal))
+    })
+
+    const logout = Effect.fn("SignIn.logout")(function* (request: Request) {
+      const token = yield* presented(request)
+      const { owner } = token === undefined ? { owner: undefined } : yield* credentials.judge(token)
+      if (token !== undefined && owner === undefined) yield* anonymousLimit
+      if (owner !== undefined && !owner.isEnded) {
+        yield* Effect.map(termination.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(
+          audit.change,
+          Effect.provideService(CurrentPrincipal, accountPrincipal(owner.accountId, owner.tenantId))
+        )
+      }
+      return setSessionCookie(cookie, "", 0)
+    })
+
+    return {
+      login /** Puts a new token in the place of the one that the request came with. */,
+      refresh /** Ends the sign-in that the request came with, if it came with any; answers the cookie that takes the browser's away. */,
+      logout
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountSessionsRepository.layer))
 }

@@ -1,7 +1,7 @@
 import { Array, Context, DateTime, Effect, Layer, Option } from "effect"
 import { type AccountId } from "../accounts/domain.ts"
 import { AccountSessions } from "../accounts/service.ts"
-import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
+import { type AuditDraft } from "../../audit/log/domain.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { Sessions } from "../trial-sessions/service.ts"
 import { type AccountSessionId, signInActions } from "./domain.ts"
@@ -11,16 +11,10 @@ import { AccountSessionsRepository, type EndedSession } from "./repository.ts"
  * How sign-ins end, each within the caller's change: on this replica before its answer, on the others within a second.
  * They answer the entries that record it.
  */
-export class AccountSessionTermination extends Context.Service<
-  AccountSessionTermination,
+export class AccountSessionTermination extends Context.Service<AccountSessionTermination>()(
+  "app/sign-in/AccountSessionTermination",
   {
-    end(id: AccountSessionId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
-    endAllOf(accountId: AccountId, kept?: AccountSessionId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
-  }
->()("app/sign-in/AccountSessionTermination") {
-  static readonly layerNoDeps = Layer.effect(
-    AccountSessionTermination,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const authCaches = yield* AuthCacheInvalidation
       const repository = yield* AccountSessionsRepository
       const sessions = yield* Sessions
@@ -39,7 +33,7 @@ export class AccountSessionTermination extends Context.Service<
         }))
       })
 
-      return AccountSessionTermination.of({
+      return {
         end: Effect.fn("AccountSessionTermination.end")(function* (id: AccountSessionId) {
           return yield* follow(Option.toArray(yield* repository.end(id, yield* DateTime.now)))
         }),
@@ -49,9 +43,11 @@ export class AccountSessionTermination extends Context.Service<
         ) {
           return yield* follow(yield* repository.endAllOf(accountId, kept, yield* DateTime.now))
         })
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = Layer.effect(
     AccountSessions,

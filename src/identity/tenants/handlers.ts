@@ -10,7 +10,7 @@ export const TenantsHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const tenants = yield* Tenants
     return handlers.handleAll({
-      list: ({ query }) => tenants.list(query.status, query.cursor, query.limit ?? pageLimitDefault),
+      list: ({ query }) => tenants.list({ status: query.status }, query.cursor, query.limit ?? pageLimitDefault),
       get: ({ params }) => tenants.get(params.id),
       create: ({ payload }) => Effect.map(tenants.create(payload), created("/api/tenants")),
       update: ({ params, payload }) => tenants.update(params.id, payload)

@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
-import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
+import { type AuditDraft } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type AuditAction } from "../../kernel/audit-action.ts"
@@ -11,18 +11,10 @@ import { Session, sessionActions } from "./domain.ts"
 import { SessionsRepository } from "./repository.ts"
 
 /** How sessions end without being asked to: with their user, or for want of activity. */
-export class TrialSessionTermination extends Context.Service<
-  TrialSessionTermination,
+export class TrialSessionTermination extends Context.Service<TrialSessionTermination>()(
+  "app/sessions/TrialSessionTermination",
   {
-    /** Ends every session of a user within the caller's change, and answers the entries that record it. */
-    endAllOf(userId: TrialUserId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
-    /** Ends the sessions that have been idle for too long; answers how many. */
-    readonly endIdle: Effect.Effect<number>
-  }
->()("app/sessions/TrialSessionTermination") {
-  static readonly layerNoDeps = Layer.effect(
-    TrialSessionTermination,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const audit = yield* Audit
       const authCaches = yield* AuthCacheInvalidation
       const repository = yield* SessionsRepository
@@ -54,9 +46,15 @@ export class TrialSessionTermination extends Context.Service<
 
       yield* repeatJob("end idle sessions", "15 seconds", endIdle)
 
-      return TrialSessionTermination.of({ endAllOf, endIdle })
+      return {
+        /** Ends every session of a user within the caller's change, and answers the entries that record it. */
+        endAllOf /** Ends the sessions that have been idle for too long; answers how many. */,
+        endIdle
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = Layer.effect(
     TrialUserSessions,

@@ -11,7 +11,10 @@ export const TrialUsersHandlers = fastGroupHandlers(
     const users = yield* TrialUsers
     return handlers.handleAll({
       list: ({ query, request }) =>
-        Effect.map(users.list(query.active, query.cursor, query.limit ?? arrayLimitDefault), linkedPage(request)),
+        Effect.map(
+          users.list({ isActive: query.active }, query.cursor, query.limit ?? arrayLimitDefault),
+          linkedPage(request)
+        ),
       get: ({ params }) => users.get(params.id),
       getByEmail: ({ params }) => users.getByEmail(params.email),
       create: ({ payload }) => Effect.map(users.create(payload), created("/api/trial-users")),

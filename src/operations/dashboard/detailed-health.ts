@@ -1,11 +1,11 @@
-import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import * as fs from "node:fs/promises"
+import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { AuditVerification } from "../../audit/chain/verification.ts"
 import { HealthChecks } from "../health/service.ts"
 import { BackgroundJobs, type JobReport } from "../../platform/runtime/background-jobs.ts"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
 import { serviceVersion } from "../../platform/runtime/version.ts"
-import { type DashboardHealth, type HealthCheck, type HealthStatus } from "./domain.ts"
+import { type HealthCheck, type HealthStatus } from "./domain.ts"
 import { DashboardRepository } from "./repository.ts"
 
 const patience = "2 seconds"
@@ -24,83 +24,79 @@ const degraded = (detail: string): Finding => ({ status: "Degraded", detail })
 const unhealthy = (detail: string): Finding => ({ status: "Unhealthy", detail })
 
 /** How the service is in detail: every check with what it found and how long it took. */
-export class DetailedHealth extends Context.Service<
-  DetailedHealth,
-  { readonly report: Effect.Effect<DashboardHealth> }
->()("app/dashboard/DetailedHealth") {
-  static readonly layerNoDeps = Layer.effect(
-    DetailedHealth,
-    Effect.gen(function* () {
-      const audit = yield* AuditVerification
-      const jobs = yield* BackgroundJobs
-      const checks = yield* HealthChecks
-      const { embeddedIn } = yield* DatabaseConnection
-      const repository = yield* DashboardRepository
-      const startedAt = yield* DateTime.now
+export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashboard/DetailedHealth", {
+  make: Effect.gen(function* () {
+    const audit = yield* AuditVerification
+    const jobs = yield* BackgroundJobs
+    const checks = yield* HealthChecks
+    const { embeddedIn } = yield* DatabaseConnection
+    const repository = yield* DashboardRepository
+    const startedAt = yield* DateTime.now
 
-      const database = repository.serverVersion.pipe(
-        Effect.map((version) => healthy(`PostgreSQL ${version} answers`)),
-        Effect.catch(() => Effect.succeed(unhealthy("The database cannot be reached")))
+    const database = repository.serverVersion.pipe(
+      Effect.map((version) => healthy(`PostgreSQL ${version} answers`)),
+      Effect.catch(() => Effect.succeed(unhealthy("The database cannot be reached")))
+    )
+    const databaseKind = Effect.succeed(
+      healthy(
+        Option.match(embeddedIn, { onNone: () => "external", onSome: (directory) => `embedded, in ${directory}` })
       )
-      const databaseKind = Effect.succeed(
-        healthy(
-          Option.match(embeddedIn, { onNone: () => "external", onSome: (directory) => `embedded, in ${directory}` })
-        )
-      )
-      const migrations = checks.migrations.pipe(
-        Effect.map(({ detail, ready }) => (ready ? healthy(detail) : unhealthy(detail))),
-        Effect.catch(() => Effect.succeed(unhealthy("unknown")))
-      )
-      const auditChain = Effect.map(audit.backlog, ({ checkpoint, sequence, waitingSeconds }) => {
-        const signed = checkpoint === null ? "nothing is signed yet" : `signed up to ${checkpoint}`
-        const place = `${sequence} entries linked, ${signed}`
-        return waitingSeconds > laggingSeconds
-          ? degraded(`${place}; the next has waited ${Math.round(waitingSeconds)} seconds for its link`)
-          : healthy(place)
-      })
-      const disk = Effect.map(
-        Effect.promise(() => fs.statfs(Option.getOrElse(embeddedIn, () => process.cwd()))),
-        ({ bavail, blocks, bsize }) => {
-          const free = bavail / blocks
-          const detail = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free (${Math.round(100 * free)} %)`
-          return free < fullDisk ? unhealthy(detail) : free < lowDisk ? degraded(detail) : healthy(detail)
-        }
-      )
-      const backgroundJobs = Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        const reports = yield* jobs.reports
-        const troubled = reports.filter((report) => isTroubled(report, now))
-        return troubled.length === 0
-          ? healthy(`${reports.length} jobs, all well`)
-          : degraded(troubled.map(({ failures, name }) => `${name}: ${failures} failures in a row`).join("; "))
-      })
-
-      const report = Effect.gen(function* () {
-        const results = yield* Effect.all(
-          [
-            run("database", database),
-            run("database-kind", databaseKind),
-            run("migrations", migrations),
-            run("audit-chain", auditChain),
-            run("disk", disk),
-            run("background-jobs", backgroundJobs)
-          ],
-          { concurrency: "unbounded" }
-        )
-        const now = yield* DateTime.now
-        const uptimeMillis = now.epochMilliseconds - startedAt.epochMilliseconds
-        return {
-          status: worst(results.map(({ status }) => status)),
-          timestamp: now,
-          version: serviceVersion,
-          uptimeSeconds: Math.max(0, Math.floor(uptimeMillis / 1000)),
-          checks: results
-        }
-      }).pipe(Effect.withSpan("DetailedHealth.report"))
-
-      return DetailedHealth.of({ report })
+    )
+    const migrations = checks.migrations.pipe(
+      Effect.map(({ detail, ready }) => (ready ? healthy(detail) : unhealthy(detail))),
+      Effect.catch(() => Effect.succeed(unhealthy("unknown")))
+    )
+    const auditChain = Effect.map(audit.backlog, ({ checkpoint, sequence, waitingSeconds }) => {
+      const signed = checkpoint === null ? "nothing is signed yet" : `signed up to ${checkpoint}`
+      const place = `${sequence} entries linked, ${signed}`
+      return waitingSeconds > laggingSeconds
+        ? degraded(`${place}; the next has waited ${Math.round(waitingSeconds)} seconds for its link`)
+        : healthy(place)
     })
-  )
+    const disk = Effect.map(
+      Effect.promise(() => fs.statfs(Option.getOrElse(embeddedIn, () => process.cwd()))),
+      ({ bavail, blocks, bsize }) => {
+        const free = bavail / blocks
+        const detail = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free (${Math.round(100 * free)} %)`
+        return free < fullDisk ? unhealthy(detail) : free < lowDisk ? degraded(detail) : healthy(detail)
+      }
+    )
+    const backgroundJobs = Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const reports = yield* jobs.reports
+      const troubled = reports.filter((report) => isTroubled(report, now))
+      return troubled.length === 0
+        ? healthy(`${reports.length} jobs, all well`)
+        : degraded(troubled.map(({ failures, name }) => `${name}: ${failures} failures in a row`).join("; "))
+    })
+
+    const report = Effect.gen(function* () {
+      const results = yield* Effect.all(
+        [
+          run("database", database),
+          run("database-kind", databaseKind),
+          run("migrations", migrations),
+          run("audit-chain", auditChain),
+          run("disk", disk),
+          run("background-jobs", backgroundJobs)
+        ],
+        { concurrency: "unbounded" }
+      )
+      const now = yield* DateTime.now
+      const uptimeMillis = now.epochMilliseconds - startedAt.epochMilliseconds
+      return {
+        status: worst(results.map(({ status }) => status)),
+        timestamp: now,
+        version: serviceVersion,
+        uptimeSeconds: Math.max(0, Math.floor(uptimeMillis / 1000)),
+        checks: results
+      }
+    }).pipe(Effect.withSpan("DetailedHealth.report"))
+
+    return { report }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(DashboardRepository.layer))
 }

@@ -16,52 +16,44 @@ export const Arrivals = Schema.Struct({
 export type Arrivals = typeof Arrivals.Type
 
 /** Counts over the tables of the features, each from an index alone. */
-export class DashboardRepository extends Context.Service<
-  DashboardRepository,
-  {
-    readonly totals: Effect.Effect<typeof Totals.Type>
-    /** What came since a moment, by its day in UTC; days without any are left out. */
-    arrivalsSince(moment: Date): Effect.Effect<ReadonlyArray<Arrivals>>
-    /** The version of the database server; fails with nothing said when it cannot be asked. */
-    readonly serverVersion: Effect.Effect<string, void>
-  }
->()("app/dashboard/DashboardRepository") {
-  static readonly layer = Layer.effect(
-    DashboardRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const totals = SqlSchema.findOne({
-        Request: Schema.Void,
-        Result: Totals,
-        execute: () => sql`
+export class DashboardRepository extends Context.Service<DashboardRepository>()("app/dashboard/DashboardRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const totals = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Totals,
+      execute: () => sql`
           SELECT (SELECT count(*)::integer FROM trial_users WHERE is_active) AS active_trial_users,
             (SELECT count(*)::integer FROM applications) AS total_applications,
             (SELECT count(*)::integer FROM sessions WHERE is_active) AS active_sessions`
-      })
-      const arrivals = SqlSchema.findAll({
-        Request: Schema.Date,
-        Result: Arrivals,
-        execute: (moment) => sql`
+    })
+    const arrivals = SqlSchema.findAll({
+      Request: Schema.Date,
+      Result: Arrivals,
+      execute: (moment) => sql`
           SELECT kind, to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS date, count(*)::integer AS value FROM (
             SELECT 'trialUsers' AS kind, created_at AS at FROM trial_users WHERE created_at >= ${moment}
             UNION ALL SELECT 'sessions', started_at FROM sessions WHERE started_at >= ${moment}
             UNION ALL SELECT 'applications', created_at FROM applications WHERE created_at >= ${moment}
           ) arrived GROUP BY 1, 2`
-      })
-      const version = SqlSchema.findOne({
-        Request: Schema.Void,
-        Result: Schema.Struct({ version: Schema.String }),
-        execute: () => sql`SELECT current_setting('server_version') AS version`
-      })
-
-      return DashboardRepository.of({
-        totals: Effect.orDie(totals(undefined)).pipe(Effect.withSpan("DashboardRepository.totals")),
-        arrivalsSince: Effect.fn("DashboardRepository.arrivalsSince")((moment) => Effect.orDie(arrivals(moment))),
-        serverVersion: version(undefined).pipe(
-          Effect.map((row) => row.version),
-          Effect.mapError(() => undefined)
-        )
-      })
     })
-  )
+    const version = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ version: Schema.String }),
+      execute: () => sql`SELECT current_setting('server_version') AS version`
+    })
+
+    return {
+      totals: Effect.orDie(totals(undefined)).pipe(Effect.withSpan("DashboardRepository.totals")),
+      /** What came since a moment, by its day in UTC; days without any are left out. */
+      arrivalsSince: Effect.fn("DashboardRepository.arrivalsSince")((moment: Date) => Effect.orDie(arrivals(moment))),
+      /** The version of the database server; fails with nothing said when it cannot be asked. */
+      serverVersion: version(undefined).pipe(
+        Effect.map((row) => row.version),
+        Effect.mapError(() => undefined)
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

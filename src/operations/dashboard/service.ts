@@ -1,51 +1,48 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { type CountTrend, type DashboardMetrics, type UsdTrend } from "./domain.ts"
+import { type CountTrend, type UsdTrend } from "./domain.ts"
 import { type Arrivals, DashboardRepository } from "./repository.ts"
 
 const days = 7
 
-export class Dashboard extends Context.Service<Dashboard, { readonly metrics: Effect.Effect<DashboardMetrics> }>()(
-  "app/dashboard/Dashboard"
-) {
-  static readonly layerNoDeps = Layer.effect(
-    Dashboard,
-    Effect.gen(function* () {
-      const repository = yield* DashboardRepository
+export class Dashboard extends Context.Service<Dashboard>()("app/dashboard/Dashboard", {
+  make: Effect.gen(function* () {
+    const repository = yield* DashboardRepository
 
-      const metrics = Effect.gen(function* () {
-        const today = DateTime.startOf(yield* DateTime.now, "day")
-        const first = DateTime.subtract(today, { days: 2 * days - 1 })
-        const [totals, arrivals] = yield* Effect.all(
-          [repository.totals, repository.arrivalsSince(DateTime.toDateUtc(first))],
-          { concurrency: 2 }
-        )
-        const dates = Array.from({ length: 2 * days }, (_, day) =>
-          DateTime.formatIsoDateUtc(DateTime.add(first, { days: day }))
-        )
-        const trendOf = (kind: Arrivals["kind"]): CountTrend => {
-          const byDate = new Map(arrivals.filter((one) => one.kind === kind).map(({ date, value }) => [date, value]))
-          return trend(dates.map((date) => ({ date, value: byDate.get(date) ?? 0 })))
+    const metrics = Effect.gen(function* () {
+      const today = DateTime.startOf(yield* DateTime.now, "day")
+      const first = DateTime.subtract(today, { days: 2 * days - 1 })
+      const [totals, arrivals] = yield* Effect.all(
+        [repository.totals, repository.arrivalsSince(DateTime.toDateUtc(first))],
+        { concurrency: 2 }
+      )
+      const dates = Array.from({ length: 2 * days }, (_, day) =>
+        DateTime.formatIsoDateUtc(DateTime.add(first, { days: day }))
+      )
+      const trendOf = (kind: Arrivals["kind"]): CountTrend => {
+        const byDate = new Map(arrivals.filter((one) => one.kind === kind).map(({ date, value }) => [date, value]))
+        return trend(dates.map((date) => ({ date, value: byDate.get(date) ?? 0 })))
+      }
+      // There are no agents, and nothing is spent or reserved, until their features count for themselves.
+      const spendUsd: UsdTrend = trend(dates.map((date) => ({ date, value: 0 })))
+      return {
+        ...totals,
+        agents: 0,
+        spendTodayUsd: 0,
+        openReservationsUsd: 0,
+        trends: {
+          period: "7d" as const,
+          trialUsers: trendOf("trialUsers"),
+          sessions: trendOf("sessions"),
+          applications: trendOf("applications"),
+          spendUsd
         }
-        // There are no agents, and nothing is spent or reserved, until their features count for themselves.
-        const spendUsd: UsdTrend = trend(dates.map((date) => ({ date, value: 0 })))
-        return {
-          ...totals,
-          agents: 0,
-          spendTodayUsd: 0,
-          openReservationsUsd: 0,
-          trends: {
-            period: "7d" as const,
-            trialUsers: trendOf("trialUsers"),
-            sessions: trendOf("sessions"),
-            applications: trendOf("applications"),
-            spendUsd
-          }
-        }
-      }).pipe(Effect.withSpan("Dashboard.metrics"))
+      }
+    }).pipe(Effect.withSpan("Dashboard.metrics"))
 
-      return Dashboard.of({ metrics })
-    })
-  )
+    return { metrics }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(DashboardRepository.layer))
 }

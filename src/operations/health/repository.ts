@@ -9,28 +9,22 @@ const AppliedSchema = Schema.Struct({
 /** The number of the newest migration, and which build's functions the database has. */
 export type AppliedSchema = typeof AppliedSchema.Type
 
-export class HealthRepository extends Context.Service<
-  HealthRepository,
-  {
-    /** What was applied to the database; fails without a cause when the database does not answer. */
-    readonly appliedSchema: Effect.Effect<AppliedSchema, void>
-  }
->()("app/health/HealthRepository") {
-  static readonly layer = Layer.effect(
-    HealthRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const select = SqlSchema.findOne({
-        Request: Schema.Void,
-        Result: AppliedSchema,
-        execute: () => sql`
+export class HealthRepository extends Context.Service<HealthRepository>()("app/health/HealthRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const select = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: AppliedSchema,
+      execute: () => sql`
           SELECT m.migration, f.checksum, f.version
           FROM (SELECT coalesce(max(migration_id), 0) AS migration FROM effect_sql_migrations) m
           LEFT JOIN applied_functions f ON true`
-      })
-      return HealthRepository.of({
-        appliedSchema: Effect.mapError(select(undefined), () => undefined)
-      })
     })
-  )
+    return {
+      /** What was applied to the database; fails without a cause when the database does not answer. */
+      appliedSchema: Effect.mapError(select(undefined), () => undefined)
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

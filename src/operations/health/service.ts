@@ -2,72 +2,67 @@ import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { areFunctionsCurrent, requiredSchema } from "../../platform/database/migrations.ts"
 import { Shutdown } from "../../platform/http/shutdown.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
-import { type Health, NotReady, type Readiness, type ReadinessCheck } from "./domain.ts"
+import { type Health, NotReady, type ReadinessCheck } from "./domain.ts"
 import { type AppliedSchema, HealthRepository } from "./repository.ts"
 
-export class HealthChecks extends Context.Service<
-  HealthChecks,
-  {
-    /** The same object to all who ask within a millisecond. */
-    readonly health: Effect.Effect<Health>
-    readonly ready: Effect.Effect<Readiness, NotReady>
-    /** Whether the database has this build's migrations and functions; fails when the database does not answer. */
-    readonly migrations: Effect.Effect<{ readonly ready: boolean; readonly detail: string }, void>
-  }
->()("app/health/HealthChecks") {
-  static readonly layerNoDeps = Layer.effect(
-    HealthChecks,
-    Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      const repository = yield* HealthRepository
-      const shutdown = yield* Shutdown
-      const required = yield* requiredSchema
-      const migrationsOf = (applied: AppliedSchema) => {
-        if (applied.migration < required.migration) {
-          return { ready: false, detail: `${applied.migration} of ${required.migration} applied` }
-        }
-        return areFunctionsCurrent(applied, required.checksum)
-          ? { ready: true, detail: `${applied.migration} applied` }
-          : { ready: false, detail: `${applied.migration} applied, functions of another build` }
+export class HealthChecks extends Context.Service<HealthChecks>()("app/health/HealthChecks", {
+  make: Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const repository = yield* HealthRepository
+    const shutdown = yield* Shutdown
+    const required = yield* requiredSchema
+    const migrationsOf = (applied: AppliedSchema) => {
+      if (applied.migration < required.migration) {
+        return { ready: false, detail: `${applied.migration} of ${required.migration} applied` }
       }
+      return areFunctionsCurrent(applied, required.checksum)
+        ? { ready: true, detail: `${applied.migration} applied` }
+        : { ready: false, detail: `${applied.migration} applied, functions of another build` }
+    }
 
-      let last = healthAt(DateTime.makeUnsafe(0))
-      const health = Effect.sync(() => {
-        const now = clock.currentTimeMillisUnsafe()
-        if (last.timestamp.epochMilliseconds !== now) last = healthAt(DateTime.makeUnsafe(now))
-        return last
-      })
-
-      const ready = Effect.gen(function* () {
-        const migrations = yield* Effect.map(repository.appliedSchema, migrationsOf).pipe(
-          Effect.timeoutOption("2 seconds"),
-          Effect.option,
-          Effect.map(Option.flatten)
-        )
-        const draining = yield* shutdown.isDraining
-        const checks: ReadonlyArray<ReadinessCheck> = [
-          {
-            name: "database",
-            ready: Option.isSome(migrations),
-            detail: Option.isSome(migrations) ? "reachable" : "not reachable"
-          },
-          {
-            name: "migrations",
-            ready: Option.exists(migrations, ({ ready }) => ready),
-            detail: Option.match(migrations, {
-              onNone: () => "unknown",
-              onSome: ({ detail, ready }) => (ready ? "applied" : detail)
-            })
-          },
-          { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" }
-        ]
-        if (checks.some((check) => !check.ready)) return yield* new NotReady({ checks })
-        return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
-      }).pipe(Effect.withSpan("HealthChecks.ready"))
-
-      return HealthChecks.of({ health, ready, migrations: Effect.map(repository.appliedSchema, migrationsOf) })
+    let last = healthAt(DateTime.makeUnsafe(0))
+    const health = Effect.sync(() => {
+      const now = clock.currentTimeMillisUnsafe()
+      if (last.timestamp.epochMilliseconds !== now) last = healthAt(DateTime.makeUnsafe(now))
+      return last
     })
-  )
+
+    const ready = Effect.gen(function* () {
+      const migrations = yield* Effect.map(repository.appliedSchema, migrationsOf).pipe(
+        Effect.timeoutOption("2 seconds"),
+        Effect.option,
+        Effect.map(Option.flatten)
+      )
+      const draining = yield* shutdown.isDraining
+      const checks: ReadonlyArray<ReadinessCheck> = [
+        {
+          name: "database",
+          ready: Option.isSome(migrations),
+          detail: Option.isSome(migrations) ? "reachable" : "not reachable"
+        },
+        {
+          name: "migrations",
+          ready: Option.exists(migrations, ({ ready }) => ready),
+          detail: Option.match(migrations, {
+            onNone: () => "unknown",
+            onSome: ({ detail, ready }) => (ready ? "applied" : detail)
+          })
+        },
+        { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" }
+      ]
+      if (checks.some((check) => !check.ready)) return yield* new NotReady({ checks })
+      return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
+    }).pipe(Effect.withSpan("HealthChecks.ready"))
+
+    return {
+      /** The same object to all who ask within a millisecond. */
+      health,
+      ready /** Whether the database has this build's migrations and functions; fails when the database does not answer. */,
+      migrations: Effect.map(repository.appliedSchema, migrationsOf)
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(HealthRepository.layer))
 }

@@ -2,7 +2,7 @@ import { Predicate, Context, Effect, Fiber, Layer, String as Text } from "effect
 import { PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type Principal } from "../../kernel/principal.ts"
+import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
 import { applicationRole } from "./migrations.ts"
 
 /** Which tenant's rows a transaction may see: one tenant's, or every tenant's for a system principal. */
@@ -10,8 +10,8 @@ export type TenantScope = TenantId | "all"
 
 /** The rows that a principal may see: its tenant's, or all. */
 export const scopeOf = (principal: Principal): TenantScope =>
-  principal.tenantId ?? (principal.kind === "anonymous" ? nobody : "all")
-const nobody = "none" as TenantScope
+  principal.tenantId ?? (principal.kind === "anonymous" ? noTenant : "all")
+const noTenant = "none" as TenantScope
 
 /** Whose rows the current transaction sees; undefined outside one. */
 const CurrentScope = Context.Reference<TenantScope | undefined>("app/platform/CurrentScope", {
@@ -27,6 +27,8 @@ export class Database extends Context.Service<
   {
     /** Runs an effect in one transaction (a savepoint inside another) that sees the rows of `scope`. */
     transaction<A, E, R>(scope: TenantScope, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
+    /** The same for the rows that the caller may see. */
+    asCaller<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
   }
 >()("app/platform/Database") {
   static readonly layer = Layer.effect(
@@ -47,19 +49,18 @@ export class Database extends Context.Service<
         return outer === undefined ? entered : Effect.tap(entered, () => enter(outer))
       }
 
+      const transaction: Database["Service"]["transaction"] = (scope, effect) =>
+        Effect.contextWith((context: Context.Context<never>) => {
+          // An effect that runs after the commit has the scope it was registered in, but no transaction.
+          const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
+          const outer = isInner ? Context.get(context, CurrentScope) : undefined
+          const transaction = Effect.catchIf(sql.withTransaction(within(outer, scope, effect)), isSqlError, Effect.die)
+          return isInner ? transaction : interruptedWithoutWaiting(transaction)
+        })
+
       return Database.of({
-        transaction: (scope, effect) =>
-          Effect.contextWith((context: Context.Context<never>) => {
-            // An effect that runs after the commit has the scope it was registered in, but no transaction.
-            const isInner = Context.getOrUndefined(context, sql.transactionService) !== undefined
-            const outer = isInner ? Context.get(context, CurrentScope) : undefined
-            const transaction = Effect.catchIf(
-              sql.withTransaction(within(outer, scope, effect)),
-              isSqlError,
-              Effect.die
-            )
-            return isInner ? transaction : interruptedWithoutWaiting(transaction)
-          })
+        transaction,
+        asCaller: (effect) => Effect.flatMap(CurrentPrincipal, (principal) => transaction(scopeOf(principal), effect))
       })
     })
   )

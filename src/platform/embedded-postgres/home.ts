@@ -138,7 +138,7 @@ export const own = Effect.fnUntraced(function* (
 })
 
 // SQLite is Node's only way to the file locks of every operating system; nothing is ever written to this file, and it
-// stays, since a lock on a removed file excludes nobody. No other code may open it: closing it would release the lock.
+// stays, since a lock on a removed file excludes no other process. No other code may open it: closing it would release the lock.
 const lock = Effect.fnUntraced(function* (directory: string, ownerFile: string) {
   const file = path.join(directory, "owner.lock")
   const held = yield* attempt("unreachable-directory", `lock ${file}`, () => {

@@ -163,7 +163,7 @@ interface Exporter<Batch> {
   shutdown(): Promise<void>
 }
 
-/** An exporter that sees only scrubbed batches, and whose failures reach the report and nobody else. */
+/** An exporter of scrubbed batches, whose failures only the report gets. */
 const guarded = <Batch>(
   exporter: Exporter<Batch>,
   scrubBatch: (batch: Batch) => Batch,
@@ -256,7 +256,7 @@ const scrubMap = (map: AnyValueMap): AnyValueMap =>
     Object.entries(map).map(([name, value]) => [name, isSecretName(name) ? "<redacted>" : scrubAny(value)])
   )
 
-// Points are made anew for every collection. The instrument has the unit already; as an attribute it would be a label.
+// Every collection has new points. The instrument has the unit already; as an attribute it would be a label.
 const scrubMetrics = (batch: ResourceMetrics): ResourceMetrics => {
   for (const { attributes } of batch.scopeMetrics.flatMap(({ metrics }) => metrics).flatMap(pointsOf)) {
     delete attributes.unit

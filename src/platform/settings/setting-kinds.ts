@@ -13,7 +13,7 @@ export interface Kind<out A> {
   readonly secret: boolean
 }
 
-// The reader words the fault: it knows the key and its source, and must not quote a secret.
+// The reader writes the message: it knows the key and its source, and must not quote a secret.
 const invalid = new Config.ConfigError(new ConfigProvider.SourceError({ message: "invalid" }))
 
 const kind = <A>(expected: string, read: (text: string) => A | undefined): Kind<A> => ({

@@ -3,7 +3,7 @@ import { type Kind } from "./setting-kinds.ts"
 
 export type EnvironmentName = "Development" | "Production"
 
-/** The text of a default, in which `<Key>` stands for the value of another key; it may differ by environment. */
+/** The text of a default, where `<Key>` is replaced by the value of another key; it may differ by environment. */
 export type Default = string | ReadonlyArray<string> | { readonly [Name in EnvironmentName]: string }
 
 /** A declared key: the kind of its value, its default, and what it means in one line. */
@@ -58,7 +58,7 @@ export class SettingsError extends Data.TaggedError("SettingsError")<{ readonly 
   }
 }
 
-/** The words after the program's name, and the environment variables. */
+/** The command line arguments and the environment variables. */
 export interface ProcessSources {
   readonly arguments: ReadonlyArray<string>
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -90,7 +90,7 @@ export const readSettings = Effect.fnUntraced(function* (
       const fallback = defaultOf(key)
       const filled = typeof fallback === "string" ? fallback.replace(/<(.+?)>/g, textOf) : fallback
       const { value, source } = given.get(key) ?? { value: filled, source: "default" }
-      // Credentials may have been written where none belong.
+      // A value may contain credentials even where none belong.
       const shown = secret ? "the value" : JSON.stringify(String(value).replace(/.*@/s, "***@").slice(0, 100))
       return Effect.mapBoth(config.parse(ConfigProvider.fromUnknown(value)), {
         onSuccess: (decoded) => ({ key, value: decoded, source, secret, description }),
@@ -133,7 +133,7 @@ const emptyIsUnset = (text: string | undefined) => (text === "" ? undefined : te
 const isUnder = (section: string) => (name: string) => `${name}:`.toLowerCase().startsWith(`${section}:`.toLowerCase())
 
 /**
- * Environment variables whose name is the section of a key, `__` and its rest; all others are somebody else's. An alias
+ * Environment variables whose name is the section of a key, `__` and its rest; all others are ignored. An alias
  * counts unless the variable of the full name is set.
  */
 const fromEnvironment = (
@@ -158,22 +158,22 @@ const fromEnvironment = (
 }
 
 /**
- * `--Name=value`, `--Name value`, or `--Name` alone for true. The word after a name that needs a value is its value
- * whatever it looks like. A name given twice has the later value.
+ * `--Name=value`, `--Name value`, or `--Name` alone for true. The argument after a name that needs a value is its
+ * value whatever it looks like. Of a repeated name the last value counts.
  */
-const fromArguments = (words: ReadonlyArray<string>, table: SettingsTable): Layer => {
+const fromArguments = (args: ReadonlyArray<string>, table: SettingsTable): Layer => {
   const source = "command line"
   const readings = new Map<string, Entry | Fault>()
-  for (let index = 0; index < words.length; index++) {
-    const [, name, inline] = /^--([^=]+)(?:=(.*))?$/s.exec(words[index] ?? "") ?? []
+  for (let index = 0; index < args.length; index++) {
+    const [, name, inline] = /^--([^=]+)(?:=(.*))?$/s.exec(args[index] ?? "") ?? []
     if (name === undefined) {
-      // Counted, not quoted: a stray word may be a secret that a space separated from its key.
+      // Counted, not quoted: a stray argument may be a secret that a space separated from its key.
       readings.set(`argument ${index + 1}`, { source, reason: `argument ${index + 1} is not --Key=value` })
       continue
     }
     const declared = table[placeOf(table, name)?.name ?? ""]
     const needsValue = declared !== undefined && declared.form !== "flag"
-    const next = words[index + 1]
+    const next = args[index + 1]
     const takesNext = inline === undefined && next !== undefined && (needsValue || !next.startsWith("--"))
     if (takesNext) index++
     const text = inline ?? (takesNext ? next : needsValue ? undefined : "true")
@@ -233,7 +233,7 @@ export const jsonFaultOffset = (text: string): number => {
     )
   const position = / JSON at position (\d+) \(line \d+ column \d+\)$/.exec(faultIn(text.length))?.[1]
   if (position !== undefined) return Number(position)
-  // V8 tells no position of an unexpected token: the shortest beginning that has one ends with it.
+  // V8 gives no position for an unexpected token: the shortest prefix that has one ends with it.
   let [offset, end] = [0, text.length]
   while (offset < end) {
     const middle = (offset + end) >>> 1

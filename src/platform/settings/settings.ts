@@ -132,7 +132,7 @@ const settings = {
 
 export const settingsTable: SettingsTable = settings
 
-/** Well-known environment variables that set a key when the variable of its full name does not. */
+/** Well-known environment variables, used when the variable of the full name is not set. */
 export const settingAliases: Readonly<Record<string, keyof typeof settings>> = {
   APPLICATION_MANAGER_API_KEY: "Api:ApiKey",
   DATABASE_URL: "Database:Url",
@@ -151,7 +151,7 @@ type Tree<Table> = {
     : Tree<Below<Table, Section>>
 }
 
-/** A setting as a page may show it: secrets are `***`, and what is absent is `null`. */
+/** A setting for display: a secret is `***`, an absent value `null`. */
 export interface SettingDescription {
   readonly key: string
   readonly value: string | null
@@ -197,9 +197,9 @@ export interface SettingsSources extends Partial<ProcessSources> {
   readonly files?: Readonly<Record<string, string>>
 }
 
-/** Reads settings from what is given alone; nothing given means the defaults of Development. */
-export const settingsFrom = ({ arguments: words = [], environment = {}, files = {} }: SettingsSources = {}) =>
-  load({ arguments: words, environment }).pipe(
+/** Reads settings from these sources only; without any, the defaults of Development. */
+export const settingsFrom = ({ arguments: args = [], environment = {}, files = {} }: SettingsSources = {}) =>
+  load({ arguments: args, environment }).pipe(
     Effect.provide(
       FileSystem.layerNoop({
         readFileString: (path) =>
@@ -213,13 +213,13 @@ export class Settings extends Context.Service<Settings, SettingsValues>()("app/p
   /** From the command line, the environment and `appsettings*.json` in the working directory. */
   static readonly layer = Layer.unwrap(Effect.sync(() => Settings.layerWith(process.argv.slice(2))))
 
-  /** Like {@link Settings.layer}, with these words in the place of the command line. */
-  static readonly layerWith = (words: ReadonlyArray<string>) =>
+  /** Like {@link Settings.layer}, with these arguments instead of the command line. */
+  static readonly layerWith = (args: ReadonlyArray<string>) =>
     Layer.effect(
       Settings,
-      Effect.suspend(() => load({ arguments: words, environment: process.env }))
+      Effect.suspend(() => load({ arguments: args, environment: process.env }))
     ).pipe(Layer.provide(NodeFileSystem.layer))
 
-  /** From what is given alone: see {@link settingsFrom}. */
+  /** From these sources only: see {@link settingsFrom}. */
   static readonly layerMemory = (sources?: SettingsSources) => Layer.effect(Settings, settingsFrom(sources))
 }

@@ -39,7 +39,7 @@ const encryptionKey = (environment: Record<string, string>, embeddedIn: Option.O
   )
 
 describe("sealing", () => {
-  it.effect("what was sealed opens for what it belongs to, under the same key", () =>
+  it.effect("a sealed secret opens for its owner, under the same key", () =>
     Effect.gen(function* () {
       const one = yield* sealing({ Security__EncryptionKey: key })
       const sealed = yield* one.seal(secret, "attestation-key:1")
@@ -51,14 +51,14 @@ describe("sealing", () => {
     })
   )
 
-  it.effect("the same secret is never sealed alike", () =>
+  it.effect("the same secret is sealed differently each time", () =>
     Effect.gen(function* () {
       const { seal } = yield* sealing({ Security__EncryptionKey: key })
       assert.notDeepEqual(yield* seal(secret, "x"), yield* seal(secret, "x"))
     })
   )
 
-  it.effect("it stays closed elsewhere, under another key, and when a byte was changed", () =>
+  it.effect("it does not open for another owner, under another key, or with a changed byte", () =>
     Effect.gen(function* () {
       const { open, seal } = yield* sealing({ Security__EncryptionKey: key })
       const sealed = yield* seal(secret, "attestation-key:1")

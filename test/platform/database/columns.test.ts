@@ -5,7 +5,7 @@ import { makeDatabase } from "../../support/database.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 describe("rows by their columns", () => {
-  it("are one array for each name, and none for what no row has", () => {
+  it("are one array for each name, and undefined where no row has a value", () => {
     const rows = [{ id: "a", amount: 1 }, { id: "b", amount: 2, isLate: true }, undefined]
     assert.deepStrictEqual(
       { ...columnsOf({ ids: "id", amounts: "amount", late: "isLate", notes: "note" }, rows, "ids") },
@@ -19,7 +19,7 @@ describe("rows by their columns", () => {
     assert.isUndefined(columnOf([]))
   })
 
-  it("say once what is the same in all rows, but for those that stand for them", () => {
+  it("have one element when all rows are equal, except for the column of each row", () => {
     const rows = [
       { id: "a", model: "m", rates: { input: "1" }, tokens: 1 },
       { id: "a", model: "m", rates: { input: "1" }, tokens: 2 }
@@ -32,13 +32,13 @@ describe("rows by their columns", () => {
     })
   })
 
-  it("take a value that some rows lack for one that differs", () => {
+  it("treat a value that some rows lack as a difference", () => {
     const rows = [{ provider: "p" }, undefined, { provider: "p", usage: {} }]
     const columns = columnsOf({ providers: "provider", usages: "usage" }, rows, undefined)
     assert.deepStrictEqual(columns, { providers: "{p,NULL,p}", usages: '{NULL,NULL,"{}"}' })
   })
 
-  it.live("are what PostgreSQL reads again, whatever stands in them", () =>
+  it.live("are read back by PostgreSQL, whatever text they have", () =>
     Effect.gen(function* () {
       const texts = [
         "",

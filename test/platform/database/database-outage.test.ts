@@ -51,7 +51,7 @@ const assertAllAway = Effect.fnUntraced(function* (service: TestService["Service
   assertProblem(yield* service.call("POST", "/api/trial-users", { body: {} }), 400, "validation-failed")
 })
 
-describe("a database that goes away and comes back", () => {
+describe("a database that becomes unavailable and returns", () => {
   for (const how of ["stop", "crash"] as const) {
     it.live(
       how,

@@ -10,7 +10,7 @@ const pool = Layer.unwrap(
 )
 
 describe("the pool", () => {
-  it.live("a statement that takes long keeps no other waiting", () =>
+  it.live("a slow statement does not delay others", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql.reserve.pipe(

@@ -117,7 +117,7 @@ it.live("new_id gives UUIDv7 that sort by time", () =>
   })
 )
 
-it.live("a database user who is no member of the service's role is told so, with what mends it", () =>
+it.live("a database user that is no member of the service's role gets an error with the statement that fixes it", () =>
   Effect.gen(function* () {
     const server = inject("databaseServer")
     const database = yield* makeEmptyDatabase

@@ -41,7 +41,7 @@ const untilListening = Effect.gen(function* () {
 }).pipe(Effect.scoped)
 
 layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("notifications", (it) => {
-  it.effect("reach whoever subscribed to the topic, in order, and nobody else", () =>
+  it.effect("reach the subscribers of their topic only, in order", () =>
     Effect.gen(function* () {
       const notifications = yield* Notifications
       yield* untilListening
@@ -56,7 +56,7 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("noti
     }).pipe(Effect.scoped)
   )
 
-  it.effect("with a transaction come when it is committed, and never when it is not", () =>
+  it.effect("of a transaction are delivered when it commits, and not when it rolls back", () =>
     Effect.gen(function* () {
       const notifications = yield* Notifications
       const sql = yield* SqlClient.SqlClient
@@ -69,7 +69,7 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("noti
     }).pipe(Effect.scoped)
   )
 
-  it.effect("go on after a subscriber that fails, and stop with the scope", () =>
+  it.effect("continue after a subscriber fails, and stop with the scope", () =>
     Effect.gen(function* () {
       const notifications = yield* Notifications
       yield* untilListening
@@ -88,7 +88,7 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("noti
     }).pipe(Effect.scoped)
   )
 
-  it.effect("that a lost connection may have swallowed are told as a gap", () =>
+  it.effect("that may have been lost with a connection are reported as a gap", () =>
     Effect.gen(function* () {
       const notifications = yield* Notifications
       yield* untilListening

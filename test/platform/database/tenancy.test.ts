@@ -104,7 +104,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
       })
     )
 
-    it.effect(`in a tenant's transaction it finds that tenant's rows of ${table} and no others`, () =>
+    it.effect(`in a tenant's transaction it finds only that tenant's rows of ${table}`, () =>
       Effect.gen(function* () {
         const database = yield* Database
         const { one, other } = yield* twoTenants
@@ -122,7 +122,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
       })
     )
 
-    it.effect(`in the transaction of a tenant that is none it finds nothing in ${table}`, () =>
+    it.effect(`in the transaction of an unknown tenant it finds nothing in ${table}`, () =>
       Effect.gen(function* () {
         const database = yield* Database
         yield* twoTenants
@@ -131,7 +131,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
       })
     )
 
-    it.effect(`a transaction leaves its connection blind to ${table} again`, () =>
+    it.effect(`after a transaction its connection sees no row of ${table}`, () =>
       Effect.gen(function* () {
         const database = yield* Database
         const { one } = yield* twoTenants
@@ -148,7 +148,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
       })
     )
 
-    it.effect(`transactions of several tenants at the same time see each its own rows of ${table}`, () =>
+    it.effect(`concurrent transactions of several tenants each see their own rows of ${table}`, () =>
       Effect.gen(function* () {
         const database = yield* Database
         const { one, other } = yield* twoTenants
@@ -220,7 +220,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
     })
   )
 
-  it.effect("a transaction begun once another was committed sees its own rows", () =>
+  it.effect("a transaction after the commit of another sees its own rows", () =>
     Effect.gen(function* () {
       const database = yield* Database
       const sql = yield* PgClient.PgClient
@@ -235,7 +235,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
     })
   )
 
-  it.effect("the pool's role is no superuser, bypasses no policy and cannot sign in, whoever the given user is", () =>
+  it.effect("the pool's role is no superuser, bypasses no policy and cannot log in, whatever user is given", () =>
     Effect.gen(function* () {
       const sql = yield* PgClient.PgClient
       const [role] = yield* sql`
@@ -271,7 +271,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
     })
   )
 
-  it.effect("the pool's role owns nothing, is member of nothing and makes nothing", () =>
+  it.effect("the pool's role owns nothing, is a member of nothing and may create nothing", () =>
     Effect.gen(function* () {
       const sql = yield* PgClient.PgClient
       const owned = yield* asSuperuser(
@@ -315,7 +315,7 @@ layer(poolOnOwnDatabase, { timeout: "60 seconds" })("tenancy in the database", (
     })
   )
 
-  it.effect("no view shows a tenant's rows with its owner's eyes", () =>
+  it.effect("no view shows a tenant's rows with the rights of its owner", () =>
     Effect.gen(function* () {
       const views = yield* asSuperuser(
         yield* OwnDatabase,

@@ -57,7 +57,7 @@ describe("an initialisation", () => {
 })
 
 layer(UsedDirectory.layer, { excludeTestServices: true })("what a dead service left behind", (it) => {
-  it.effect("does not hinder a start when the process id is free", () =>
+  it.effect("does not prevent a start when the process id is free", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const dead = spawn(process.execPath, ["--version"], { stdio: "ignore" })
@@ -67,7 +67,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("what a dead service l
     })
   )
 
-  it.effect("does not hinder a start when the process id is another program's", () =>
+  it.effect("does not prevent a start when the process id is another program's", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const { uid, gid } = yield* Effect.promise(() => fs.stat(path.join(directory, "cluster")))
@@ -118,7 +118,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("what a dead service l
     })
   )
 
-  it.effect.skipIf(!isLinux)("is recovered when the server was killed as well", () =>
+  it.effect.skipIf(!isLinux)("is a database to recover when the server was killed as well", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const { child, server } = yield* startElsewhere(directory)
@@ -132,7 +132,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("what a dead service l
 })
 
 layer(UsedDirectory.layer, { excludeTestServices: true })("a server that dies under its service", (it) => {
-  it.effect("is started again where it was, with all that was committed, and stopped with the service", () =>
+  it.effect("is restarted at the same endpoint, with all that was committed, and stopped with the service", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const first = yield* Effect.scoped(
@@ -151,7 +151,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("a server that dies un
   )
 })
 
-it.live("a server that listens in a temporary directory and dies is started again where it was", () =>
+it.live("a server that listens in a temporary directory and dies is restarted at the same endpoint", () =>
   Effect.gen(function* () {
     const directory = path.join(yield* makeDirectory(), "long".repeat(30))
     const server = yield* start(directory)
@@ -163,7 +163,7 @@ it.live("a server that listens in a temporary directory and dies is started agai
 )
 
 layer(UsedDirectory.layer, { excludeTestServices: true })("an owner", (it) => {
-  it.effect("keeps others of its process out", () =>
+  it.effect("excludes others in its process", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const server = yield* start(directory)
@@ -177,7 +177,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("an owner", (it) => {
     })
   )
 
-  it.effect.skipIf(!isLinux)("keeps other processes out", () =>
+  it.effect.skipIf(!isLinux)("excludes other processes", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const { child, server } = yield* startElsewhere(directory)
@@ -199,7 +199,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("an owner", (it) => {
     })
   )
 
-  it.effect.skipIf(!isLinux)("has its server until its own end when a terminal interrupts the process group", () =>
+  it.effect.skipIf(!isLinux)("keeps its server until its own end when a terminal interrupts the process group", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const { child } = yield* startElsewhere(directory)

@@ -59,7 +59,7 @@ describe("a start", () => {
 })
 
 layer(UsedDirectory.layer, { excludeTestServices: true })("a start on a used directory", (it) => {
-  it.effect("keeps the password in a file that only its account may read, and nowhere else", () =>
+  it.effect("stores the password only in a file that only its account may read", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const server = yield* start(directory)
@@ -83,7 +83,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("a start on a used dir
     })
   )
 
-  it.effect("gives way to the process that started it", () =>
+  it.effect("has a lower priority than the process that started it", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       yield* start(directory)
@@ -92,7 +92,7 @@ layer(UsedDirectory.layer, { excludeTestServices: true })("a start on a used dir
     })
   )
 
-  it.effect("fails with the server's own words", () =>
+  it.effect("fails with the server's own message", () =>
     Effect.gen(function* () {
       const directory = yield* UsedDirectory
       const error = yield* Effect.flip(start(directory, { ...fast, shared_buffers: "plenty" }))

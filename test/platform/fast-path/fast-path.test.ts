@@ -57,8 +57,8 @@ const near = (value: unknown): ReadonlyArray<unknown> =>
         )
       ]
 
-describe("schemas read directly", () => {
-  it("payloads are what the interpreter makes of them, and what it refuses is refused", () => {
+describe("the fast path", () => {
+  it("decodes payloads as the interpreter does, and rejects what it rejects", () => {
     let read = 0
     let refused = 0
     for (const [name, schema] of payloads) {
@@ -81,7 +81,7 @@ describe("schemas read directly", () => {
     assert.isAbove(refused, 1000)
   })
 
-  it("answers are what HttpApi makes of them", () => {
+  it("encodes responses as HttpApi does", () => {
     let compared = 0
     for (const [name, endpoint] of endpoints) {
       const answer = responseWriter(endpoint, lenient)
@@ -100,7 +100,7 @@ describe("schemas read directly", () => {
     assert.isAbove(compared, 1000)
   })
 
-  it("an answer with headers has the status and the headers that its schema declares; what is none stays as it is", () => {
+  it("gives a response with headers the status and headers of its schema; returns a value without a schema unchanged", () => {
     const answer = responseWriter(Api.groups.spend.endpoints.reserve as unknown as HttpApiEndpoint.Top, lenient)
     const body = {
       id: "0198a5b0-7c00-7000-8000-00000000002a",
@@ -130,7 +130,7 @@ describe("schemas read directly", () => {
     assert.strictEqual(answer(none), none)
   })
 
-  it("of a value that is refused the same faults are told as before", () => {
+  it("reports the same faults of an invalid value as the interpreter", () => {
     const direct = makePayload()
     installReader(direct)
     for (const input of [

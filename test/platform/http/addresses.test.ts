@@ -44,7 +44,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("addr
     "/health?a=%ED%A0%80",
     "/nothing/%C0%80"
   ]) {
-    it.effect(`400: ${target}, whose percent-encoding is none of text`, () =>
+    it.effect(`400: ${target}, whose percent-encoding is not UTF-8`, () =>
       Effect.gen(function* () {
         const answer = yield* sent(requestText("GET", target, yield* authorized))
         assertProblem(answer, 400, "bad-request")
@@ -97,7 +97,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("addr
   )
 
   for (const method of ["PROPFIND", "PURGE", "CONNECT"]) {
-    it.effect(`501: ${method}, which nothing here is served by`, () =>
+    it.effect(`501: ${method}, which the service does not implement`, () =>
       Effect.gen(function* () {
         const answer = yield* sent(requestText(method, method === "CONNECT" ? "localhost:80" : "/api/trial-users"))
         assertProblem(answer, 501, "method-not-implemented")
@@ -122,7 +122,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("addr
     )
   }
 
-  it.effect("HEAD leaves the connection in step, with 200, 401 and 404 alike", () =>
+  it.effect("HEAD leaves the connection usable after 200, 401 and 404", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const requests = ["/health", "/api/trial-users", "/nothing"].map((path) => requestText("HEAD", path)).join("")
@@ -134,7 +134,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("addr
     })
   )
 
-  it.effect("a body on GET is neither read nor taken for the next request", () =>
+  it.effect("a body on GET is neither read nor parsed as the next request", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const first = requestText(

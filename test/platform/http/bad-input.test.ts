@@ -128,7 +128,7 @@ layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("ba
     const ids = operation.pathParameters.every(({ kind }) => kind === "integer" || kind === "uuid")
     if (silentOperations.includes(operation.name)) continue
     if (!ids || (operation.readsJson && !operation.takesEmptyObject)) continue
-    it.effect(`404: ${operation.name} of what nobody made`, () =>
+    it.effect(`404: ${operation.name} of a resource that does not exist`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
         const body = operation.readsJson ? { body: {} } : {}
@@ -181,7 +181,7 @@ layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("ba
       })
     )
 
-    it.effect(`400: ${operation.name} with a member that nobody knows, naming it`, () =>
+    it.effect(`400: ${operation.name} with an unknown member, naming it`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
         const body = '{"nobodyKnowsThis":1,"__proto__":{"polluted":true},"constructor":{}}'
@@ -209,7 +209,7 @@ layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("ba
     )
 
     if (operation.textMembers.length === 0) continue
-    it.effect(`400: ${operation.name} with text that no database holds, naming every such member`, () =>
+    it.effect(`400: ${operation.name} with text that the database cannot store, naming every such member`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
         for (const member of operation.textMembers) {

@@ -33,7 +33,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("requ
     )
   }
 
-  it.effect("400: another message behind a length and chunks is never read as a request", () =>
+  it.effect("400: a second message after both a length and chunks is never read as a request", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const smuggled = requestText("GET", "/health")
@@ -61,7 +61,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("requ
     })
   )
 
-  it.effect("417: an expectation that is none of HTTP", () =>
+  it.effect("417: an unknown expectation", () =>
     Effect.gen(function* () {
       const answer = yield* sent(requestText("POST", "/api/trial-users", ["Expect: miracles"], "{}"))
       assertProblem(answer, 417, "expectation-failed")

@@ -17,7 +17,7 @@ for (const state of ["starting up", "shutting down", "in recovery mode", "not ye
   })
 }
 
-it("any other failure of a statement is a fault of the service", () => {
+it("any other failure of a statement is a defect", () => {
   assert.isUndefined(problemOf(Cause.die(sqlError("division by zero"))))
   assert.isUndefined(problemOf(Cause.die(new Error("a bug"))))
 })

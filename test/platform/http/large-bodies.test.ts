@@ -31,7 +31,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bod
   // What the kernel keeps between two sockets of one machine, with room to spare; a body that is taken in is 40 MiB.
   const mostTaken = 20 * mebibyte
 
-  it.effect("413: 40 MiB declared, before any of it comes", () =>
+  it.effect("413: 40 MiB declared, before any of it arrives", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const { answers, closed } = yield* exchange(service.url, declared, { untilClosed: true })
@@ -50,7 +50,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bod
     })
   )
 
-  it.effect("413: 40 MiB declared and sent, of which little is taken", () =>
+  it.effect("413: 40 MiB declared and sent, of which little is read", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const pieces = withHead(declared, plain(40))
@@ -60,7 +60,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bod
     })
   )
 
-  it.effect("413: 40 MiB in chunks, of which little is taken", () =>
+  it.effect("413: 40 MiB in chunks, of which little is read", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const pieces = withHead(inChunks, chunked(40))
@@ -81,7 +81,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bod
     })
   )
 
-  it.effect("413: whoever asks", () =>
+  it.effect("413: whether authenticated or not", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const lines = ["Content-Type: application/json", `Content-Length: ${40 * mebibyte}`]
@@ -119,7 +119,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bod
     })
   )
 
-  it.effect("a body that breaks off ends with its connection, and nobody else notices", () =>
+  it.effect("an incomplete body ends with its connection, and affects no other request", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const head = requestText("POST", "/api/trial-users", [...json, "Content-Length: 1000"])

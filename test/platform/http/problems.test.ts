@@ -140,7 +140,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("prob
     })
   )
 
-  it.effect("a person gets pages; a slug of nothing is 404", () =>
+  it.effect("a browser gets pages; an unknown slug is 404", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       for (const path of ["/problems", "/problems/forbidden"]) {
@@ -170,7 +170,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("prob
     })
   )
 
-  it.effect("a traceparent of the wrong form is none", () =>
+  it.effect("a malformed traceparent is ignored", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const zeros = "0".repeat(32)
@@ -192,7 +192,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("prob
 })
 
 layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("a defect of the service", (it) => {
-  it.effect("500: says nothing of what is inside, and is over when its cause is", () =>
+  it.effect("500: reveals no internals, and ends when its cause ends", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const body = { trialUserId: 1, ipAddress: "203.0.113.7" }

@@ -109,7 +109,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("bodi
     })
   )
 
-  it.effect("400: JSON nested a hundred thousand deep, wherever it stands", () =>
+  it.effect("400: JSON nested a hundred thousand levels deep, in any member", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`

@@ -40,7 +40,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("head
     )
   }
 
-  it.effect("two X-Request-Id are none", () =>
+  it.effect("two X-Request-Id headers count as none", () =>
     Effect.gen(function* () {
       const answer = yield* sent(requestText("GET", "/health", ["X-Request-Id: a", "X-Request-Id: b"]))
       assertSafe(answer)

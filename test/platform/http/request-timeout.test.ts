@@ -9,7 +9,7 @@ import { untilBlocked, untilIdle } from "../../support/waiting.ts"
 const impatient = serviceLayer({ Api__RequestTimeoutSeconds: "1", Database__MaxConnections: "4" })
 
 layer(impatient, { excludeTestServices: true, timeout: "60 seconds" })("requests that take too long", (it) => {
-  it.effect("503: stopped where they wait; nothing is changed and nobody else waits", () =>
+  it.effect("503: stopped while they wait; nothing is changed and no other request is delayed", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const { body: user } = yield* service.call("POST", "/api/trial-users", {
@@ -46,7 +46,7 @@ layer(impatient, { excludeTestServices: true, timeout: "60 seconds" })("requests
     })
   )
 
-  it.effect("a body that never comes ends with its connection", () =>
+  it.effect("a body that never arrives ends with its connection", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       const lines = [`X-Api-Key: ${service.serviceKey}`, "Content-Type: application/json", "Content-Length: 100"]

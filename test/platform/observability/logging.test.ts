@@ -86,7 +86,7 @@ describe("pretty", () => {
     })
   )
 
-  it.effect("lets no text forge a line or steer the terminal", () =>
+  it.effect("lets no text forge a line or control the terminal", () =>
     Effect.gen(function* () {
       const forged = "x\n00:00:00.000 INFO  forged\u001b[2J\u009b2J"
       const lines = yield* linesOf(
@@ -108,7 +108,7 @@ describe("pretty", () => {
 describe("secrets", () => {
   const formats = { json, pretty: pretty({ colours: true }) }
   for (const [name, logger] of Object.entries(formats)) {
-    it.effect(`are masked in ${name}, wherever they stand`, () =>
+    it.effect(`are masked in ${name}, at any position`, () =>
       Effect.gen(function* () {
         const lines = yield* linesOf(
           logger,
@@ -260,7 +260,7 @@ describe("layer", () => {
     })
   )
 
-  it.live("waits for no reader and loses no line on the way out", () =>
+  it.live("does not wait for a reader and loses no line at exit", () =>
     Effect.gen(function* () {
       // Nobody reads standard output before standard error ends, and 2 MB fit no pipe.
       const body = `

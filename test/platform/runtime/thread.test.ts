@@ -7,7 +7,7 @@ const module = new URL("../../support/moody-thread.ts", import.meta.url)
 const startFor = (seconds: number) => makeThread<Mood, number>({ module, seconds, megabytes: 32 })
 const start = (seconds: number) => Effect.map(startFor(seconds), (ask) => (mood: Mood) => ask("somebody", mood))
 
-it.live("answers one after the other, from one thread", () =>
+it.live("replies to one request after another, from one thread", () =>
   Effect.gen(function* () {
     const ask = yield* start(60)
     const answers = yield* Effect.forEach(["answer", "answer", "answer"] as const, ask, { concurrency: "unbounded" })
@@ -20,7 +20,7 @@ for (const [mood, reason] of [
   ["throw", /^no mood for it$/],
   ["hoard", /memory/]
 ] as const) {
-  it.live(`a piece of work that does not end well (${mood}) ends alone; the next one gets a new thread`, () =>
+  it.live(`a task that fails (${mood}) fails alone; the next one gets a new thread`, () =>
     Effect.gen(function* () {
       const ask = yield* start(mood === "loop" ? 1 : 60)
       assert.strictEqual(yield* ask("answer"), 1)
@@ -30,7 +30,7 @@ for (const [mood, reason] of [
   )
 }
 
-it.live("whoever gives up takes the thread along, and gets nobody else's answer", () =>
+it.live("an interrupted request ends its thread, and no other request gets its reply", () =>
   Effect.gen(function* () {
     const ask = yield* start(60)
     const looping = yield* Effect.forkChild(ask("loop"), { startImmediately: true })
@@ -40,7 +40,7 @@ it.live("whoever gives up takes the thread along, and gets nobody else's answer"
   }).pipe(Effect.scoped)
 )
 
-it.live("somebody's many pieces that take long keep nobody else waiting for more than two of them", () =>
+it.live("many slow tasks of one requester delay another by at most two of them", () =>
   Effect.gen(function* () {
     const ask = yield* startFor(1)
     let ended = 0

@@ -10,31 +10,25 @@ const megabytes = 512
 const maxAtOnce = 32_768
 
 /** Compares versions: large ones in a thread of its own. */
-export class Diffs extends Context.Service<
-  Diffs,
-  {
-    unified(request: DiffRequest): Effect.Effect<string, Overloaded>
-  }
->()("app/configuration/Diffs") {
-  static readonly layer = Layer.effect(
-    Diffs,
-    Effect.gen(function* () {
-      const ask = yield* makeThread<DiffRequest, string>({
-        module: new URL("diff-worker.ts", import.meta.url),
-        seconds,
-        megabytes
-      })
-      return Diffs.of({
-        unified: Effect.fn("Diffs.unified")((request) =>
-          request.before.content.length + request.after.content.length <= maxAtOnce
-            ? Effect.sync(() => unifiedDiff(request))
-            : Effect.flatMap(CurrentPrincipal, ({ name }) => ask(name, request)).pipe(
-                Effect.catchTag("ThreadEnded", ({ reason }) =>
-                  Effect.fail(new Overloaded({ detail: `The versions could not be compared: ${reason}.` }))
-                )
-              )
-        )
-      })
+export class Diffs extends Context.Service<Diffs>()("app/configuration/Diffs", {
+  make: Effect.gen(function* () {
+    const ask = yield* makeThread<DiffRequest, string>({
+      module: new URL("diff-worker.ts", import.meta.url),
+      seconds,
+      megabytes
     })
-  )
+    return {
+      unified: Effect.fn("Diffs.unified")((request: DiffRequest) =>
+        request.before.content.length + request.after.content.length <= maxAtOnce
+          ? Effect.sync(() => unifiedDiff(request))
+          : Effect.flatMap(CurrentPrincipal, ({ name }) => ask(name, request)).pipe(
+              Effect.catchTag("ThreadEnded", ({ reason }) =>
+                Effect.fail(new Overloaded({ detail: `The versions could not be compared: ${reason}.` }))
+              )
+            )
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -1,21 +1,13 @@
 import { Context, Effect, Layer } from "effect"
 import { asSystem, Audit, auditOrigin } from "../../../audit/log/service.ts"
 import { makeBatcher } from "../../../platform/database/batcher.ts"
-import { type Slice } from "../../../kernel/page.ts"
-import { type IfMatch, type VersionMismatch, versionsIn } from "../../../kernel/precondition.ts"
-import { type Overloaded, type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
+import { type IfMatch, versionsIn } from "../../../kernel/precondition.ts"
 import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import {
   configurationActions,
-  type ConfigurationDiff,
-  type ConfigurationFile,
   type ConfigurationId,
-  type ConfigurationManaged,
   ConfigurationNoFile,
-  type ConfigurationNotFound,
-  type ConfigurationVersion,
-  type ConfigurationVersionNotFound,
-  type ShownVersion
+  type ConfigurationVersion
 } from "../model/domain.ts"
 import { Diffs } from "../diffs/diffs.ts"
 import { ConfigurationLocks, stamp } from "../model/locks.ts"
@@ -25,173 +17,137 @@ import { type StoredContent } from "../model/row-domain.ts"
 import { type Save, VersionRepository } from "./version-repository.ts"
 import { ConfigurationWatch } from "./watch.ts"
 
-/** What may keep a file from getting a new version. */
-type Unwriteable =
-  | ConfigurationManaged
-  | ConfigurationNoFile
-  | ConfigurationNotFound
-  | ValidationFailed
-  | VersionMismatch
-
 /** The contents of files: versions that are only ever added. */
-export class ConfigurationFiles extends Context.Service<
-  ConfigurationFiles,
-  {
-    save(
+export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("app/configuration/ConfigurationFiles", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const contents = yield* Contents
+    const diffs = yield* Diffs
+    const holds = yield* ConfigurationLocks
+    const repository = yield* ConfigurationRepository
+    const versions = yield* VersionRepository
+    const watch = yield* ConfigurationWatch
+
+    /** Saves of many requests in one transaction; answers none for those that must go the long way. */
+    const saveTogether = Effect.fnUntraced(
+      function* (saves: ReadonlyArray<Save>) {
+        const firsts = new Map(saves.toReversed().map((save) => [save.id, save]))
+        const written = yield* versions.addTogether([...firsts.values()], holds.managed)
+        yield* watch.announce(written.map(({ after }) => after))
+        const byId = new Map(written.map((one) => [one.after.id, one.after]))
+        return {
+          value: saves.map((save) => (firsts.get(save.id) === save ? byId.get(save.id) : undefined)),
+          entries: written.map(({ after, before }) =>
+            entryOf(configurationActions.ConfigurationUpdated, {
+              before,
+              after,
+              origin: firsts.get(after.id)?.origin
+            })
+          )
+        }
+      },
+      audit.change,
+      // It waits for no lock, so only a lost connection takes this long; later saves must not wait for that.
+      Effect.timeoutOrElse({ duration: longestTogether, orElse: () => Effect.interrupt }),
+      asSystem
+    )
+    const quickly = yield* makeBatcher({ maximum: maxTogether, run: saveTogether })
+
+    const write = Effect.fnUntraced(function* (
+      id: ConfigurationId,
+      content: StoredContent,
+      restoredFrom: number | null,
+      ifMatch: IfMatch | undefined,
+      passed: Passed
+    ) {
+      const before = yield* holds.node(id, ifMatch)
+      if (before.type === "folder") return yield* new ConfigurationNoFile({})
+      yield* requireValid({ name: before.name, content: content.content }, before, passed)
+      const after = yield* versions.add(id, content, restoredFrom, yield* stamp)
+      yield* watch.announce([after])
+      const entry =
+        restoredFrom === null
+          ? entryOf(configurationActions.ConfigurationUpdated, { before, after })
+          : entryOf(configurationActions.ConfigurationRolledBack, { before, after, more: { restoredFrom } })
+      return { value: { ...shown(after), content: content.content }, entries: [entry] }
+    }, audit.change)
+
+    const save = Effect.fn("ConfigurationFiles.save")(function* (
       id: ConfigurationId,
       content: string,
       ifMatch: IfMatch | undefined
-    ): Effect.Effect<ConfigurationFile, Unwriteable | PayloadTooLarge>
-    /** Adds a version with the content of an earlier one. */
-    rollback(
+    ) {
+      const stored = yield* contents.measure(content)
+      if (stored.size <= maxBytesTogether) {
+        const saved = yield* quickly.submit({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
+        if (saved !== undefined) return { ...shown(saved), content }
+      }
+      return yield* contents.whenValid((passed) => write(id, stored, null, ifMatch, passed))
+    })
+
+    const fileOf = Effect.fnUntraced(function* (id: ConfigurationId) {
+      const node = yield* repository.get(id)
+      if (node.version === null) return yield* new ConfigurationNoFile({})
+      return { ...node, version: node.version }
+    })
+
+    const rollback = Effect.fn("ConfigurationFiles.rollback")(function* (
       id: ConfigurationId,
       version: number,
       ifMatch: IfMatch | undefined
-    ): Effect.Effect<ConfigurationFile, Unwriteable | ConfigurationVersionNotFound>
-    versions(
+    ) {
+      yield* fileOf(id)
+      const { content } = yield* versions.version(id, version)
+      const stored = yield* Effect.orDie(contents.measure(content))
+      return yield* contents.whenValid((passed) => write(id, stored, version, ifMatch, passed))
+    })
+
+    const list = Effect.fn("ConfigurationFiles.versions")(function* (
       id: ConfigurationId,
       before: number | undefined,
       limit: number
-    ): Effect.Effect<Slice<ShownVersion, number>, ConfigurationNotFound | ConfigurationNoFile>
-    version(
-      id: ConfigurationId,
-      version: number
-    ): Effect.Effect<ShownVersion, ConfigurationNotFound | ConfigurationNoFile | ConfigurationVersionNotFound>
-    /** To the newest version unless `to` says another; from the one before that unless `from` does. */
-    diff(
-      id: ConfigurationId,
-      from: number | undefined,
-      to: number | undefined
-    ): Effect.Effect<
-      ConfigurationDiff,
-      ConfigurationNotFound | ConfigurationNoFile | ConfigurationVersionNotFound | Overloaded
-    >
-  }
->()("app/configuration/ConfigurationFiles") {
-  static readonly layerNoDeps = Layer.effect(
-    ConfigurationFiles,
-    Effect.gen(function* () {
-      const audit = yield* Audit
-      const contents = yield* Contents
-      const diffs = yield* Diffs
-      const holds = yield* ConfigurationLocks
-      const repository = yield* ConfigurationRepository
-      const versions = yield* VersionRepository
-      const watch = yield* ConfigurationWatch
-
-      /** Saves of many requests in one transaction; answers none for those that must go the long way. */
-      const saveTogether = Effect.fnUntraced(
-        function* (saves: ReadonlyArray<Save>) {
-          const firsts = new Map(saves.toReversed().map((save) => [save.id, save]))
-          const written = yield* versions.addTogether([...firsts.values()], holds.managed)
-          yield* watch.announce(written.map(({ after }) => after))
-          const byId = new Map(written.map((one) => [one.after.id, one.after]))
-          return {
-            value: saves.map((save) => (firsts.get(save.id) === save ? byId.get(save.id) : undefined)),
-            entries: written.map(({ after, before }) =>
-              entryOf(configurationActions.ConfigurationUpdated, {
-                before,
-                after,
-                origin: firsts.get(after.id)?.origin
-              })
-            )
-          }
-        },
-        audit.change,
-        // It waits for no lock, so only a lost connection takes this long; later saves must not wait for that.
-        Effect.timeoutOrElse({ duration: longestTogether, orElse: () => Effect.interrupt }),
-        asSystem
-      )
-      const quickly = yield* makeBatcher({ maximum: maxTogether, run: saveTogether })
-
-      const write = Effect.fnUntraced(function* (
-        id: ConfigurationId,
-        content: StoredContent,
-        restoredFrom: number | null,
-        ifMatch: IfMatch | undefined,
-        passed: Passed
-      ) {
-        const before = yield* holds.node(id, ifMatch)
-        if (before.type === "folder") return yield* new ConfigurationNoFile({})
-        yield* requireValid({ name: before.name, content: content.content }, before, passed)
-        const after = yield* versions.add(id, content, restoredFrom, yield* stamp)
-        yield* watch.announce([after])
-        const entry =
-          restoredFrom === null
-            ? entryOf(configurationActions.ConfigurationUpdated, { before, after })
-            : entryOf(configurationActions.ConfigurationRolledBack, { before, after, more: { restoredFrom } })
-        return { value: { ...shown(after), content: content.content }, entries: [entry] }
-      }, audit.change)
-
-      const save = Effect.fn("ConfigurationFiles.save")(function* (
-        id: ConfigurationId,
-        content: string,
-        ifMatch: IfMatch | undefined
-      ) {
-        const stored = yield* contents.measure(content)
-        if (stored.size <= maxBytesTogether) {
-          const saved = yield* quickly.submit({ id, stored, versions: versionsIn(ifMatch), origin: yield* auditOrigin })
-          if (saved !== undefined) return { ...shown(saved), content }
-        }
-        return yield* contents.whenValid((passed) => write(id, stored, null, ifMatch, passed))
-      })
-
-      const fileOf = Effect.fnUntraced(function* (id: ConfigurationId) {
-        const node = yield* repository.get(id)
-        if (node.version === null) return yield* new ConfigurationNoFile({})
-        return { ...node, version: node.version }
-      })
-
-      const rollback = Effect.fn("ConfigurationFiles.rollback")(function* (
-        id: ConfigurationId,
-        version: number,
-        ifMatch: IfMatch | undefined
-      ) {
-        yield* fileOf(id)
-        const { content } = yield* versions.version(id, version)
-        const stored = yield* Effect.orDie(contents.measure(content))
-        return yield* contents.whenValid((passed) => write(id, stored, version, ifMatch, passed))
-      })
-
-      const list = Effect.fn("ConfigurationFiles.versions")(function* (
-        id: ConfigurationId,
-        before: number | undefined,
-        limit: number
-      ) {
-        const { version } = yield* fileOf(id)
-        const items = yield* versions.versions(id, before ?? version + 1, limit)
-        const last = items.at(-1)
-        return {
-          items: items.map(shownVersion),
-          nextCursor: last === undefined || last.version === 1 ? null : last.version
-        }
-      })
-
-      const version = Effect.fn("ConfigurationFiles.version")(function* (id: ConfigurationId, version: number) {
-        yield* fileOf(id)
-        return shownVersion(yield* versions.version(id, version))
-      })
-
-      const diff = Effect.fn("ConfigurationFiles.diff")(function* (
-        id: ConfigurationId,
-        givenFrom: number | undefined,
-        givenTo: number | undefined
-      ) {
-        const file = yield* fileOf(id)
-        const to = givenTo ?? file.version
-        const from = givenFrom ?? Math.max(1, to - 1)
-        const before = yield* versions.version(id, from)
-        const after = yield* versions.version(id, to)
-        return {
-          from,
-          to,
-          diff: yield* diffs.unified({ path: file.path, before: textOf(before), after: textOf(after) })
-        }
-      })
-
-      return ConfigurationFiles.of({ save, rollback, versions: list, version, diff })
+    ) {
+      const { version } = yield* fileOf(id)
+      const items = yield* versions.versions(id, before ?? version + 1, limit)
+      const last = items.at(-1)
+      return {
+        items: items.map(shownVersion),
+        nextCursor: last === undefined || last.version === 1 ? null : last.version
+      }
     })
-  )
+
+    const version = Effect.fn("ConfigurationFiles.version")(function* (id: ConfigurationId, version: number) {
+      yield* fileOf(id)
+      return shownVersion(yield* versions.version(id, version))
+    })
+
+    const diff = Effect.fn("ConfigurationFiles.diff")(function* (
+      id: ConfigurationId,
+      givenFrom: number | undefined,
+      givenTo: number | undefined
+    ) {
+      const file = yield* fileOf(id)
+      const to = givenTo ?? file.version
+      const from = givenFrom ?? Math.max(1, to - 1)
+      const before = yield* versions.version(id, from)
+      const after = yield* versions.version(id, to)
+      return {
+        from,
+        to,
+        diff: yield* diffs.unified({ path: file.path, before: textOf(before), after: textOf(after) })
+      }
+    })
+
+    return {
+      save /** Adds a version with the content of an earlier one. */,
+      rollback,
+      versions: list,
+      version /** To the newest version unless `to` says another; from the one before that unless `from` does. */,
+      diff
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(

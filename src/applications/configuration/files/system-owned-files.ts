@@ -38,80 +38,75 @@ export interface SystemOwnedFile {
 }
 
 /** Files that a feature of this service owns: versioned, watched and read like all configuration. */
-export class SystemOwnedFiles extends Context.Service<
-  SystemOwnedFiles,
-  {
-    file(applicationSlug: string, name: string): Effect.Effect<SystemOwnedFile>
-  }
->()("app/configuration/SystemOwnedFiles") {
-  static readonly layerNoDeps = Layer.effect(
-    SystemOwnedFiles,
-    Effect.gen(function* () {
-      const applications = yield* Applications
-      const contents = yield* Contents
-      const placements = yield* PlacementRepository
-      const repository = yield* ConfigurationRepository
-      const versions = yield* VersionRepository
-      const watch = yield* ConfigurationWatch
+export class SystemOwnedFiles extends Context.Service<SystemOwnedFiles>()("app/configuration/SystemOwnedFiles", {
+  make: Effect.gen(function* () {
+    const applications = yield* Applications
+    const contents = yield* Contents
+    const placements = yield* PlacementRepository
+    const repository = yield* ConfigurationRepository
+    const versions = yield* VersionRepository
+    const watch = yield* ConfigurationWatch
 
-      const fileOf = (applicationId: ApplicationId, name: string): SystemOwnedFile => {
-        const find = Effect.option(repository.findByPath(applicationId, [name]))
+    const fileOf = (applicationId: ApplicationId, name: string): SystemOwnedFile => {
+      const find = Effect.option(repository.findByPath(applicationId, [name]))
 
-        const write: SystemOwnedFile["write"] = Effect.fn("SystemOwnedFile.write")(
-          function* (content, ifMatch, restoredFrom) {
-            const stored = yield* contents.measure(content)
-            yield* Effect.orDie(applications.lockShared(applicationId))
-            const { at, by } = yield* stamp
-            const placed = { at: yield* repository.lockTree(applicationId, at), by }
-            const found = yield* find
-            if (Option.isNone(found)) {
-              yield* requireMatch({ version: null }, ifMatch)
-              const node = { applicationId, parentId: null, name, type: "file", schemaId: null } as const
-              const id = yield* Effect.orDie(placements.insert(node, stored, placed))
-              const after = yield* Effect.orDie(repository.get(id))
-              return { version: 1, before: undefined, after: auditSnapshot(after) }
-            }
-            const before = yield* Effect.orDie(repository.lock(found.value.id))
-            yield* requireMatch(before, ifMatch)
-            const after = yield* versions.add(before.id, stored, restoredFrom ?? null, placed)
-            yield* watch.announce([after])
-            const record = { ...auditSnapshot(after), ...(restoredFrom === undefined ? {} : { restoredFrom }) }
-            return { version: after.version ?? 1, before: auditSnapshot(before), after: record }
+      const write: SystemOwnedFile["write"] = Effect.fn("SystemOwnedFile.write")(
+        function* (content, ifMatch, restoredFrom) {
+          const stored = yield* contents.measure(content)
+          yield* Effect.orDie(applications.lockShared(applicationId))
+          const { at, by } = yield* stamp
+          const placed = { at: yield* repository.lockTree(applicationId, at), by }
+          const found = yield* find
+          if (Option.isNone(found)) {
+            yield* requireMatch({ version: null }, ifMatch)
+            const node = { applicationId, parentId: null, name, type: "file", schemaId: null } as const
+            const id = yield* Effect.orDie(placements.insert(node, stored, placed))
+            const after = yield* Effect.orDie(repository.get(id))
+            return { version: 1, before: undefined, after: auditSnapshot(after) }
           }
-        )
-
-        const versionNotFound = new ConfigurationVersionNotFound({})
-
-        return {
-          write,
-          current: Effect.map(
-            find,
-            Option.flatMap(({ content, version }) =>
-              content === null || version === null ? Option.none() : Option.some({ content, version })
-            )
-          ),
-          version: Effect.fn("SystemOwnedFile.version")(function* (version) {
-            const found = yield* find
-            if (Option.isNone(found)) return yield* versionNotFound
-            return shownVersion(yield* versions.version(found.value.id, version))
-          }),
-          versions: Effect.fn("SystemOwnedFile.versions")(function* (before, limit) {
-            const found = yield* find
-            if (Option.isNone(found)) return { items: [], nextCursor: null }
-            const newest = found.value.version ?? 0
-            const items = yield* versions.versions(found.value.id, before ?? newest + 1, limit)
-            const last = items.at(-1)
-            const nextCursor = last === undefined || last.version === 1 ? null : last.version
-            return { items: items.map(shownVersion), nextCursor }
-          })
+          const before = yield* Effect.orDie(repository.lock(found.value.id))
+          yield* requireMatch(before, ifMatch)
+          const after = yield* versions.add(before.id, stored, restoredFrom ?? null, placed)
+          yield* watch.announce([after])
+          const record = { ...auditSnapshot(after), ...(restoredFrom === undefined ? {} : { restoredFrom }) }
+          return { version: after.version ?? 1, before: auditSnapshot(before), after: record }
         }
-      }
+      )
 
-      return SystemOwnedFiles.of({
-        file: (slug, name) => Effect.map(Effect.orDie(applications.getBySlug(slug)), ({ id }) => fileOf(id, name))
-      })
-    })
-  )
+      const versionNotFound = new ConfigurationVersionNotFound({})
+
+      return {
+        write,
+        current: Effect.map(
+          find,
+          Option.flatMap(({ content, version }) =>
+            content === null || version === null ? Option.none() : Option.some({ content, version })
+          )
+        ),
+        version: Effect.fn("SystemOwnedFile.version")(function* (version) {
+          const found = yield* find
+          if (Option.isNone(found)) return yield* versionNotFound
+          return shownVersion(yield* versions.version(found.value.id, version))
+        }),
+        versions: Effect.fn("SystemOwnedFile.versions")(function* (before, limit) {
+          const found = yield* find
+          if (Option.isNone(found)) return { items: [], nextCursor: null }
+          const newest = found.value.version ?? 0
+          const items = yield* versions.versions(found.value.id, before ?? newest + 1, limit)
+          const last = items.at(-1)
+          const nextCursor = last === undefined || last.version === 1 ? null : last.version
+          return { items: items.map(shownVersion), nextCursor }
+        })
+      }
+    }
+
+    return {
+      file: (slug: string, name: string) =>
+        Effect.map(Effect.orDie(applications.getBySlug(slug)), ({ id }) => fileOf(id, name))
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(

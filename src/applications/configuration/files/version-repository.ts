@@ -10,8 +10,7 @@ import {
   nodeColumns,
   pathColumn,
   type Stamp,
-  type StoredContent,
-  type VersionOf
+  type StoredContent
 } from "../model/row-domain.ts"
 
 /** A page of versions may hold no more than this, in bytes, beside its first. */
@@ -35,80 +34,53 @@ const plainSave = ({ id, origin, stored, versions }: Save) => ({
 })
 
 /** The contents of files, each of their versions. */
-export class VersionRepository extends Context.Service<
-  VersionRepository,
-  {
-    /** Versions below `before`, newest first, as many as `limit` and 8 MiB allow, but one at least. */
-    versions(id: ConfigurationId, before: number, limit: number): Effect.Effect<ReadonlyArray<ConfigurationVersion>>
-    version(id: ConfigurationId, version: number): Effect.Effect<ConfigurationVersion, ConfigurationVersionNotFound>
-    /** The current versions of those nodes that are files and not deleted. */
-    current(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<ReadonlyArray<VersionOf>>
-    /**
-     * Gives files their next versions in one statement, without waiting for locks. It skips a file that is locked, or
-     * that must be looked at first: it is not there, not in one of `versions` (null: any), of an application of `managed`,
-     * has a schema or is one.
-     */
-    addTogether(
-      saves: ReadonlyArray<Save>,
-      managed: ReadonlyArray<ApplicationId>
-    ): Effect.Effect<ReadonlyArray<{ readonly before: LockedNode; readonly after: LockedNode }>, never, Change>
-    /** Gives a locked file its next version. */
-    add(
-      id: ConfigurationId,
-      content: StoredContent,
-      restoredFrom: number | null,
-      stamp: Stamp
-    ): Effect.Effect<LockedNode, never, Change>
-  }
->()("app/configuration/VersionRepository") {
-  static readonly layer = Layer.effect(
-    VersionRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const columns = sql.literal(nodeColumns)
-      const path = sql.literal(pathColumn)
-      const locked = sql.literal(heldColumns)
-      const versionColumns = sql.literal("version, content, created_at, created_by, restored_from")
+export class VersionRepository extends Context.Service<VersionRepository>()("app/configuration/VersionRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const columns = sql.literal(nodeColumns)
+    const path = sql.literal(pathColumn)
+    const locked = sql.literal(heldColumns)
+    const versionColumns = sql.literal("version, content, created_at, created_by, restored_from")
 
-      const selectVersions = SqlSchema.findAll({
-        Request: Schema.Struct({ id: ConfigurationId, before: Schema.Int, limit: Schema.Int }),
-        Result: ConfigurationVersion,
-        execute: ({ before, id, limit }) => sql`
+    const selectVersions = SqlSchema.findAll({
+      Request: Schema.Struct({ id: ConfigurationId, before: Schema.Int, limit: Schema.Int }),
+      Result: ConfigurationVersion,
+      execute: ({ before, id, limit }) => sql`
           SELECT ${versionColumns} FROM (
             SELECT *, sum(size) OVER (ORDER BY version DESC) - size AS size_before FROM (
               SELECT * FROM configuration_versions WHERE node_id = ${id} AND version < ${before}
               ORDER BY version DESC LIMIT ${limit}) AS page) AS sized
           WHERE size_before < ${pageBytes} ORDER BY version DESC`
-      })
-      const selectVersion = SqlSchema.findOneOption({
-        Request: Schema.Struct({ id: ConfigurationId, version: Schema.Int }),
-        Result: ConfigurationVersion,
-        execute: ({ id, version }) => sql`
+    })
+    const selectVersion = SqlSchema.findOneOption({
+      Request: Schema.Struct({ id: ConfigurationId, version: Schema.Int }),
+      Result: ConfigurationVersion,
+      execute: ({ id, version }) => sql`
           SELECT ${versionColumns} FROM configuration_versions WHERE node_id = ${id} AND version = ${version}`
-      })
-      const selectCurrent = SqlSchema.findAll({
-        Request: Schema.Array(ConfigurationId),
-        Result: Schema.Struct({ id: ConfigurationId, version: Schema.Int }),
-        execute: (ids) => sql`
+    })
+    const selectCurrent = SqlSchema.findAll({
+      Request: Schema.Array(ConfigurationId),
+      Result: Schema.Struct({ id: ConfigurationId, version: Schema.Int }),
+      execute: (ids) => sql`
           SELECT id, version FROM configuration_nodes
           WHERE id = ANY(${ids}::integer[]) AND deleted_at IS NULL AND version IS NOT NULL`
-      })
-      const insertTogether = SqlSchema.findAll({
-        Request: Schema.Struct({
-          ids: Schema.Array(ConfigurationId),
-          saves: Schema.fromJsonString(Schema.Unknown),
-          managed: Schema.Array(Schema.Int)
-        }),
-        Result: Schema.Struct({
-          ...LockedNode.fields,
-          versionBefore: Schema.Int,
-          sizeBefore: Schema.Int,
-          sha256Before: Schema.String,
-          updatedAtBefore: InstantFromDate,
-          updatedByBefore: Schema.String
-        }),
-        // The ids are named at each table, so that no plan, of whatever age, joins all nodes with all saves.
-        execute: ({ ids, managed, saves }) => sql`
+    })
+    const insertTogether = SqlSchema.findAll({
+      Request: Schema.Struct({
+        ids: Schema.Array(ConfigurationId),
+        saves: Schema.fromJsonString(Schema.Unknown),
+        managed: Schema.Array(Schema.Int)
+      }),
+      Result: Schema.Struct({
+        ...LockedNode.fields,
+        versionBefore: Schema.Int,
+        sizeBefore: Schema.Int,
+        sha256Before: Schema.String,
+        updatedAtBefore: InstantFromDate,
+        updatedByBefore: Schema.String
+      }),
+      // The ids are named at each table, so that no plan, of whatever age, joins all nodes with all saves.
+      execute: ({ ids, managed, saves }) => sql`
           WITH r AS MATERIALIZED (
             SELECT id, versions, content, size, decode(sha256, 'hex') AS sha256, at, by
             FROM json_to_recordset(${saves}::json) AS r(
@@ -137,20 +109,20 @@ export class VersionRepository extends Context.Service<
             false AS is_schema, NULL::integer AS schema_version, n.version_before, n.size_before, n.sha256_before,
             n.updated_at_before, n.updated_by_before
           FROM n`
-      })
-      const insertVersion = SqlSchema.findOne({
-        Request: Schema.Struct({
-          id: ConfigurationId,
-          content: Schema.String,
-          size: Schema.Int,
-          sha256: Schema.Uint8Array,
-          restoredFrom: Schema.NullOr(Schema.Int),
-          at: Schema.Date,
-          by: Schema.String
-        }),
-        Result: LockedNode,
-        // Moments of one file never run backwards, whichever replica's clock they were read from.
-        execute: ({ at, by, content, id, restoredFrom, sha256, size }) => sql`
+    })
+    const insertVersion = SqlSchema.findOne({
+      Request: Schema.Struct({
+        id: ConfigurationId,
+        content: Schema.String,
+        size: Schema.Int,
+        sha256: Schema.Uint8Array,
+        restoredFrom: Schema.NullOr(Schema.Int),
+        at: Schema.Date,
+        by: Schema.String
+      }),
+      Result: LockedNode,
+      // Moments of one file never run backwards, whichever replica's clock they were read from.
+      execute: ({ at, by, content, id, restoredFrom, sha256, size }) => sql`
           WITH n AS (
             UPDATE configuration_nodes SET version = version + 1, size = ${size}, sha256 = ${sha256},
               updated_at = greatest(updated_at, ${at}), updated_by = ${by}
@@ -161,23 +133,33 @@ export class VersionRepository extends Context.Service<
             SELECT id, version, ${content}, size, sha256, ${restoredFrom}::integer, updated_at, updated_by FROM n
           )
           SELECT ${columns}, ${path}, ${locked} FROM n`
-      })
+    })
 
-      return VersionRepository.of({
-        versions: Effect.fn("VersionRepository.versions")((id, before, limit) =>
-          Effect.orDie(selectVersions({ id, before, limit }))
-        ),
-        version: Effect.fn("VersionRepository.version")((id, version) =>
-          Effect.flatMap(
-            Effect.orDie(selectVersion({ id, version })),
-            Option.match({
-              onNone: () => Effect.fail(new ConfigurationVersionNotFound({})),
-              onSome: (found) => Effect.succeed(found)
-            })
-          )
-        ),
-        current: Effect.fn("VersionRepository.current")((ids) => Effect.orDie(selectCurrent(ids))),
-        addTogether: Effect.fn("VersionRepository.addTogether")((saves, managed) =>
+    return {
+      /** Versions below `before`, newest first, as many as `limit` and 8 MiB allow, but one at least. */
+      versions: Effect.fn("VersionRepository.versions")((id: ConfigurationId, before: number, limit: number) =>
+        Effect.orDie(selectVersions({ id, before, limit }))
+      ),
+      version: Effect.fn("VersionRepository.version")((id: ConfigurationId, version: number) =>
+        Effect.flatMap(
+          Effect.orDie(selectVersion({ id, version })),
+          Option.match({
+            onNone: () => Effect.fail(new ConfigurationVersionNotFound({})),
+            onSome: (found) => Effect.succeed(found)
+          })
+        )
+      ),
+      /** The current versions of those nodes that are files and not deleted. */
+      current: Effect.fn("VersionRepository.current")((ids: ReadonlyArray<ConfigurationId>) =>
+        Effect.orDie(selectCurrent(ids))
+      ),
+      /**
+       * Gives files their next versions in one statement, without waiting for locks. It skips a file that is locked, or
+       * that must be looked at first: it is not there, not in one of `versions` (null: any), of an application of `managed`,
+       * has a schema or is one.
+       */
+      addTogether: Effect.fn("VersionRepository.addTogether")(
+        (saves: ReadonlyArray<Save>, managed: ReadonlyArray<ApplicationId>) =>
           Change.use(() =>
             Effect.orDie(
               Effect.map(
@@ -199,11 +181,14 @@ export class VersionRepository extends Context.Service<
               )
             )
           )
-        ),
-        add: Effect.fn("VersionRepository.add")((id, content, restoredFrom, stamp) =>
+      ),
+      /** Gives a locked file its next version. */
+      add: Effect.fn("VersionRepository.add")(
+        (id: ConfigurationId, content: StoredContent, restoredFrom: number | null, stamp: Stamp) =>
           Change.use(() => Effect.orDie(insertVersion({ id, ...content, restoredFrom, ...stamp })))
-        )
-      })
-    })
-  )
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import { type ApplicationId, type ApplicationNotFound, builtInApplications } from "../../applications/domain.ts"
+import { type ApplicationId, builtInApplications } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
 import { Change } from "../../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
@@ -12,68 +12,54 @@ import { type LockedNode, type Stamp } from "./row-domain.ts"
  * The locks of a change, always taken in this order: the application, its tree, the node. Saving a file locks only
  * its own row.
  */
-export class ConfigurationLocks extends Context.Service<
-  ConfigurationLocks,
-  {
-    /** The applications whose configuration is system-owned. */
-    readonly managed: ReadonlyArray<ApplicationId>
-    /** Locks the tree of an application that is not system-owned; answers who changes it, and when. */
-    tree(applicationId: ApplicationId): Effect.Effect<Stamp, ApplicationNotFound | ConfigurationManaged, Change>
-    /** Locks the tree of a node and the node, deleted or not. */
-    inTree(
-      id: ConfigurationId
-    ): Effect.Effect<
-      { readonly node: LockedNode; readonly stamp: Stamp },
-      ConfigurationManaged | ConfigurationNotFound,
-      Change
-    >
-    /** Locks a node that is not deleted. */
-    node(
-      id: ConfigurationId,
-      ifMatch: IfMatch | undefined
-    ): Effect.Effect<LockedNode, ConfigurationManaged | ConfigurationNotFound | VersionMismatch, Change>
-  }
->()("app/configuration/ConfigurationLocks") {
-  static readonly layerNoDeps = Layer.effect(
-    ConfigurationLocks,
-    Effect.gen(function* () {
-      const applications = yield* Applications
-      const repository = yield* ConfigurationRepository
-      const managed = new Set(
-        yield* Effect.forEach(builtInApplications, ({ slug }) =>
-          Effect.map(Effect.orDie(applications.getBySlug(slug)), ({ id }) => id)
-        )
+export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("app/configuration/ConfigurationLocks", {
+  make: Effect.gen(function* () {
+    const applications = yield* Applications
+    const repository = yield* ConfigurationRepository
+    const managed = new Set(
+      yield* Effect.forEach(builtInApplications, ({ slug }) =>
+        Effect.map(Effect.orDie(applications.getBySlug(slug)), ({ id }) => id)
       )
+    )
 
-      const refuseManaged = (applicationId: ApplicationId) =>
-        managed.has(applicationId) ? Effect.fail(new ConfigurationManaged({})) : Effect.void
+    const refuseManaged = (applicationId: ApplicationId) =>
+      managed.has(applicationId) ? Effect.fail(new ConfigurationManaged({})) : Effect.void
 
-      const tree = Effect.fn("ConfigurationLocks.tree")(function* (applicationId: ApplicationId) {
-        yield* applications.lockShared(applicationId)
-        yield* refuseManaged(applicationId)
-        const { at, by } = yield* stamp
-        return { at: yield* repository.lockTree(applicationId, at), by }
-      })
-
-      const inTree = Effect.fn("ConfigurationLocks.inTree")(function* (id: ConfigurationId) {
-        const { applicationId } = yield* repository.getAny(id)
-        const stamp = yield* Effect.catchTag(tree(applicationId), "ApplicationNotFound", () =>
-          Effect.fail(new ConfigurationNotFound({}))
-        )
-        return { node: yield* repository.lock(id), stamp }
-      })
-
-      const node = Effect.fn("ConfigurationLocks.node")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
-        const locked = yield* repository.lock(id)
-        yield* requireLive(locked)
-        yield* refuseManaged(locked.applicationId)
-        yield* requireMatch(locked, ifMatch)
-        return locked
-      })
-
-      return ConfigurationLocks.of({ managed: [...managed], tree, inTree, node })
+    const tree = Effect.fn("ConfigurationLocks.tree")(function* (applicationId: ApplicationId) {
+      yield* applications.lockShared(applicationId)
+      yield* refuseManaged(applicationId)
+      const { at, by } = yield* stamp
+      return { at: yield* repository.lockTree(applicationId, at), by }
     })
-  )
+
+    const inTree = Effect.fn("ConfigurationLocks.inTree")(function* (id: ConfigurationId) {
+      const { applicationId } = yield* repository.getAny(id)
+      const stamp = yield* Effect.catchTag(tree(applicationId), "ApplicationNotFound", () =>
+        Effect.fail(new ConfigurationNotFound({}))
+      )
+      return { node: yield* repository.lock(id), stamp }
+    })
+
+    const node = Effect.fn("ConfigurationLocks.node")(function* (id: ConfigurationId, ifMatch: IfMatch | undefined) {
+      const locked = yield* repository.lock(id)
+      yield* requireLive(locked)
+      yield* refuseManaged(locked.applicationId)
+      yield* requireMatch(locked, ifMatch)
+      return locked
+    })
+
+    return {
+      /** The applications whose configuration is system-owned. */
+      managed: [
+        ...managed
+      ] /** Locks the tree of an application that is not system-owned; answers who changes it, and when. */,
+      tree /** Locks the tree of a node and the node, deleted or not. */,
+      inTree /** Locks a node that is not deleted. */,
+      node
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(ConfigurationRepository.layer))
 }

@@ -12,31 +12,10 @@ import {
 } from "./row-domain.ts"
 
 /** Inserts, moves, deletes and restores nodes of the tree. */
-export class PlacementRepository extends Context.Service<
-  PlacementRepository,
+export class PlacementRepository extends Context.Service<PlacementRepository>()(
+  "app/configuration/PlacementRepository",
   {
-    insert(
-      node: NewNode,
-      content: StoredContent | null,
-      stamp: Stamp
-    ): Effect.Effect<ConfigurationId, ConfigurationNameTaken, Change>
-    place(id: ConfigurationId, placement: Placement, stamp: Stamp): Effect.Effect<void, ConfigurationNameTaken, Change>
-    /** Marks nodes as deleted with one of them; answers all. */
-    delete(
-      id: ConfigurationId,
-      ids: ReadonlyArray<ConfigurationId>,
-      stamp: Stamp
-    ): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
-    /** Brings back a node and what was deleted with it; answers all of them. */
-    restore(
-      id: ConfigurationId,
-      stamp: Stamp
-    ): Effect.Effect<ReadonlyArray<WrittenNode>, ConfigurationNameTaken, Change>
-  }
->()("app/configuration/PlacementRepository") {
-  static readonly layer = Layer.effect(
-    PlacementRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const written = sql.literal(writtenColumns)
       const IdAndStamp = Schema.Struct({ id: ConfigurationId, at: Schema.Date, by: Schema.String })
@@ -99,8 +78,8 @@ export class PlacementRepository extends Context.Service<
           )
         )
 
-      return PlacementRepository.of({
-        insert: Effect.fn("PlacementRepository.insert")((node, content, stamp) =>
+      return {
+        insert: Effect.fn("PlacementRepository.insert")((node: NewNode, content: StoredContent | null, stamp: Stamp) =>
           nameTaken(
             insertNode({
               ...node,
@@ -111,18 +90,26 @@ export class PlacementRepository extends Context.Service<
             })
           ).pipe(Effect.map(({ id }) => id))
         ),
-        place: Effect.fn("PlacementRepository.place")((id, { name, parentId, schemaId }, { at, by }) =>
-          nameTaken(sql`
+        place: Effect.fn("PlacementRepository.place")(
+          (id: ConfigurationId, { name, parentId, schemaId }: Placement, { at, by }: Stamp) =>
+            nameTaken(sql`
             UPDATE configuration_nodes SET name = ${name}, parent_id = ${parentId}::integer,
               schema_id = ${schemaId}::integer, updated_at = greatest(updated_at, ${at}), updated_by = ${by},
               placed_at = ${at}
             WHERE id = ${id}`).pipe(Effect.asVoid)
         ),
-        delete: Effect.fn("PlacementRepository.delete")((id, ids, stamp) =>
-          Change.use(() => Effect.orDie(deleteAll({ id, ids, ...stamp })))
+        /** Marks nodes as deleted with one of them; answers all. */
+        delete: Effect.fn("PlacementRepository.delete")(
+          (id: ConfigurationId, ids: ReadonlyArray<ConfigurationId>, stamp: Stamp) =>
+            Change.use(() => Effect.orDie(deleteAll({ id, ids, ...stamp })))
         ),
-        restore: Effect.fn("PlacementRepository.restore")((id, stamp) => nameTaken(restoreDeleted({ id, ...stamp })))
-      })
+        /** Brings back a node and what was deleted with it; answers all of them. */
+        restore: Effect.fn("PlacementRepository.restore")((id: ConfigurationId, stamp: Stamp) =>
+          nameTaken(restoreDeleted({ id, ...stamp }))
+        )
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -7,40 +7,10 @@ import { maximumDepth } from "./path-domain.ts"
 import { heldColumns, LockedNode, nodeColumns, NodeDepth, NodeWithContent, pathColumn, TreeRow } from "./row-domain.ts"
 
 /** How nodes are found and locked. */
-export class ConfigurationRepository extends Context.Service<
-  ConfigurationRepository,
+export class ConfigurationRepository extends Context.Service<ConfigurationRepository>()(
+  "app/configuration/ConfigurationRepository",
   {
-    get(id: ConfigurationId): Effect.Effect<LockedNode, ConfigurationNotFound>
-    /** Like {@link get}, also of a deleted node. */
-    getAny(id: ConfigurationId): Effect.Effect<LockedNode, ConfigurationNotFound>
-    getWithContent(id: ConfigurationId): Effect.Effect<NodeWithContent, ConfigurationNotFound>
-    findByPath(
-      applicationId: ApplicationId,
-      names: ReadonlyArray<string>
-    ): Effect.Effect<NodeWithContent, ConfigurationNotFound>
-    /** Every node of an application that is not deleted, in any order. */
-    listAll(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<TreeRow>>
-    /** The nodes that were deleted as such, not with their folder; the latest first. */
-    listDeleted(applicationId: ApplicationId, limit: number): Effect.Effect<ReadonlyArray<LockedNode>>
-    /** Holds an application's tree until the change ends; answers the moment of the change, which is `at` or later. */
-    lockTree(applicationId: ApplicationId, at: Date): Effect.Effect<Date, never, Change>
-    /** The row locked until the change ends, deleted or not. */
-    lock(id: ConfigurationId): Effect.Effect<LockedNode, ConfigurationNotFound, Change>
-    /** The ids from a node up to the root, itself first; empty of null. */
-    ancestors(id: ConfigurationId | null): Effect.Effect<ReadonlyArray<ConfigurationId>>
-    /** A node and every live node below it, each with its depth there: 1 for the node itself. */
-    below(id: ConfigurationId): Effect.Effect<ReadonlyArray<NodeDepth>>
-    /** A deleted node and what was deleted with it, likewise. */
-    deletedWith(id: ConfigurationId): Effect.Effect<ReadonlyArray<NodeDepth>>
-    /** Whether a live file other than these is checked against one of them. */
-    isSchemaOutside(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<boolean>
-    /** Whether one of the files names a schema that is deleted. */
-    lacksSchema(ids: ReadonlyArray<ConfigurationId>): Effect.Effect<boolean>
-  }
->()("app/configuration/ConfigurationRepository") {
-  static readonly layer = Layer.effect(
-    ConfigurationRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const columns = sql.literal(nodeColumns)
       const path = sql.literal(pathColumn)
@@ -163,43 +133,58 @@ export class ConfigurationRepository extends Context.Service<
             WHERE f.id = ANY(${ids}::integer[]) AND s.deleted_at IS NOT NULL) AS lacking`.unprepared
       })
 
-      return ConfigurationRepository.of({
-        get: Effect.fn("ConfigurationRepository.get")((id) => found(Effect.orDie(selectOne(id)))),
-        getAny: Effect.fn("ConfigurationRepository.getAny")((id) => found(Effect.orDie(selectAny(id)))),
-        getWithContent: Effect.fn("ConfigurationRepository.getWithContent")((id) =>
+      return {
+        get: Effect.fn("ConfigurationRepository.get")((id: ConfigurationId) => found(Effect.orDie(selectOne(id)))),
+        /** Like {@link get}, also of a deleted node. */
+        getAny: Effect.fn("ConfigurationRepository.getAny")((id: ConfigurationId) =>
+          found(Effect.orDie(selectAny(id)))
+        ),
+        getWithContent: Effect.fn("ConfigurationRepository.getWithContent")((id: ConfigurationId) =>
           found(Effect.orDie(selectWithContent(id)))
         ),
-        findByPath: Effect.fn("ConfigurationRepository.findByPath")((applicationId, names) =>
-          found(Effect.orDie(selectByPath({ applicationId, names })))
+        findByPath: Effect.fn("ConfigurationRepository.findByPath")(
+          (applicationId: ApplicationId, names: ReadonlyArray<string>) =>
+            found(Effect.orDie(selectByPath({ applicationId, names })))
         ),
-        listAll: Effect.fn("ConfigurationRepository.listAll")((applicationId) =>
+        /** Every node of an application that is not deleted, in any order. */
+        listAll: Effect.fn("ConfigurationRepository.listAll")((applicationId: ApplicationId) =>
           Effect.orDie(selectAll(applicationId))
         ),
-        listDeleted: Effect.fn("ConfigurationRepository.listDeleted")((applicationId, limit) =>
+        /** The nodes that were deleted as such, not with their folder; the latest first. */
+        listDeleted: Effect.fn("ConfigurationRepository.listDeleted")((applicationId: ApplicationId, limit: number) =>
           Effect.orDie(selectDeleted({ applicationId, limit }))
         ),
-        lockTree: Effect.fn("ConfigurationRepository.lockTree")((applicationId, at) =>
+        /** Holds an application's tree until the change ends; answers the moment of the change, which is `at` or later. */
+        lockTree: Effect.fn("ConfigurationRepository.lockTree")((applicationId: ApplicationId, at: Date) =>
           Change.use(() => Effect.orDie(Effect.map(holdTree({ applicationId, at }), ({ changedAt }) => changedAt)))
         ),
-        lock: Effect.fn("ConfigurationRepository.lock")((id) =>
+        /** The row locked until the change ends, deleted or not. */
+        lock: Effect.fn("ConfigurationRepository.lock")((id: ConfigurationId) =>
           Change.use(() => found(Effect.orDie(selectLocked(id))))
         ),
-        ancestors: Effect.fn("ConfigurationRepository.ancestors")((id) =>
+        /** The ids from a node up to the root, itself first; empty of null. */
+        ancestors: Effect.fn("ConfigurationRepository.ancestors")((id: ConfigurationId | null) =>
           id === null ? Effect.succeed([]) : Effect.orDie(Effect.map(selectAncestors(id), idsOf))
         ),
-        below: Effect.fn("ConfigurationRepository.below")((id) => Effect.orDie(selectBelow(id))),
-        deletedWith: Effect.fn("ConfigurationRepository.deletedWith")((id) =>
+        /** A node and every live node below it, each with its depth there: 1 for the node itself. */
+        below: Effect.fn("ConfigurationRepository.below")((id: ConfigurationId) => Effect.orDie(selectBelow(id))),
+        /** A deleted node and what was deleted with it, likewise. */
+        deletedWith: Effect.fn("ConfigurationRepository.deletedWith")((id: ConfigurationId) =>
           Effect.orDie(Effect.map(selectDeletedWith(id), (nodes) => depthsOf(id, nodes)))
         ),
-        isSchemaOutside: Effect.fn("ConfigurationRepository.isSchemaOutside")((ids) =>
+        /** Whether a live file other than these is checked against one of them. */
+        isSchemaOutside: Effect.fn("ConfigurationRepository.isSchemaOutside")((ids: ReadonlyArray<ConfigurationId>) =>
           Effect.orDie(Effect.map(selectSchemaUsers(ids), (users) => users.length > 0))
         ),
-        lacksSchema: Effect.fn("ConfigurationRepository.lacksSchema")((ids) =>
+        /** Whether one of the files names a schema that is deleted. */
+        lacksSchema: Effect.fn("ConfigurationRepository.lacksSchema")((ids: ReadonlyArray<ConfigurationId>) =>
           Effect.orDie(Effect.map(selectLacking(ids), ({ lacking }) => lacking))
         )
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 const depthsOf = (

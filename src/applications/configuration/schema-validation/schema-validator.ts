@@ -11,28 +11,22 @@ const megabytes = 128
  * processor and 128 MiB for each: an expression that never ends, or a document that unfolds without bound, ends with its
  * thread and leaves the service alone. References to other files are not followed.
  */
-export class SchemaValidator extends Context.Service<
-  SchemaValidator,
-  {
-    validate(request: ValidationRequest): Effect.Effect<ValidationReply>
-  }
->()("app/configuration/SchemaValidator") {
-  static readonly layer = Layer.effect(
-    SchemaValidator,
-    Effect.gen(function* () {
-      const module = new URL("schema-validation-worker.ts", import.meta.url)
-      const ask = yield* makeThread<ValidationRequest, ValidationReply>({ module, seconds, megabytes })
-      return SchemaValidator.of({
-        validate: Effect.fn("SchemaValidator.validate")(function* (request) {
-          const { name } = yield* CurrentPrincipal
-          return yield* Effect.catchTag(ask(name, request), "ThreadEnded", ({ reason }) =>
-            Effect.succeed({
-              schemaAtFault: false,
-              faults: [{ path: [], message: `Could not be checked against the schema: ${reason}` }]
-            })
-          )
-        })
+export class SchemaValidator extends Context.Service<SchemaValidator>()("app/configuration/SchemaValidator", {
+  make: Effect.gen(function* () {
+    const module = new URL("schema-validation-worker.ts", import.meta.url)
+    const ask = yield* makeThread<ValidationRequest, ValidationReply>({ module, seconds, megabytes })
+    return {
+      validate: Effect.fn("SchemaValidator.validate")(function* (request: ValidationRequest) {
+        const { name } = yield* CurrentPrincipal
+        return yield* Effect.catchTag(ask(name, request), "ThreadEnded", ({ reason }) =>
+          Effect.succeed({
+            schemaAtFault: false,
+            faults: [{ path: [], message: `Could not be checked against the schema: ${reason}` }]
+          })
+        )
       })
-    })
-  )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -17,21 +17,10 @@ export const PurgedNode = Schema.Struct({
 })
 export type PurgedNode = typeof PurgedNode.Type
 
-export class SoftDeleteRepository extends Context.Service<
-  SoftDeleteRepository,
+export class SoftDeleteRepository extends Context.Service<SoftDeleteRepository>()(
+  "app/configuration/SoftDeleteRepository",
   {
-    /**
-     * Removes up to `groups` nodes that were deleted before a moment, each with what was deleted with it, and after what
-     * stood in them but was deleted alone. Where the nodes stood stays known.
-     */
-    purge(before: Date, groups: number): Effect.Effect<ReadonlyArray<PurgedNode>, never, Change>
-    /** Removes every deleted node of an application, and the memory of where its nodes stood. */
-    emptyOf(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<PurgedNode>, never, Change>
-  }
->()("app/configuration/SoftDeleteRepository") {
-  static readonly layer = Layer.effect(
-    SoftDeleteRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const columns = sql.literal("id, application_id, parent_id, name, type, version, deleted_at")
       const deleteOld = SqlSchema.findAll({
@@ -54,17 +43,24 @@ export class SoftDeleteRepository extends Context.Service<
           DELETE FROM configuration_nodes WHERE application_id = ${applicationId} AND deleted_at IS NOT NULL
           RETURNING ${columns}`
       })
-      return SoftDeleteRepository.of({
-        purge: Effect.fn("SoftDeleteRepository.purge")((before, groups) =>
+      return {
+        /**
+         * Removes up to `groups` nodes that were deleted before a moment, each with what was deleted with it, and after what
+         * stood in them but was deleted alone. Where the nodes stood stays known.
+         */
+        purge: Effect.fn("SoftDeleteRepository.purge")((before: Date, groups: number) =>
           Change.use(() => Effect.orDie(deleteOld({ before, groups })))
         ),
-        emptyOf: Effect.fn("SoftDeleteRepository.emptyOf")(function* (applicationId) {
+        /** Removes every deleted node of an application, and the memory of where its nodes stood. */
+        emptyOf: Effect.fn("SoftDeleteRepository.emptyOf")(function* (applicationId: ApplicationId) {
           yield* Change
           const purged = yield* Effect.orDie(deleteOf(applicationId))
           yield* Effect.orDie(sql`DELETE FROM configuration_placements WHERE application_id = ${applicationId}`)
           return purged
         })
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

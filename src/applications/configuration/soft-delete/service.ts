@@ -1,28 +1,20 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { ApplicationConfiguration } from "../../applications/service.ts"
-import { type AuditDraft, type Change } from "../../../audit/log/domain.ts"
+import { type AuditDraft } from "../../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../../audit/log/service.ts"
 import { repeatJob } from "../../../platform/runtime/background-jobs.ts"
 import { configurationActions } from "../model/domain.ts"
-import { SoftDeleteRepository, type PurgedNode } from "./repository.ts"
+import { type PurgedNode, SoftDeleteRepository } from "./repository.ts"
 
 const kept = { days: 30 } as const
 const groupsAtOnce = 50
 
 /** What was deleted: it can be restored for 30 days, and is then removed for good. */
-export class ConfigurationSoftDelete extends Context.Service<
-  ConfigurationSoftDelete,
+export class ConfigurationSoftDelete extends Context.Service<ConfigurationSoftDelete>()(
+  "app/configuration/ConfigurationSoftDelete",
   {
-    /** Removes what an application that is about to be deleted has in the softDelete, and answers the entries that record it. */
-    emptyOf(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<AuditDraft>, never, Change>
-    /** Removes what was deleted more than 30 days ago; answers how many nodes. */
-    readonly purge: Effect.Effect<number>
-  }
->()("app/configuration/ConfigurationSoftDelete") {
-  static readonly layerNoDeps = Layer.effect(
-    ConfigurationSoftDelete,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const audit = yield* Audit
       const repository = yield* SoftDeleteRepository
 
@@ -44,14 +36,18 @@ export class ConfigurationSoftDelete extends Context.Service<
 
       yield* repeatJob("remove deleted configuration", "1 hour", purge)
 
-      return ConfigurationSoftDelete.of({
-        emptyOf: Effect.fn("ConfigurationSoftDelete.emptyOf")((applicationId) =>
+      return {
+        /** Removes what an application that is about to be deleted has in the softDelete, and answers the entries that record it. */
+        emptyOf: Effect.fn("ConfigurationSoftDelete.emptyOf")((applicationId: ApplicationId) =>
           Effect.map(repository.emptyOf(applicationId), (nodes) => nodes.map(purged))
         ),
+        /** Removes what was deleted more than 30 days ago; answers how many nodes. */
         purge
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = Layer.effect(
     ApplicationConfiguration,

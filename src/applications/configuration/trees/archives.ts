@@ -1,33 +1,19 @@
 import { Context, DateTime, Effect, Layer, Stream } from "effect"
 import { Zip } from "effect/encoding"
 import { HttpServerResponse } from "effect/http"
-import { type ApplicationId, type ApplicationNotFound } from "../../applications/domain.ts"
+import { type ApplicationId } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
-import { type PayloadTooLarge, type ValidationFailed } from "../../../kernel/problems.ts"
-import { type ConfigurationArchiveUnreadable, ConfigurationNotPortable } from "../model/domain.ts"
+import { ConfigurationNotPortable } from "../model/domain.ts"
 import { type ArchiveNode } from "./domain.ts"
 import { inBatchesOf, type StandingNode } from "../model/row-domain.ts"
 import { TreeRepository } from "./repository.ts"
 import { manifestName, nodesOfZip } from "./zip-archive.ts"
 
 /** Whole trees as one document: JSON or a zip archive. */
-export class ConfigurationArchives extends Context.Service<
-  ConfigurationArchives,
+export class ConfigurationArchives extends Context.Service<ConfigurationArchives>()(
+  "app/configuration/ConfigurationArchives",
   {
-    /** The tree as it is at this moment, sent while its contents are read. */
-    exported(
-      applicationId: ApplicationId,
-      format: "json" | "zip"
-    ): Effect.Effect<HttpServerResponse.HttpServerResponse, ApplicationNotFound | ConfigurationNotPortable>
-    /** The files and folders of a zip archive. */
-    readZip(
-      bytes: Uint8Array
-    ): Effect.Effect<ReadonlyArray<ArchiveNode>, ConfigurationArchiveUnreadable | PayloadTooLarge | ValidationFailed>
-  }
->()("app/configuration/ConfigurationArchives") {
-  static readonly layerNoDeps = Layer.effect(
-    ConfigurationArchives,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const applications = yield* Applications
       const trees = yield* TreeRepository
 
@@ -84,9 +70,15 @@ export class ConfigurationArchives extends Context.Service<
         return HttpServerResponse.stream(Stream.encodeText(text), { contentType: "application/json", headers })
       })
 
-      return ConfigurationArchives.of({ exported, readZip: Effect.fn("ConfigurationArchives.readZip")(nodesOfZip) })
+      return {
+        /** The tree as it is at this moment, sent while its contents are read. */
+        exported /** The files and folders of a zip archive. */,
+        readZip: Effect.fn("ConfigurationArchives.readZip")(nodesOfZip)
+      }
     })
-  )
+  }
+) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(TreeRepository.layer))
 }

@@ -20,37 +20,10 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")
  * What is written of a whole tree at once. A tree may be a thousand times as large as when a statement was last planned, so
  * these statements are planned anew each time.
  */
-export class TreeChangeRepository extends Context.Service<
-  TreeChangeRepository,
+export class TreeChangeRepository extends Context.Service<TreeChangeRepository>()(
+  "app/configuration/TreeChangeRepository",
   {
-    /** Places nodes in one statement, so that two nodes may swap names. */
-    place(placings: ReadonlyArray<Placing>, stamp: Stamp): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
-    /** Marks nodes as deleted, each as part of `deletedWith`. */
-    delete(
-      nodes: ReadonlyArray<{ readonly id: ConfigurationId; readonly deletedWith: ConfigurationId }>,
-      stamp: Stamp
-    ): Effect.Effect<void, never, Change>
-    /** Gives files a new version each, with the content of an earlier one. */
-    takeBack(versions: ReadonlyArray<VersionOf>, stamp: Stamp): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
-    addVersions(
-      contents: ReadonlyArray<{ readonly id: ConfigurationId; readonly stored: StoredContent }>,
-      stamp: Stamp
-    ): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
-    /** Gives files their schemas. */
-    bind(
-      bindings: ReadonlyArray<{ readonly id: ConfigurationId; readonly schemaId: ConfigurationId | null }>,
-      stamp: Stamp
-    ): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
-    insert(
-      applicationId: ApplicationId,
-      nodes: ReadonlyArray<NewTreeNode>,
-      stamp: Stamp
-    ): Effect.Effect<ReadonlyArray<WrittenNode>, never, Change>
-  }
->()("app/configuration/TreeChangeRepository") {
-  static readonly layer = Layer.effect(
-    TreeChangeRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const written = sql.literal(writtenColumns)
       const NullableId = Schema.NullOr(ConfigurationId)
@@ -146,8 +119,9 @@ export class TreeChangeRepository extends Context.Service<
           SELECT ${written} FROM n`.unprepared
       })
 
-      return TreeChangeRepository.of({
-        place: Effect.fn("TreeChangeRepository.place")(function* (placings, stamp) {
+      return {
+        /** Places nodes in one statement, so that two nodes may swap names. */
+        place: Effect.fn("TreeChangeRepository.place")(function* (placings: ReadonlyArray<Placing>, stamp: Stamp) {
           yield* Change
           if (placings.length === 0) return []
           // A name is free only after its former node has left, so all leave before any is placed.
@@ -158,7 +132,11 @@ export class TreeChangeRepository extends Context.Service<
           )
           return yield* Effect.orDie(placeAll({ placings, ...stamp }))
         }),
-        delete: Effect.fn("TreeChangeRepository.delete")(function* (nodes, { at, by }) {
+        /** Marks nodes as deleted, each as part of `deletedWith`. */
+        delete: Effect.fn("TreeChangeRepository.delete")(function* (
+          nodes: ReadonlyArray<{ readonly id: ConfigurationId; readonly deletedWith: ConfigurationId }>,
+          { at, by }: Stamp
+        ) {
           yield* Change
           if (nodes.length === 0) return
           yield* Effect.orDie(
@@ -170,47 +148,57 @@ export class TreeChangeRepository extends Context.Service<
               WHERE n.id = r.id`.unprepared
           )
         }),
-        takeBack: Effect.fn("TreeChangeRepository.takeBack")((versions, stamp) =>
+        /** Gives files a new version each, with the content of an earlier one. */
+        takeBack: Effect.fn("TreeChangeRepository.takeBack")((versions: ReadonlyArray<VersionOf>, stamp: Stamp) =>
           inBatches(versions, noBytes, (batch) =>
             takeAllBack({ ids: idsOf(batch), versions: versionsOf(batch), ...stamp })
           )
         ),
-        addVersions: Effect.fn("TreeChangeRepository.addVersions")((contents, stamp) =>
-          inBatches(
-            contents,
-            ({ stored }) => stored.size,
-            (batch) =>
-              addAll({
-                contents: batch.map(({ id, stored }) => ({ id, ...stored, sha256: hex(stored.sha256) })),
-                ...stamp
-              })
-          )
+        addVersions: Effect.fn("TreeChangeRepository.addVersions")(
+          (contents: ReadonlyArray<{ readonly id: ConfigurationId; readonly stored: StoredContent }>, stamp: Stamp) =>
+            inBatches(
+              contents,
+              ({ stored }) => stored.size,
+              (batch) =>
+                addAll({
+                  contents: batch.map(({ id, stored }) => ({ id, ...stored, sha256: hex(stored.sha256) })),
+                  ...stamp
+                })
+            )
         ),
-        bind: Effect.fn("TreeChangeRepository.bind")((bindings, stamp) =>
-          inBatches(bindings, noBytes, (batch) =>
-            bindAll({ ids: idsOf(batch), schemaIds: batch.map(({ schemaId }) => schemaId), ...stamp })
-          )
+        /** Gives files their schemas. */
+        bind: Effect.fn("TreeChangeRepository.bind")(
+          (
+            bindings: ReadonlyArray<{ readonly id: ConfigurationId; readonly schemaId: ConfigurationId | null }>,
+            stamp: Stamp
+          ) =>
+            inBatches(bindings, noBytes, (batch) =>
+              bindAll({ ids: idsOf(batch), schemaIds: batch.map(({ schemaId }) => schemaId), ...stamp })
+            )
         ),
-        insert: Effect.fn("TreeChangeRepository.insert")((applicationId, nodes, stamp) =>
-          inBatches(
-            nodes,
-            ({ stored }) => stored?.size ?? 0,
-            (batch) =>
-              insertAll({
-                applicationId,
-                nodes: batch.map(({ name, parentId, stored, type }) => ({
-                  parentId,
-                  name,
-                  type,
-                  ...(stored === null ? {} : { ...stored, sha256: hex(stored.sha256) })
-                })),
-                ...stamp
-              })
-          )
+        insert: Effect.fn("TreeChangeRepository.insert")(
+          (applicationId: ApplicationId, nodes: ReadonlyArray<NewTreeNode>, stamp: Stamp) =>
+            inBatches(
+              nodes,
+              ({ stored }) => stored?.size ?? 0,
+              (batch) =>
+                insertAll({
+                  applicationId,
+                  nodes: batch.map(({ name, parentId, stored, type }) => ({
+                    parentId,
+                    name,
+                    type,
+                    ...(stored === null ? {} : { ...stored, sha256: hex(stored.sha256) })
+                  })),
+                  ...stamp
+                })
+            )
         )
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 const inBatches = <A, B, E>(

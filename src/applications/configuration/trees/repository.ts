@@ -6,29 +6,15 @@ import { pathsBy } from "../model/path-domain.ts"
 import { NodeThenAndNow, type StandingNode, StandingRow, type VersionOf } from "../model/row-domain.ts"
 
 /** What is read of a whole tree at once. */
-export class TreeRepository extends Context.Service<
-  TreeRepository,
-  {
-    /** What the tree has now or had at a moment. */
-    thenAndNow(applicationId: ApplicationId, at: Date): Effect.Effect<ReadonlyArray<NodeThenAndNow>>
-    /** Every live node, in the order of the paths. */
-    standing(applicationId: ApplicationId): Effect.Effect<ReadonlyArray<StandingNode>>
-    /** The contents of versions, in any order. */
-    contents(
-      versions: ReadonlyArray<VersionOf>
-    ): Effect.Effect<ReadonlyArray<{ readonly id: ConfigurationId; readonly content: string }>>
-  }
->()("app/configuration/TreeRepository") {
-  static readonly layer = Layer.effect(
-    TreeRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
+export class TreeRepository extends Context.Service<TreeRepository>()("app/configuration/TreeRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
 
-      const selectThenAndNow = SqlSchema.findAll({
-        Request: Schema.Struct({ applicationId: Schema.Int, at: Schema.Date }),
-        Result: NodeThenAndNow,
-        execute: ({ applicationId, at }) =>
-          sql`
+    const selectThenAndNow = SqlSchema.findAll({
+      Request: Schema.Struct({ applicationId: Schema.Int, at: Schema.Date }),
+      Result: NodeThenAndNow,
+      execute: ({ applicationId, at }) =>
+        sql`
           WITH placed AS (
             SELECT DISTINCT ON (node_id) * FROM configuration_placements
             WHERE application_id = ${applicationId} AND valid_from <= ${at} ORDER BY node_id, id DESC
@@ -45,39 +31,43 @@ export class TreeRepository extends Context.Service<
             SELECT version, sha256 FROM configuration_versions
             WHERE node_id = now.id AND created_at <= ${at} ORDER BY version DESC LIMIT 1) AS v ON placed.live
           WHERE placed.live OR (now.id IS NOT NULL AND now.deleted_at IS NULL)`.unprepared
-      })
-      const selectStanding = SqlSchema.findAll({
-        Request: Schema.Int,
-        Result: StandingRow,
-        execute: (applicationId) => sql`
+    })
+    const selectStanding = SqlSchema.findAll({
+      Request: Schema.Int,
+      Result: StandingRow,
+      execute: (applicationId) => sql`
           SELECT id, parent_id, name, type, encode(sha256, 'hex') AS sha256, schema_id, version, size
           FROM configuration_nodes WHERE application_id = ${applicationId} AND deleted_at IS NULL`
-      })
-      const selectContents = SqlSchema.findAll({
-        Request: Schema.Struct({ ids: Schema.Array(ConfigurationId), versions: Schema.Array(Schema.Int) }),
-        Result: Schema.Struct({ id: ConfigurationId, content: Schema.String }),
-        execute: ({ ids, versions }) =>
-          sql`
+    })
+    const selectContents = SqlSchema.findAll({
+      Request: Schema.Struct({ ids: Schema.Array(ConfigurationId), versions: Schema.Array(Schema.Int) }),
+      Result: Schema.Struct({ id: ConfigurationId, content: Schema.String }),
+      execute: ({ ids, versions }) =>
+        sql`
           SELECT v.node_id AS id, v.content
           FROM unnest(${ids}::integer[], ${versions}::integer[]) AS wanted(id, version)
           JOIN configuration_versions v ON v.node_id = wanted.id AND v.version = wanted.version`.unprepared
-      })
-
-      return TreeRepository.of({
-        thenAndNow: Effect.fn("TreeRepository.thenAndNow")((applicationId, at) =>
-          Effect.orDie(selectThenAndNow({ applicationId, at }))
-        ),
-        standing: Effect.fn("TreeRepository.standing")((applicationId) =>
-          Effect.orDie(Effect.map(selectStanding(applicationId), inOrder))
-        ),
-        contents: Effect.fn("TreeRepository.contents")((versions) =>
-          Effect.orDie(
-            selectContents({ ids: versions.map(({ id }) => id), versions: versions.map(({ version }) => version) })
-          )
-        )
-      })
     })
-  )
+
+    return {
+      /** What the tree has now or had at a moment. */
+      thenAndNow: Effect.fn("TreeRepository.thenAndNow")((applicationId: ApplicationId, at: Date) =>
+        Effect.orDie(selectThenAndNow({ applicationId, at }))
+      ),
+      /** Every live node, in the order of the paths. */
+      standing: Effect.fn("TreeRepository.standing")((applicationId: ApplicationId) =>
+        Effect.orDie(Effect.map(selectStanding(applicationId), inOrder))
+      ),
+      /** The contents of versions, in any order. */
+      contents: Effect.fn("TreeRepository.contents")((versions: ReadonlyArray<VersionOf>) =>
+        Effect.orDie(
+          selectContents({ ids: versions.map(({ id }) => id), versions: versions.map(({ version }) => version) })
+        )
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 const inOrder = (rows: ReadonlyArray<StandingRow>): ReadonlyArray<StandingNode> => {
