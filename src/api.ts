@@ -13,10 +13,11 @@ import { ConfigurationApi } from "./applications/configuration/files/api.ts"
 import { ConfigurationTreesApi } from "./applications/configuration/trees/api.ts"
 import { DashboardApi } from "./operations/dashboard/api.ts"
 import { DelegationsApi } from "./identity/delegations/api.ts"
-import { GatewayContentsApi } from "./gateway/transcripts/api.ts"
+import { TranscriptsApi } from "./gateway/transcripts/api.ts"
 import { HealthApi } from "./operations/health/api.ts"
 import { Validation } from "./kernel/validation.ts"
-import { LlmAdminApi, LlmApi, LlmCallsApi } from "./gateway/wire/native/api.ts"
+import { LlmAdminApi } from "./gateway/configuration/api.ts"
+import { LlmApi, LlmCallsApi } from "./gateway/wire/native/api.ts"
 import { SpendApi } from "./budgets/reservations/api.ts"
 import { BudgetAlertsApi } from "./budgets/alerts/api.ts"
 import { ApprovalsApi } from "./budgets/approvals/api.ts"
@@ -59,7 +60,7 @@ export class Api extends HttpApi.make("application-manager")
     LlmApi,
     LlmCallsApi,
     LlmAdminApi,
-    GatewayContentsApi,
+    TranscriptsApi,
     SpendApi,
     BudgetCapsApi,
     BudgetAlertsApi,

@@ -49,15 +49,15 @@ import { DashboardHandlers } from "./operations/dashboard/handlers.ts"
 import { Dashboard } from "./operations/dashboard/service.ts"
 import { DelegationsHandlers } from "./identity/delegations/handlers.ts"
 import { Delegations } from "./identity/delegations/service.ts"
-import { GatewayContentsHandlers } from "./gateway/transcripts/handlers.ts"
-import { GatewayContents } from "./gateway/transcripts/service.ts"
+import { TranscriptsHandlers } from "./gateway/transcripts/handlers.ts"
+import { Transcripts } from "./gateway/transcripts/service.ts"
 import { HealthHandlers } from "./operations/health/handlers.ts"
 import { HealthChecks } from "./operations/health/service.ts"
 import { IdempotencyLayer } from "./platform/idempotency/service.ts"
-import { LlmAdminHandlers, LlmCallsHandlers, LlmHandlers } from "./gateway/wire/native/handlers.ts"
+import { LlmAdminHandlers } from "./gateway/configuration/handlers.ts"
+import { LlmCallsHandlers, LlmHandlers } from "./gateway/wire/native/handlers.ts"
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./gateway/layers.ts"
-import { ModelsWireLayer } from "./gateway/wire/models-wire.ts"
-import { GatewayWireLayer } from "./gateway/wire/wire.ts"
+import { VendorRoutesLayer } from "./gateway/wire/vendor/routes.ts"
 import { AfterChargesLayer, SweeperLayer } from "./budgets/ledger/sweeper.ts"
 import { BudgetAlertsHandlers } from "./budgets/alerts/handlers.ts"
 import { ApprovalsHandlers } from "./budgets/approvals/handlers.ts"
@@ -139,7 +139,7 @@ const Handlers = Layer.mergeAll(
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
-  GatewayContentsHandlers,
+  TranscriptsHandlers,
   SpendHandlers,
   BudgetCapsHandlers,
   BudgetAlertsHandlers,
@@ -205,7 +205,7 @@ const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).p
 
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
-  Layer.provideMerge(Layer.merge(LedgerServices, GatewayContents.layer)),
+  Layer.provideMerge(Layer.merge(LedgerServices, Transcripts.layer)),
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
@@ -245,8 +245,7 @@ const Routes = Layer.mergeAll(
   ClaimPageLayer,
   PrometheusLayer,
   OAuthWireLayer,
-  GatewayWireLayer,
-  ModelsWireLayer,
+  VendorRoutesLayer,
   AllowedMethodsLayer,
   edgeLayer
 )

@@ -123,11 +123,39 @@ export const giveWay = (...servers: ReadonlyArray<Server>): void => {
 
 const ticksPerSecond = 100
 
-/** The processor time that a server has taken so far, in seconds: of its own and of the kernel for it. */
-export const processorSeconds = async ({ process: { pid } }: Server): Promise<number> => {
-  const stat = await fs.readFile(`/proc/${pid}/stat`, "utf8")
+/** The processor time that a process, or one of its threads, has taken so far, in seconds: its own and the kernel's for it. */
+const secondsIn = async (statistics: string): Promise<number> => {
+  const stat = await fs.readFile(statistics, "utf8").catch(() => "")
   const [user = 0, kernel = 0] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number)
   return (user + kernel) / ticksPerSecond
+}
+
+/** The processor time of a server's process so far, in seconds. */
+export const processorSeconds = ({ process: { pid } }: Server): Promise<number> => secondsIn(`/proc/${pid}/stat`)
+
+/** The processor time of the thread that runs a server's JavaScript so far, in seconds. */
+export const mainThreadSeconds = ({ process: { pid } }: Server): Promise<number> =>
+  secondsIn(`/proc/${pid}/task/${pid}/stat`)
+
+/** The processor time of the PostgreSQL that a server runs so far, in seconds: of all its processes. */
+export const postgresSeconds = async ({ process: { pid } }: Server): Promise<number> => {
+  const processes = await Promise.all(
+    (await fs.readdir("/proc")).map(async (name) => {
+      const stat = await fs.readFile(`/proc/${name}/stat`, "utf8").catch(() => "")
+      const [, command = "", parent = ""] = /^\d+ \((.*)\) \S (\d+)/s.exec(stat) ?? []
+      return { id: name, isPostgres: command.startsWith("postgres"), parent }
+    })
+  )
+  let seconds = 0
+  const found = [String(pid)]
+  for (const parent of found) {
+    for (const child of processes) {
+      if (child.parent !== parent) continue
+      found.push(child.id)
+      if (child.isPostgres) seconds += await secondsIn(`/proc/${child.id}/stat`)
+    }
+  }
+  return seconds
 }
 
 /** The memory that a server has in use, in megabytes. */

@@ -51,12 +51,13 @@ const pathsIn = ({ text }: Manual) =>
 /** Names that every feature has a file of. */
 const generic = new Set(["domain.ts", "api.ts", "repository.ts", "service.ts", "handlers.ts"])
 
-/** Files that the manual of an area names from its own folder, such as `http/edge.ts`. */
+/** Files that the manual of an area names from its own folder or from `src`, such as `http/edge.ts`. */
 const filesIn = ({ file, text }: Manual) =>
   file.split("/").length < 3
     ? []
     : Array.from(text.matchAll(/`((?:\.\.\/)*[a-z][\w-]*(?:\/[\w-]+)*\.(?:ts|sql))`/g), ([, found = ""]) => found)
         .filter((found) => !/^(?:src|test|migrations)\//.test(found) && !generic.has(found) && found !== "hello.ts")
+        .filter((found) => !fs.existsSync(path.join(root, "src", found)))
         .map((found) => path.posix.join(path.posix.dirname(file), found))
 
 describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (file, manual) => {
@@ -77,12 +78,28 @@ describe.each(manuals.map((manual) => [manual.file, manual] as const))("%s", (fi
     assert.deepStrictEqual([...new Set(missing)], [])
   })
 
-  it("is linked from the README at the top", () => {
-    const index = manuals.find((one) => one.file === "README.md")
-    assert.isTrue(
-      file === "README.md" || (index !== undefined && linksIn(index).some((link) => link.split("#")[0] === file))
-    )
+  it("is linked from the README above it", () => {
+    const above = manuals.filter((other) => file !== other.file && file.startsWith(other.file.replace("README.md", "")))
+    const parent = above.findLast((other) => other.file !== "src/README.md")
+    const links = parent === undefined ? [] : linksIn(parent).map((link) => fileOf(parent, link.split("#")[0] ?? ""))
+    assert.isTrue(file === "README.md" || links.includes(file))
   })
+})
+
+it("the symptoms under Troubleshooting are messages of the service", () => {
+  const platform = manuals.find(({ file }) => file === "src/platform/README.md")?.text ?? ""
+  const [, table = ""] = /^## Troubleshooting\n([\s\S]*?)^## /m.exec(platform) ?? []
+  const source = fs
+    .globSync("src/**/*.ts", { cwd: root })
+    .map((file) => fs.readFileSync(path.join(root, file), "utf8"))
+    .join()
+  const quoted = Array.from(table.matchAll(/^\| `([^`]* [^`]*)`/gm), ([, symptom = ""]) => symptom.split("…"))
+  const said = quoted.flat().filter((part) => part.includes(" ") && !part.includes("EADDRINUSE"))
+  assert.isAtLeast(said.length, 5)
+  assert.deepStrictEqual(
+    said.filter((part) => !source.includes(part.trim())),
+    []
+  )
 })
 
 it("each area has a manual", () => {

@@ -29,7 +29,7 @@ export class ConfigurationSeed extends Context.Service<
       readonly errors?: ValidationFailed["errors"]
     }): Effect.Effect<never, SettingsError>
   }
->()("app/llm/ConfigurationSeed") {
+>()("app/gateway/ConfigurationSeed") {
   static readonly layer = Layer.effect(
     ConfigurationSeed,
     Effect.gen(function* () {

@@ -1,15 +1,13 @@
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { bearsCredential } from "./checks.ts"
+import { bearsCredential } from "./validate.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { ProviderKeys } from "./provider-keys.ts"
-import { anthropic } from "../providers/anthropic.ts"
 import { ProviderClients } from "../providers/clients.ts"
-import { makeHttpProvider } from "../providers/http-provider.ts"
+import { anthropic, makeHttpProvider, openAi } from "../providers/http-provider.ts"
 import { makeLoopback } from "../providers/loopback.ts"
-import { openAi } from "../providers/openai.ts"
 import { type Provider } from "../providers/provider.ts"
-import { loopbackProvider, type RunningProvider } from "./running.ts"
+import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
 
 const vendors = { openai: openAi, anthropic }
 /** Models that think say nothing for minutes; half of the time that a call has, so that another target has the rest. */
@@ -45,15 +43,15 @@ export class Connections extends Context.Service<
   Connections,
   {
     /** The provider that needs no account. */
-    readonly loopback: RunningProvider
+    readonly loopback: ConnectedProvider
     /** The providers of a configuration, and what is missing for some of them. */
     open(
       document: GatewayDocument
-    ): Effect.Effect<{ readonly providers: ReadonlyArray<RunningProvider>; readonly warnings: ReadonlyArray<string> }>
+    ): Effect.Effect<{ readonly providers: ReadonlyArray<ConnectedProvider>; readonly warnings: ReadonlyArray<string> }>
     /** A provider at an address of a caller's choice, with the caller's own key. */
     guarded(dialect: "openai" | "anthropic", baseUrl: string, apiKey: Redacted.Redacted<string> | undefined): Provider
   }
->()("app/llm/Connections") {
+>()("app/gateway/Connections") {
   static readonly layerNoDeps = Layer.effect(
     Connections,
     Effect.gen(function* () {

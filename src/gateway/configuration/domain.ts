@@ -65,7 +65,7 @@ export const BreakerState = Schema.Literals(["closed", "open", "half-open"]).ann
 export type BreakerState = typeof BreakerState.Type
 
 /** How a provider fares, as this replica last saw it. */
-export const ProviderHealth = Schema.Struct({
+export const ProviderHealthReport = Schema.Struct({
   id: ProviderId,
   dialect: Dialect,
   reachable: Schema.NullOr(Schema.Boolean).annotate({
@@ -77,11 +77,11 @@ export const ProviderHealth = Schema.Struct({
   lastError: Schema.NullOr(Schema.String).annotate({ examples: [null] }),
   checkedAt: Schema.NullOr(Instant)
 }).annotate({ identifier: "ProviderHealth" })
-export type ProviderHealth = typeof ProviderHealth.Type
+export type ProviderHealthReport = typeof ProviderHealthReport.Type
 
 export const GatewayHealth = Schema.Struct({
   status: Schema.Literals(["healthy", "degraded", "unhealthy"]).annotate({ examples: ["healthy"] }),
-  providers: Schema.Array(ProviderHealth)
+  providers: Schema.Array(ProviderHealthReport)
 }).annotate({ identifier: "GatewayHealth" })
 export type GatewayHealth = typeof GatewayHealth.Type
 

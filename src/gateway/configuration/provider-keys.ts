@@ -5,7 +5,7 @@ import { Change } from "../../audit/log/domain.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { type KeyReference, referenceOf } from "./checks.ts"
+import { type KeyReference, referenceOf } from "./validate.ts"
 import { SecretId } from "./configuration-domain.ts"
 import { SecretRepository } from "./secret-repository.ts"
 
@@ -26,7 +26,7 @@ export class ProviderKeys extends Context.Service<
     keep(key: string): Effect.Effect<string, never, Change>
     isKept(id: string): Effect.Effect<boolean>
   }
->()("app/llm/ProviderKeys") {
+>()("app/gateway/ProviderKeys") {
   static readonly layerNoDeps = Layer.effect(
     ProviderKeys,
     Effect.gen(function* () {

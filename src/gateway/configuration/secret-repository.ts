@@ -13,7 +13,7 @@ export class SecretRepository extends Context.Service<
     insert(secret: typeof NewSecret.Type): Effect.Effect<void, never, Change>
     find(id: SecretId): Effect.Effect<Option.Option<Uint8Array>>
   }
->()("app/llm/SecretRepository") {
+>()("app/gateway/SecretRepository") {
   static readonly layer = Layer.effect(
     SecretRepository,
     Effect.gen(function* () {

@@ -1,11 +1,12 @@
 import { Effect } from "effect"
-import { type RequestBound } from "./bounds.ts"
+import { type TokenUpperBound } from "./token-upper-bound.ts"
 import { costBound } from "../catalog/cost.ts"
-import { type Room } from "./denials.ts"
-import { type Governed } from "./metering.ts"
-import { type CallRefused, refused } from "../errors/refusal.ts"
+import { type RemainingBudget } from "./budget-errors.ts"
+import { type CapConstraints } from "./budget-reservations.ts"
+import { CostUnbounded, ModelUnpriced, TurnBudgetExceeded } from "../configuration/domain.ts"
+import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
-import { type RunningModel, type RunningTarget } from "../configuration/running.ts"
+import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** What a call is let in with. */
 export interface Estimate {
@@ -19,22 +20,22 @@ export interface Estimate {
 }
 
 /** What the most that a call can cost depends on. */
-export interface Terms {
-  readonly model: RunningModel
-  readonly targets: ReadonlyArray<RunningTarget>
-  readonly bound: RequestBound
-  readonly governed: Governed
+export interface EstimateTerms {
+  readonly model: ServedModel
+  readonly targets: ReadonlyArray<ModelTarget>
+  readonly bound: TokenUpperBound
+  readonly constraints: CapConstraints
   /** What no request of any of the targets is longer than; null where one may be. */
   readonly contextTokens: number | null
   readonly defaultOutputTokens: number
   readonly hasOutput: boolean
 }
 
-const tablesOf = (targets: ReadonlyArray<RunningTarget>): ReadonlyArray<RateTable> =>
+const tablesOf = (targets: ReadonlyArray<ModelTarget>): ReadonlyArray<RateTable> =>
   targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
 
 const estimateWith = (
-  { bound, contextTokens, governed, hasOutput, targets }: Terms,
+  { bound, contextTokens, constraints, hasOutput, targets }: EstimateTerms,
   outputTokens: number
 ): Estimate => {
   const inputTokens = Math.min(bound.inputTokens, contextTokens ?? Infinity)
@@ -42,39 +43,39 @@ const estimateWith = (
   return {
     inputTokens,
     outputTokens,
-    limit: hasOutput && bound.askedOutputTokens === undefined && governed.byHard ? outputTokens : undefined,
+    limit: hasOutput && bound.askedOutputTokens === undefined && constraints.byHard ? outputTokens : undefined,
     amountNanoUsd: costBound(inputTokens, all, tablesOf(targets)),
     tokens: inputTokens + all
   }
 }
 
 /** The most that a call can use and cost, at the dearest of its targets; fails where that is not known and must be. */
-export const estimateOf = (terms: Terms): Effect.Effect<Estimate, CallRefused> => {
-  const { bound, governed, model, targets } = terms
-  if (governed.byMoney && targets.some(({ rates }) => rates === null)) {
-    return Effect.fail(
-      refused(403, "model_unpriced", `Nobody knows what ${model.id} costs, and a cap in money applies.`)
-    )
+export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> => {
+  const { bound, constraints, model, targets } = terms
+  if (constraints.byMoney && targets.some(({ rates }) => rates === null)) {
+    const detail = `Nobody knows what ${model.id} costs, and a cap in money applies.`
+    return Effect.fail(gatewayError(new ModelUnpriced({ detail })))
   }
   const [unbounded] = bound.unbounded
-  if (governed.byHard && unbounded !== undefined) {
+  if (constraints.byHard && unbounded !== undefined) {
     const { message, path } = unbounded
     const at = path.join(".")
-    return Effect.fail(refused(403, "cost_unbounded", `${at}: ${message}, and a hard cap applies.`, {}, at))
+    const detail = `${at}: ${message}, and a hard cap applies.`
+    return Effect.fail(gatewayError(new CostUnbounded({ detail }), { param: at }))
   }
   const most = Math.min(model.maxOutputTokens ?? Infinity, terms.defaultOutputTokens)
   const estimate = estimateWith(terms, bound.askedOutputTokens ?? most)
-  return estimate.amountNanoUsd > mostNanoUsd ? Effect.fail(tooDear) : Effect.succeed(estimate)
+  return estimate.amountNanoUsd > maxNanoUsd ? Effect.fail(tooDear) : Effect.succeed(estimate)
 }
 
 /** The ledger holds no more for one call. */
-const mostNanoUsd = BigInt(Number.MAX_SAFE_INTEGER)
-const tooDear = refused(402, "request_exceeds_budget", "No budget has room for what the call may cost.", {
-  "x-should-retry": "false"
+const maxNanoUsd = BigInt(Number.MAX_SAFE_INTEGER)
+const tooDear = gatewayError(new TurnBudgetExceeded({ detail: "No budget has room for what the call may cost." }), {
+  headers: notRetryable
 })
 
 /** The largest estimate that fits into what caps leave, where the caller asked for no limit of its own. */
-export const fitting = (terms: Terms, estimate: Estimate, room: Room): Estimate | undefined => {
+export const fitting = (terms: EstimateTerms, estimate: Estimate, room: RemainingBudget): Estimate | undefined => {
   if (estimate.limit === undefined || (room.nanoUsd === null && room.tokens === null)) return undefined
   const fits = ({ amountNanoUsd, tokens }: Estimate) =>
     (room.nanoUsd === null || amountNanoUsd <= room.nanoUsd) && (room.tokens === null || BigInt(tokens) <= room.tokens)

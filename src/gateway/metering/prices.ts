@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
 import { PriceUnknown } from "../../budgets/ledger/problem-domain.ts"
 import { Prices } from "../../budgets/reservations/prices.ts"
-import { GatewayConfiguration } from "../configuration/configuration.ts"
+import { GatewayConfiguration } from "../configuration/service.ts"
 import { costBound, costOf } from "../catalog/cost.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
 
@@ -12,7 +12,7 @@ export const CataloguePricesLayer = Layer.effect(
     const configuration = yield* GatewayConfiguration
 
     const tablesOf = Effect.fnUntraced(function* (model: string) {
-      const targets = configuration.running().modelNamed(model)?.targets ?? []
+      const targets = configuration.snapshot().modelNamed(model)?.targets ?? []
       const tables = targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
       // Where one of its targets may cost anything, nobody knows what the model costs.
       return tables.length === 0 || tables.length < targets.length ? yield* new PriceUnknown({ model }) : tables

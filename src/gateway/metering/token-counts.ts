@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { makeThread } from "../../platform/runtime/thread.ts"
-import { type RunningTarget } from "../configuration/running.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 export type TokenEncoding = "o200k_base" | "cl100k_base"
 
@@ -12,7 +12,7 @@ export interface CountRequest {
 
 /** Nobody waits longer for a count; one message of blanks alone would take seconds. */
 const deadline = "50 millis"
-const mostBytes = 262_144
+const maxBytes = 262_144
 const module = new URL("./token-count-worker.ts", import.meta.url)
 const seconds = 1
 const megabytes = 256
@@ -22,11 +22,11 @@ const encodings: ReadonlyArray<readonly [models: RegExp, encoding: TokenEncoding
   [/^(?:ft:)?(?:gpt-4(?:-|$)|gpt-3\.5|text-embedding-(?:3|ada-002))/, "cl100k_base"]
 ]
 
-export const encodingOf = ({ model, provider }: RunningTarget): TokenEncoding | undefined =>
+export const encodingOf = ({ model, provider }: ModelTarget): TokenEncoding | undefined =>
   provider.vendor === "openai" ? encodings.find(([models]) => models.test(model))?.[1] : undefined
 
 /** The tokenizer that all of these targets have; none where one has another, or nobody knows which. */
-export const encodingOfAll = (targets: ReadonlyArray<RunningTarget>): TokenEncoding | undefined => {
+export const encodingOfAll = (targets: ReadonlyArray<ModelTarget>): TokenEncoding | undefined => {
   const [first, ...others] = new Set(targets.map(encodingOf))
   return others.length === 0 ? first : undefined
 }
@@ -40,9 +40,9 @@ export class TokenCounts extends Context.Service<
      */
     count(forWhom: string, request: CountRequest): Effect.Effect<Option.Option<number>>
     /** The same by a target's tokenizer, if it has one that is known. */
-    countFor(forWhom: string, target: RunningTarget, texts: ReadonlyArray<string>): Effect.Effect<Option.Option<number>>
+    countFor(forWhom: string, target: ModelTarget, texts: ReadonlyArray<string>): Effect.Effect<Option.Option<number>>
   }
->()("app/llm/TokenCounts") {
+>()("app/gateway/TokenCounts") {
   static readonly layer = Layer.effect(
     TokenCounts,
     Effect.gen(function* () {
@@ -65,7 +65,7 @@ export class TokenCounts extends Context.Service<
 
       const count = Effect.fn("TokenCounts.count")(function* (forWhom: string, request: CountRequest) {
         const bytes = request.texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
-        if (bytes > mostBytes) return Option.none<number>()
+        if (bytes > maxBytes) return Option.none<number>()
         if (!loaded.has(request.encoding)) {
           yield* load(request.encoding)
           return Option.none<number>()

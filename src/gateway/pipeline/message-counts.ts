@@ -1,15 +1,13 @@
 import { Context, Effect, Layer, type Scope } from "effect"
-import { Attempts } from "../routing/attempts.ts"
-import { chatBound } from "../metering/bounds.ts"
-import { passedBack } from "./call-answers.ts"
-import { type Call } from "./calls.ts"
-import { GatewayConfiguration } from "../configuration/configuration.ts"
-import { modelFor } from "../routing/model-choice.ts"
-import { checkIncoming, outgoing } from "./outgoing.ts"
-import { refusalOf } from "./provider-refusals.ts"
-import { type CallRefused } from "../errors/refusal.ts"
+import { Router } from "../routing/router.ts"
+import { chatBound } from "../metering/token-upper-bound.ts"
+import { GatewayConfiguration } from "../configuration/service.ts"
+import { resolveModel } from "../routing/resolve-model.ts"
+import { providerRequest } from "./provider-request.ts"
+import { type Call, validateRequest } from "./call-request.ts"
+import { forwardedResponseHeaders, GatewayError, providerError } from "../errors/gateway-error.ts"
 
-/** How many tokens a request is, in Anthropic's words. */
+/** The number of tokens of a request, as Anthropic's API answers it. */
 export interface Counted {
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Uint8Array
@@ -18,31 +16,33 @@ export interface Counted {
 /** Asks providers how many tokens a request is, which costs nothing. */
 export class MessageCounts extends Context.Service<
   MessageCounts,
-  { count(call: Call): Effect.Effect<Counted, CallRefused, Scope.Scope> }
->()("app/llm/MessageCounts") {
+  { count(call: Call): Effect.Effect<Counted, GatewayError, Scope.Scope> }
+>()("app/gateway/MessageCounts") {
   static readonly layer = Layer.effect(
     MessageCounts,
     Effect.gen(function* () {
-      const attempts = yield* Attempts
+      const router = yield* Router
       const configuration = yield* GatewayConfiguration
 
-      const count = Effect.fn("MessageCounts.count")(function* (incoming: Call) {
-        yield* checkIncoming(incoming)
-        const model = yield* modelFor(configuration.running(), incoming.body.model, incoming.operation)
-        const { routing } = configuration.running()
+      const count = Effect.fn("MessageCounts.count")(function* (call: Call) {
+        const invalid = validateRequest(call)
+        if (invalid !== undefined) return yield* invalid
+        const gateway = configuration.snapshot()
+        const model = resolveModel(gateway, call.body.model, call.operation)
+        if (model instanceof GatewayError) return yield* model
         const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
         if (counting === undefined) {
-          // Nobody else counts; the bound that calls are let in by is never too small.
-          const { inputTokens } = chatBound("anthropic", incoming.body, incoming.bytes.length)
+          // Other providers do not count; the upper bound that admission uses is never too small.
+          const { inputTokens } = chatBound("anthropic", call.body, call.bytes.length)
           return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
         }
-        const body = yield* outgoing(incoming, counting, undefined, 1)
+        const body = yield* providerRequest(call, counting, undefined, 1)
         const answer = yield* Effect.mapError(
-          attempts.make(counting, { operation: "count-tokens", body, headers: incoming.headers }, routing),
-          refusalOf
+          router.send(counting, { operation: "count-tokens", body, headers: call.headers }, gateway.routing),
+          providerError
         )
         return {
-          headers: passedBack(answer.headers),
+          headers: forwardedResponseHeaders(answer.headers),
           bytes: answer.body instanceof Uint8Array ? answer.body : new Uint8Array()
         }
       })

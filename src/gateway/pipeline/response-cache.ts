@@ -1,13 +1,46 @@
-import { Clock, Context, Effect, Layer, Stream } from "effect"
+import { Clock, Context, Effect, Layer, Metric, Stream } from "effect"
+import { LRUCache } from "lru-cache"
+import { hash } from "node:crypto"
 import { type Dialect, type TokenUsage } from "../translation/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { type CallAnswer } from "./call-answers.ts"
-import { type Cacheable, cacheKey } from "./cache-key.ts"
-import { type CallMeter } from "../metering/call-meter.ts"
-import { cacheLooked } from "./cache-metrics.ts"
-import { type RunningGateway, type RunningModel } from "../configuration/running.ts"
+import { type Call } from "./call-request.ts"
+import { type CallAnswer } from "./response-relay.ts"
+import { type UsageMeter } from "../metering/usage-meter.ts"
+import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway-snapshot.ts"
 
-/** An answer as it is kept: its bytes in the dialect that was asked in. */
+/** The part of a call that the cache depends on. */
+type CacheableCall = Omit<Call, "caller" | "writeError">
+
+/** Headers that no answer depends on. */
+const withoutEffect = new Set(["accept", "user-agent"])
+
+/** Identifies a call by its tenant, the configuration, and its request byte for byte. */
+const cacheKey = (
+  { bytes, dialect, fallbacks, headers, operation }: CacheableCall,
+  tenantId: TenantId,
+  catalogueVersion: string
+): string => {
+  const relevant = Object.entries(headers)
+    .filter(([name]) => !withoutEffect.has(name))
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+  const head = JSON.stringify([tenantId, catalogueVersion, dialect, operation, fallbacks ?? [], relevant])
+  return hash("sha256", Buffer.concat([Buffer.from(`${head}\n`), bytes]), "base64url")
+}
+
+const lookupsThat = (result: "hit" | "miss") =>
+  Metric.counter("app.gateway.cache.lookups", {
+    description: "Calls that the response cache was asked for, by whether it had their answer",
+    attributes: { result, unit: "{call}" },
+    incremental: true
+  })
+const hits = lookupsThat("hit")
+const misses = lookupsThat("miss")
+const registry = Context.empty()
+
+const countLookup = (isHit: boolean): Effect.Effect<void> =>
+  Effect.sync(() => (isHit ? hits : misses).updateUnsafe(1, registry))
+
+/** A stored answer: its bytes in the dialect of the caller. */
 interface Kept {
   readonly bytes: Uint8Array
   readonly isStream: boolean
@@ -22,54 +55,40 @@ interface Kept {
 /** The place of a call's answer in the cache. */
 export interface CacheSlot {
   readonly find: Effect.Effect<CallAnswer | undefined>
-  /** The answer as it is handed on; it is kept once its end is there, and only if that is a good one. */
-  keep(answer: CallAnswer, meter: CallMeter): Effect.Effect<CallAnswer>
+  /** The answer to send on; it is stored when it has ended well. */
+  keep(answer: CallAnswer, meter: UsageMeter): Effect.Effect<CallAnswer>
 }
 
-const mostBytes = 67_108_864
+const maxBytes = 67_108_864
 const largestAnswerBytes = 1_048_576
 
 /**
- * Answers that were given before, to the same question of the same tenant: byte for byte the same body, asked for by the
- * model's configuration or the caller. In the memory of this replica; what was asked least lately makes room.
+ * Answers to equal requests of a tenant, byte for byte, where the model's configuration or the caller asks for it. In the
+ * memory of this replica; the least recently used are evicted.
  */
 export class ResponseCache extends Context.Service<
   ResponseCache,
   {
     /** Undefined where the call is not to be cached. */
-    slot(call: Cacheable, model: RunningModel, tenantId: TenantId, gateway: RunningGateway): CacheSlot | undefined
+    slot(call: CacheableCall, model: ServedModel, tenantId: TenantId, gateway: GatewaySnapshot): CacheSlot | undefined
   }
->()("app/llm/ResponseCache") {
+>()("app/gateway/ResponseCache") {
   static readonly layer = Layer.sync(ResponseCache, () => {
-    const kept = new Map<string, Kept>()
-    let bytesKept = 0
+    const kept = new LRUCache<string, Kept>({
+      maxSize: maxBytes,
+      sizeCalculation: ({ bytes }) => Math.max(1, bytes.length)
+    })
 
-    const drop = (key: string): void => {
-      bytesKept -= kept.get(key)?.bytes.length ?? 0
-      kept.delete(key)
-    }
-
-    const put = (key: string, answer: Kept, mostEntries: number): void => {
-      drop(key)
-      kept.set(key, answer)
-      bytesKept += answer.bytes.length
-      // The first is the one that was used least lately.
-      for (const [oldest] of kept) {
-        if (kept.size <= mostEntries && bytesKept <= mostBytes) break
-        drop(oldest)
-      }
-    }
-
-    const slot = (call: Cacheable, tenantId: TenantId, { cache, catalogueVersion }: RunningGateway): CacheSlot => {
+    const slot = (call: CacheableCall, tenantId: TenantId, { cache, catalogueVersion }: GatewaySnapshot): CacheSlot => {
       const key = cacheKey(call, tenantId, catalogueVersion)
 
       const find = Effect.flatMap(Clock.currentTimeMillis, (now) => {
         const found = kept.get(key)
-        if (found !== undefined && found.until <= now) drop(key)
-        if (found === undefined || found.until <= now) return Effect.as(cacheLooked(false), undefined)
-        kept.delete(key)
-        kept.set(key, found)
-        return Effect.as(cacheLooked(true), answerOf(found))
+        if (found === undefined || found.until <= now) {
+          kept.delete(key)
+          return Effect.as(countLookup(false), undefined)
+        }
+        return Effect.as(countLookup(true), answerOf(found))
       })
 
       const store = ({ report, status }: CallAnswer, bytes: Uint8Array, isStream: boolean, usage: TokenUsage) =>
@@ -77,13 +96,14 @@ export class ResponseCache extends Context.Service<
           if (bytes.length > largestAnswerBytes) return
           const { model, provider } = report
           const until = now + cache.ttlSeconds * 1000
-          put(key, { bytes, isStream, status, provider, model, usage, dialect: call.dialect, until }, cache.maxEntries)
+          kept.set(key, { bytes, isStream, status, provider, model, usage, dialect: call.dialect, until })
+          while (kept.size > cache.maxEntries) kept.pop()
         })
 
-      const keep = (answer: CallAnswer, meter: CallMeter): Effect.Effect<CallAnswer> => {
+      const keep = (answer: CallAnswer, meter: UsageMeter): Effect.Effect<CallAnswer> => {
         const { body, report } = answer
-        const told = { ...answer, headers: { ...answer.headers, "x-cache": "miss" } }
-        if (body instanceof Uint8Array) return Effect.as(store(answer, body, false, report.usage), told)
+        const missed = { ...answer, headers: { ...answer.headers, "x-cache": "miss" } }
+        if (body instanceof Uint8Array) return Effect.as(store(answer, body, false, report.usage), missed)
         const parts: Array<Uint8Array> = []
         let length = 0
         const gathered = Stream.map(body, (bytes) => {
@@ -92,11 +112,11 @@ export class ResponseCache extends Context.Service<
           return bytes
         })
         const ended = Effect.suspend(() =>
-          meter.completedWith === undefined || length > largestAnswerBytes
+          meter.completedUsage === undefined || length > largestAnswerBytes
             ? Effect.void
-            : store(answer, Buffer.concat(parts), true, meter.completedWith)
+            : store(answer, Buffer.concat(parts), true, meter.completedUsage)
         )
-        return Effect.succeed({ ...told, body: Stream.onEnd(gathered, ended) })
+        return Effect.succeed({ ...missed, body: Stream.onEnd(gathered, ended) })
       }
 
       return { find, keep }
@@ -109,7 +129,7 @@ export class ResponseCache extends Context.Service<
   })
 }
 
-/** A kept answer as it is given again: it costs nothing, and no reservation stands behind it. */
+/** A stored answer, given again: it costs nothing, and has no reservation. */
 const answerOf = ({ bytes, isStream, model, provider, status, usage }: Kept): CallAnswer => ({
   status,
   headers: {

@@ -4,12 +4,11 @@ import { lookup } from "node:dns"
 import { isIP, type LookupFunction } from "node:net"
 import { Settings } from "../../platform/settings/settings.ts"
 import { isPublic } from "./addresses.ts"
-import { makeDeadlines } from "./deadlines.ts"
-import { exchange, type ExchangeRequest } from "./exchange.ts"
+import { exchange, type ExchangeRequest, makeDeadlines } from "./exchange.ts"
 import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { fromTransport, transportError } from "./transport-failures.ts"
 
-const mostConnectionsPerOrigin = 512
+const maxConnectionsPerOrigin = 512
 const connectTimeout = 10_000
 
 const refusedAddress = () => transportError("Not a public address", "ERR_ADDRESS_REFUSED")
@@ -45,7 +44,7 @@ export class ProviderClients extends Context.Service<
     /** For addresses that a caller names: into no private network, whatever a name resolves to. */
     readonly guarded: ProviderClient
   }
->()("app/llm/ProviderClients") {
+>()("app/gateway/ProviderClients") {
   static readonly layer = Layer.effect(
     ProviderClients,
     Effect.gen(function* () {
@@ -59,7 +58,7 @@ export class ProviderClients extends Context.Service<
         readonly lookup?: LookupFunction
       }) {
         const dispatcher = yield* NodeHttpClient.makeDispatcherOptions({
-          connections: mostConnectionsPerOrigin,
+          connections: maxConnectionsPerOrigin,
           connect: { timeout: connectTimeout, ...options }
         }).pipe(Scope.provide(scope))
         const client: ProviderClient = { send: (request) => exchange(dispatcher, deadlines, request) }

@@ -1,9 +1,75 @@
 import { type Dispatcher } from "@effect/platform-node/Undici"
-import { Cause, Effect, Scope } from "effect"
-import { decoded } from "./encodings.ts"
-import { type Deadlines } from "./deadlines.ts"
+import { Cause, Clock, Effect, Schedule, Scope } from "effect"
+import * as zlib from "node:zlib"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
-import { fromTransport, transportError } from "./transport-failures.ts"
+import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
+
+/**
+ * What must be over by some time. One sweep a second looks at all of it, so that a call costs two set operations instead of
+ * a fiber and a timer.
+ */
+export interface Deadlines {
+  /** Calls `expire` once it is later than `at`, unless the returned function was called before. */
+  add(at: number, expire: () => void): () => void
+}
+
+export const makeDeadlines = Effect.gen(function* () {
+  const clock = yield* Clock.Clock
+  const entries = new Set<{ readonly at: number; readonly expire: () => void }>()
+  yield* Effect.sync(() => {
+    const now = clock.currentTimeMillisUnsafe()
+    for (const entry of entries) {
+      if (entry.at > now) continue
+      entries.delete(entry)
+      entry.expire()
+    }
+  }).pipe(Effect.repeat(Schedule.spaced("1 second")), Effect.forkScoped)
+  const deadlines: Deadlines = {
+    add: (at, expire) => {
+      const entry = { at, expire }
+      entries.add(entry)
+      return () => void entries.delete(entry)
+    }
+  }
+  return deadlines
+})
+
+type Decode = (
+  bytes: Uint8Array,
+  options: { readonly maxOutputLength: number },
+  told: (error: Error | null, decoded: Buffer) => void
+) => void
+
+const decoders: Readonly<Record<string, Decode>> = {
+  gzip: zlib.gunzip,
+  "x-gzip": zlib.gunzip,
+  deflate: zlib.inflate,
+  br: zlib.brotliDecompress,
+  zstd: zlib.zstdDecompress
+}
+
+const unreadableCoding = failure(
+  "broken-off",
+  bad(502, "The provider's answer is encoded as nobody asked for, and cannot be read.", "provider-error"),
+  true
+)
+
+/**
+ * An answer without its content coding: nobody asks for any, and some providers, or proxies before them, use one all the
+ * same (RFC 9110, section 8.4). A stream in one cannot be read as it comes.
+ */
+const decoded = (answer: ProviderAnswer, maxBytes: number): Effect.Effect<ProviderAnswer, ProviderFailure> => {
+  const coding = answer.headers["content-encoding"]?.trim().toLowerCase()
+  if (coding === undefined || coding === "" || coding === "identity") return Effect.succeed(answer)
+  const decode = decoders[coding]
+  const { body } = answer
+  if (decode === undefined || !(body instanceof Uint8Array)) return Effect.fail(unreadableCoding)
+  return Effect.callback((resume) =>
+    decode(body, { maxOutputLength: maxBytes }, (error, bytes) =>
+      resume(error === null ? Effect.succeed({ ...answer, body: bytes }) : Effect.fail(unreadableCoding))
+    )
+  )
+}
 
 /** A request to a provider. */
 export interface ExchangeRequest {
@@ -17,17 +83,17 @@ export interface ExchangeRequest {
   /** When, in milliseconds since 1970, the whole answer must be there. */
   readonly deadline?: number | undefined
   /** No more than so much of a whole answer is read. */
-  readonly mostBytes?: number
+  readonly maxBytes?: number
 }
 
 /** No error page is read beyond this. */
-const mostErrorBytes = 65_536
+const maxErrorBytes = 65_536
 
 /** No whole answer is larger; embeddings of 2,048 texts are half of it. */
 const largestAnswerBytes = 134_217_728
 
 /** What waits to be read of a stream before its provider is made to wait. */
-const mostWaitingBytes = 65_536
+const maxWaitingBytes = 65_536
 
 const givenUp = transportError("The caller gave the request up", "ERR_GIVEN_UP")
 const tooLate = transportError("The request took longer than it may", "ERR_DEADLINE")
@@ -63,11 +129,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   private chunks: Array<Uint8Array> = []
   private length = 0
   private controller: Dispatcher.DispatchController | undefined
-  private readonly mostBytes: number
+  private readonly maxBytes: number
   private readonly forget: () => void
 
-  constructor({ deadline, mostBytes = Infinity }: ExchangeRequest, deadlines: Deadlines) {
-    this.mostBytes = mostBytes
+  constructor({ deadline, maxBytes = Infinity }: ExchangeRequest, deadlines: Deadlines) {
+    this.maxBytes = maxBytes
     this.forget = deadline === undefined ? () => {} : deadlines.add(deadline, () => this.breakOff(tooLate))
   }
 
@@ -87,9 +153,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.chunks.push(chunk)
     this.length += chunk.length
     if (this.streams) {
-      if (this.length > mostWaitingBytes) controller.pause()
+      if (this.length > maxWaitingBytes) controller.pause()
       this.tell()
-    } else if (this.length >= (isSuccess(this.status) ? this.mostBytes : mostErrorBytes)) {
+    } else if (this.length >= (isSuccess(this.status) ? this.maxBytes : maxErrorBytes)) {
       this.end()
       controller.abort(enough)
     } else if (this.length > largestAnswerBytes) {

@@ -11,8 +11,7 @@ import {
   type ProviderFailure,
   type ProviderModel
 } from "./provider.ts"
-import { retryAfterSeconds } from "./retry-after.ts"
-import { saidError, saidNothing } from "./said-error.ts"
+import { errorInAnswer, isEmptyAnswer, retryAfterSeconds } from "./parse-provider-error.ts"
 import { bad, failure } from "./transport-failures.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
@@ -35,7 +34,25 @@ export interface Vendor {
   readonly headers: Readonly<Record<string, string>>
 }
 
-const mostModelsBytes = 4_194_304
+/** OpenAI, and the many that speak its dialect; `baseUrl` ends in `/v1`. */
+export const openAi: Vendor = {
+  dialect: "openai",
+  paths: { chat: "/chat/completions", embed: "/embeddings" },
+  modelsPath: "/models",
+  headers: {},
+  authorize: (apiKey) => ({ authorization: `Bearer ${apiKey}` })
+}
+
+/** Anthropic; `baseUrl` has no `/v1` at its end. */
+export const anthropic: Vendor = {
+  dialect: "anthropic",
+  paths: { chat: "/v1/messages", "count-tokens": "/v1/messages/count_tokens" },
+  modelsPath: "/v1/models?limit=1000",
+  headers: { "anthropic-version": "2023-06-01" },
+  authorize: (apiKey) => ({ "x-api-key": apiKey })
+}
+
+const maxModelsBytes = 4_194_304
 /** Whatever is shorter, such as a version or a region, is no secret, and may be a part of any word. */
 const shortestSecret = 8
 
@@ -70,12 +87,12 @@ export const makeHttpProvider = (
   const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
     Effect.flatMap(client.send({ ...request, origin, timeoutSeconds }), (answer) => {
       const isSuccess = answer.status >= 200 && answer.status < 300
-      if (isSuccess && saidNothing(answer)) return Effect.fail(nothing)
-      const refused = isSuccess ? saidError(answer) : answer
+      if (isSuccess && isEmptyAnswer(answer)) return Effect.fail(nothing)
+      const refused = isSuccess ? errorInAnswer(answer) : answer
       return refused === undefined
         ? Effect.succeed(answer)
         : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-            Effect.fail(refusalOf(vendor.dialect, refused, withoutSecrets, now))
+            Effect.fail(parseProviderError(vendor.dialect, refused, withoutSecrets, now))
           )
     })
 
@@ -98,7 +115,7 @@ export const makeHttpProvider = (
       method: "GET",
       path: base + vendor.modelsPath,
       headers: { ...vendor.headers, ...fixed },
-      mostBytes: mostModelsBytes
+      maxBytes: maxModelsBytes
     })
     const listed = body instanceof Uint8Array ? decodeModels(Buffer.from(body).toString("utf8")) : Option.none()
     if (Option.isNone(listed)) {
@@ -122,7 +139,7 @@ export const makeHttpProvider = (
 const nothing = failure("broken-off", bad(502, "The provider answered nothing.", "provider-unavailable"), true)
 
 /** What an answer that is no success says. */
-const refusalOf = (
+const parseProviderError = (
   dialect: Dialect,
   { body, headers, status: received }: ProviderAnswer,
   withoutSecrets: (text: string) => string,

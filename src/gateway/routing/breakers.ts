@@ -4,7 +4,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { type BreakerState } from "../configuration/domain.ts"
 import { ProviderFailure } from "../providers/provider.ts"
 import { breakerSeen } from "./routing-metrics.ts"
-import { type RunningGateway } from "../configuration/running.ts"
+import { type GatewaySnapshot } from "../configuration/gateway-snapshot.ts"
 
 const longestOpen = "1 hour"
 /** For so long a breaker that let a call go well is taken to be closed: other replicas may have opened it. */
@@ -39,11 +39,11 @@ export class Breakers extends Context.Service<
     guard(
       provider: string,
       model: string,
-      routing: RunningGateway["routing"]
+      routing: GatewaySnapshot["routing"]
     ): <A, R>(call: Effect.Effect<A, ProviderFailure, R>) => Effect.Effect<A, ProviderFailure, R>
     state(provider: string, model: string): Effect.Effect<BreakerState>
   }
->()("app/llm/Breakers") {
+>()("app/gateway/Breakers") {
   static readonly layerNoDeps = Layer.effect(
     Breakers,
     Effect.gen(function* () {

@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { ProviderFailure } from "../providers/provider.ts"
-import { type RunningProvider } from "../configuration/running.ts"
+import { type ConnectedProvider } from "../configuration/gateway-snapshot.ts"
 
 const full = new ProviderFailure({
   reason: "busy",
@@ -69,9 +69,9 @@ export class Bulkheads extends Context.Service<
   Bulkheads,
   {
     /** Takes a place at a provider, which must be left once; waits for one until the deadline. */
-    enter(provider: RunningProvider, deadline: number | undefined): Effect.Effect<{ leave(): void }, ProviderFailure>
+    enter(provider: ConnectedProvider, deadline: number | undefined): Effect.Effect<{ leave(): void }, ProviderFailure>
   }
->()("app/llm/Bulkheads") {
+>()("app/gateway/Bulkheads") {
   static readonly layer = Layer.sync(Bulkheads, () => {
     const bulkheads = new Map<string, Bulkhead>()
     return Bulkheads.of({

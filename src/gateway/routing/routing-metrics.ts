@@ -2,7 +2,7 @@ import { Context, Metric } from "effect"
 import { type BreakerState } from "../configuration/domain.ts"
 
 const registry = Context.empty()
-const mostKnown = 1000
+const maxKnown = 1000
 
 /** Metrics by their attributes; beyond a bound, which only a stream of new configurations reaches, they begin anew. */
 const series = <M>(make: (one: string, other: string) => M) => {
@@ -11,7 +11,7 @@ const series = <M>(make: (one: string, other: string) => M) => {
     const key = `${one} ${other}`
     let found = known.get(key)
     if (found === undefined) {
-      if (known.size === mostKnown) known.clear()
+      if (known.size === maxKnown) known.clear()
       known.set(key, (found = make(one, other)))
     }
     return found

@@ -30,7 +30,7 @@ export const factsIn = (answer: unknown): AnswerFacts => {
 }
 
 /** What the events of an answer say of it, put together as they come. */
-export class StreamedFacts implements AnswerFacts {
+export class StreamFacts implements AnswerFacts {
   id: string | undefined
   model: string | undefined
   private readonly reasons = new Map<number, string>()

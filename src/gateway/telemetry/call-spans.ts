@@ -3,7 +3,7 @@ import { type TokenUsage } from "../translation/domain.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type AnswerFacts } from "./answer-facts.ts"
 import { type Operation, ProviderFailure } from "../providers/provider.ts"
-import { type RunningProvider, type RunningTarget } from "../configuration/running.ts"
+import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** What OpenTelemetry's conventions for generative AI call an operation. */
 export const operationNames: Readonly<Record<Operation, string>> = {
@@ -22,11 +22,11 @@ const conventionalNames: Readonly<Record<string, string>> = {
 }
 
 /** Whose models a provider has, as the conventions name them; a provider that nobody knows goes by its own id. */
-export const providerName = ({ id, vendor }: Pick<RunningProvider, "id" | "vendor">): string =>
+export const providerName = ({ id, vendor }: Pick<ConnectedProvider, "id" | "vendor">): string =>
   vendor === undefined ? id : (conventionalNames[vendor] ?? vendor)
 
 /** A span of an attempt: whom it asks, and what for. */
-export const attemptSpan = ({ model, provider }: RunningTarget, operation: Operation) => ({
+export const attemptSpan = ({ model, provider }: ModelTarget, operation: Operation) => ({
   name: `${operationNames[operation]} ${model}`,
   options: {
     kind: "client",

@@ -1,8 +1,9 @@
 import { Context, Metric } from "effect"
+import { type AvailableBudget } from "../../budgets/ledger/request.ts"
 import { type TokenUsage } from "../translation/domain.ts"
 import { operationNames, providerName } from "./call-spans.ts"
 import { type Operation } from "../providers/provider.ts"
-import { type RunningTarget } from "../configuration/running.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 /** How a settled amount was found. */
 export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"
@@ -53,7 +54,7 @@ const denials = Metric.counter("app.gateway.denials", {
 /** A call that ended, as telemetry tells of it. */
 export interface MeasuredCall {
   readonly operation: Operation
-  readonly target: RunningTarget | undefined
+  readonly target: ModelTarget | undefined
   /** Undefined where nobody will ever know. */
   readonly usage: TokenUsage | undefined
   readonly method: SettleMethod
@@ -68,12 +69,12 @@ export interface MeasuredCall {
 }
 
 const defaultRegistry = Context.empty()
-const mostKnown = 1000
+const maxKnown = 1000
 
 /** Metrics by their attributes, which `Metric.withAttributes` would put together at every update. */
 const known = new Map<string, ReturnType<typeof seriesOf>>()
 
-const seriesOf = (operation: Operation, { model, provider }: RunningTarget, errorType: string) => {
+const seriesOf = (operation: Operation, { model, provider }: ModelTarget, errorType: string) => {
   const attributes = {
     "gen_ai.operation.name": operationNames[operation],
     "gen_ai.provider.name": providerName(provider),
@@ -88,11 +89,11 @@ const seriesOf = (operation: Operation, { model, provider }: RunningTarget, erro
   }
 }
 
-const seriesFor = (operation: Operation, target: RunningTarget, errorType = "") => {
+const seriesFor = (operation: Operation, target: ModelTarget, errorType = "") => {
   const key = `${operation} ${target.provider.id} ${providerName(target.provider)} ${errorType} ${target.model}`
   let found = known.get(key)
   if (found === undefined) {
-    if (known.size === mostKnown) known.clear()
+    if (known.size === maxKnown) known.clear()
     known.set(key, (found = seriesOf(operation, target, errorType)))
   }
   return found
@@ -123,7 +124,7 @@ export const measured = (call: MeasuredCall): void => {
 /** Measures an attempt that was sent and got no answer. */
 export const attemptMeasured = (
   operation: Operation,
-  target: RunningTarget,
+  target: ModelTarget,
   errorType: string,
   durationMs: number
 ): void => seriesFor(operation, target, errorType).duration.updateUnsafe(durationMs / 1000, defaultRegistry)
@@ -133,3 +134,48 @@ export const released = (): void => settlements.released.updateUnsafe(1, default
 
 /** Counts a call that was not let in. */
 export const denied = (reason: string) => Metric.update(Metric.withAttributes(denials, { reason }), 1)
+
+const nanoUsdPerUsd = 1e9
+/** Caps beyond this many are counted together with none: their names are not bounded by the service. */
+const maxCaps = 1000
+
+const reservedUsd = Metric.counter("app.budget.reserved", {
+  description: "US dollars that calls of this replica keep free now",
+  attributes: { unit: "USD" }
+})
+const spentUsd = Metric.counter("app.budget.spent", {
+  description: "US dollars that calls of this replica did cost",
+  attributes: { unit: "USD" },
+  incremental: true
+})
+
+const headrooms = new Map<string, Metric.Gauge<number>>()
+
+const headroomOf = ({ cap: { id, unit } }: AvailableBudget): Metric.Gauge<number> | undefined => {
+  const known = headrooms.get(id)
+  if (known !== undefined || headrooms.size >= maxCaps) return known
+  const gauge = Metric.gauge("app.budget.headroom", {
+    description: "What a cap had left when it last let a call in, in its own unit",
+    attributes: { "app.cap.id": id, "app.cap.unit": unit }
+  })
+  headrooms.set(id, gauge)
+  return gauge
+}
+
+/** Tells of money that is kept free from now on. */
+export const budgetHeld = (amountNanoUsd: bigint): void =>
+  reservedUsd.updateUnsafe(Number(amountNanoUsd) / nanoUsdPerUsd, defaultRegistry)
+
+/** Tells what caps leave beside what is kept free. */
+export const budgetLeft = (available: ReadonlyArray<AvailableBudget>): void => {
+  for (const budget of available) {
+    const left = Number(budget.headroom)
+    headroomOf(budget)?.updateUnsafe(budget.cap.unit === "usd" ? left / nanoUsdPerUsd : left, defaultRegistry)
+  }
+}
+
+/** Tells of money that is kept free no more, and of what was spent of it. */
+export const budgetClosed = (amountNanoUsd: bigint, costNanoUsd: bigint): void => {
+  reservedUsd.updateUnsafe(-Number(amountNanoUsd) / nanoUsdPerUsd, defaultRegistry)
+  spentUsd.updateUnsafe(Number(costNanoUsd) / nanoUsdPerUsd, defaultRegistry)
+}

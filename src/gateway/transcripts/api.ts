@@ -4,7 +4,7 @@ import { endpoint } from "../../kernel/endpoint.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { GatewayContent, GatewayContentNotFound } from "./domain.ts"
 
-export class GatewayContentsApi extends HttpApiGroup.make("gatewayContents")
+export class TranscriptsApi extends HttpApiGroup.make("gatewayContents")
   .add(
     endpoint.get("get", "/:id", {
       summary: "Read the transcript of a call",

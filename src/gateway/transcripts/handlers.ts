@@ -1,12 +1,12 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { GatewayContents } from "./service.ts"
-import { GatewayContentsApi } from "./api.ts"
+import { Transcripts } from "./service.ts"
+import { TranscriptsApi } from "./api.ts"
 
-export const GatewayContentsHandlers = groupHandlers(
-  GatewayContentsApi,
+export const TranscriptsHandlers = groupHandlers(
+  TranscriptsApi,
   Effect.fn(function* (handlers) {
-    const contents = yield* GatewayContents
+    const contents = yield* Transcripts
     return handlers.handleAll({ get: ({ params }) => contents.get(params.id) })
   })
 )

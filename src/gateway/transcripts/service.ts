@@ -22,8 +22,8 @@ const textOf = Schema.encodeSync(Schema.fromJsonString(Said))
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Said))
 
 /** What was said in calls of the gateway, kept only where Llm:Gateway:LogContent says so: sealed, and for a while. */
-export class GatewayContents extends Context.Service<
-  GatewayContents,
+export class Transcripts extends Context.Service<
+  Transcripts,
   {
     /** Keeps what is said in a call; a stream when it ends, however it ends. */
     record<A extends Uint8Array | Stream.Stream<Uint8Array>>(call: SpokenCall, answer: A): Effect.Effect<A>
@@ -31,7 +31,7 @@ export class GatewayContents extends Context.Service<
   }
 >()("app/gateway-contents/GatewayContents") {
   static readonly layerNoDeps = Layer.effect(
-    GatewayContents,
+    Transcripts,
     Effect.gen(function* () {
       const audit = yield* Audit
       const database = yield* Database
@@ -75,7 +75,7 @@ export class GatewayContents extends Context.Service<
         return { ...content, ...said }
       })
 
-      return GatewayContents.of({
+      return Transcripts.of({
         record: (call, answer) =>
           logContent ? Transcript.of(answer, (transcript) => keep(call, transcript)) : Effect.succeed(answer),
         get

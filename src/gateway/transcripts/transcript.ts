@@ -1,7 +1,7 @@
 import { Effect, Stream } from "effect"
 import { type Said } from "./domain.ts"
 
-const mostBytes = 1_048_576
+const maxBytes = 1_048_576
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8")
 
@@ -11,7 +11,7 @@ export class Transcript {
   private length = 0
 
   private add(bytes: Uint8Array): void {
-    if (this.length < mostBytes) this.parts.push(bytes.subarray(0, mostBytes - this.length))
+    if (this.length < maxBytes) this.parts.push(bytes.subarray(0, maxBytes - this.length))
     this.length += bytes.length
   }
 
@@ -19,9 +19,9 @@ export class Transcript {
     return {
       dialect,
       operation,
-      request: textOf(request.subarray(0, mostBytes)),
+      request: textOf(request.subarray(0, maxBytes)),
       response: textOf(Buffer.concat(this.parts)),
-      truncated: request.length > mostBytes || this.length > mostBytes
+      truncated: request.length > maxBytes || this.length > maxBytes
     }
   }
 

@@ -1,10 +1,10 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { type CallAnswer } from "../../../src/gateway/pipeline/call-answers.ts"
-import { type CallMeter } from "../../../src/gateway/metering/call-meter.ts"
+import { type CallAnswer } from "../../../src/gateway/pipeline/response-relay.ts"
+import { type UsageMeter } from "../../../src/gateway/metering/usage-meter.ts"
 import { ResponseCache } from "../../../src/gateway/pipeline/response-cache.ts"
-import { runningGateway } from "../../../src/gateway/configuration/running.ts"
+import { gatewaySnapshot } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { costNanoUsd, model, spender } from "../../support/gateway.ts"
 import { configureVendors, reservationsOf } from "../../support/gateway-vendors.ts"
@@ -185,10 +185,10 @@ const answer = (bytes: Uint8Array) =>
   ({ status: 200, headers: {}, body: bytes, report: { provider: "p", model: "m" } }) as unknown as CallAnswer
 
 describe("what the response cache keeps", () => {
-  const gateway = runningGateway({ cache: { ttlSeconds: 60, maxEntries: 2 } }, 1, runningLoopback, [], [])
+  const gateway = gatewaySnapshot({ cache: { ttlSeconds: 60, maxEntries: 2 } }, 1, runningLoopback, [], [])
   const loopback = gateway.modelNamed("loopback-1") ?? assert.fail("no model")
   const tenantId = TenantId.make("0198a5b0-7c00-7000-8000-00000000002a")
-  const meter = { completedWith: undefined } as unknown as CallMeter
+  const meter = { completedUsage: undefined } as unknown as UsageMeter
   const slotFor = Effect.fnUntraced(function* (question: string) {
     const cache = yield* ResponseCache
     const call = { dialect: "openai", operation: "chat", body: {}, headers: {}, cache: true } as const

@@ -1,20 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { Attempts, mayFailOver, mayRepeat, pauseBefore } from "../../../src/gateway/routing/attempts.ts"
+import { Router, mayFailOver, mayRepeat, pauseBefore } from "../../../src/gateway/routing/router.ts"
 import { Breakers } from "../../../src/gateway/routing/breakers.ts"
 import { Bulkheads } from "../../../src/gateway/routing/bulkheads.ts"
 import { rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { type Provider, providerCredentials, ProviderFailure } from "../../../src/gateway/providers/provider.ts"
-import { routeOrder } from "../../../src/gateway/routing/routing.ts"
-import { runningGateway, type RunningTarget } from "../../../src/gateway/configuration/running.ts"
-import { ProviderSightings } from "../../../src/gateway/routing/sightings.ts"
+import { routeOrder } from "../../../src/gateway/routing/resolve-model.ts"
+import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { ProviderHealth } from "../../../src/gateway/routing/provider-health.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
 
 const loopback = repeatableLoopback()
 
-const target = (model: string, members: Partial<RunningTarget> = {}): RunningTarget => ({
+const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget => ({
   provider: { id: "p", dialect: "openai", vendor: undefined, maxConcurrency: 2, provider: loopback },
   model,
   weight: 1,
@@ -24,7 +24,7 @@ const target = (model: string, members: Partial<RunningTarget> = {}): RunningTar
 })
 const priced = (usd: number) => rateTable({ inputUsdPerMTok: BigInt(usd), outputUsdPerMTok: BigInt(usd) })
 const none = { latency: () => undefined, random: () => 0 }
-const models = (targets: ReadonlyArray<RunningTarget>) => targets.map(({ model }) => model)
+const models = (targets: ReadonlyArray<ModelTarget>) => targets.map(({ model }) => model)
 
 describe("the order of targets", () => {
   it("is by priority, and among equals as they are written", () => {
@@ -39,7 +39,7 @@ describe("the order of targets", () => {
 
   it("is by latency, with what was never tried first", () => {
     const latencies: Readonly<Record<string, number>> = { a: 10, b: 20 }
-    const facts = { ...none, latency: ({ model }: RunningTarget) => latencies[model] }
+    const facts = { ...none, latency: ({ model }: ModelTarget) => latencies[model] }
     const targets = [target("b"), target("a"), target("new")]
     assert.deepStrictEqual(models(routeOrder(targets, "least-latency", facts)), ["new", "a", "b"])
   })
@@ -100,11 +100,11 @@ describe("another try", () => {
   })
 })
 
-const layers = Attempts.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(Breakers.layer, Bulkheads.layer, ProviderSightings.layer)),
+const layers = Router.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(Breakers.layer, Bulkheads.layer, ProviderHealth.layer)),
   Layer.provide(Settings.layerMemory())
 )
-const { routing } = runningGateway(
+const { routing } = gatewaySnapshot(
   { routing: { breaker: { failures: 2, openSeconds: 30 } } },
   null,
   runningLoopback,
@@ -117,7 +117,7 @@ const streaming = { ...request, body: '{"messages":[],"stream":true}' }
 describe("an attempt", () => {
   it.effect("is kept from a provider that failed too often, until it is tried again", () =>
     Effect.gen(function* () {
-      const attempts = yield* Attempts
+      const router = yield* Router
       const breakers = yield* Breakers
       let asked = 0
       let down = true
@@ -129,7 +129,7 @@ describe("an attempt", () => {
         }
       }
       const moody = target("m", { provider: { ...target("m").provider, provider } })
-      const attempt = Effect.scoped(attempts.make(moody, request, routing))
+      const attempt = Effect.scoped(router.send(moody, request, routing))
       yield* Effect.flip(attempt)
       yield* Effect.flip(attempt)
       const cut = yield* Effect.flip(attempt)
@@ -146,13 +146,13 @@ describe("an attempt", () => {
 
   it.effect("that is refused for itself, or comes too often, says nothing against the provider", () =>
     Effect.gen(function* () {
-      const attempts = yield* Attempts
+      const router = yield* Router
       const breakers = yield* Breakers
       for (const code of [400, 429]) {
         const provider: Provider = { ...loopback, send: () => Effect.fail(status(code)) }
         const strict = target("strict", { provider: { ...target("m").provider, provider } })
         for (let tries = 0; tries < 5; tries++) {
-          yield* Effect.flip(Effect.scoped(attempts.make(strict, request, routing)))
+          yield* Effect.flip(Effect.scoped(router.send(strict, request, routing)))
         }
       }
       assert.strictEqual(yield* breakers.state("p", "strict"), "closed")
@@ -161,25 +161,25 @@ describe("an attempt", () => {
 
   it.effect("waits for a place at the provider, and is refused where as many wait already", () =>
     Effect.gen(function* () {
-      const attempts = yield* Attempts
+      const router = yield* Router
       const scopes = yield* Effect.replicateEffect(Scope.make(), 2)
       // A stream keeps its place until it ends, a whole answer gives it back at once.
       for (const scope of scopes) {
-        yield* Effect.scoped(attempts.make(target("m"), request, routing))
-        yield* Scope.provide(attempts.make(target("m"), streaming, routing), scope)
+        yield* Effect.scoped(router.send(target("m"), request, routing))
+        yield* Scope.provide(router.send(target("m"), streaming, routing), scope)
       }
       const deadline = (yield* Clock.currentTimeMillis) + 1000
       const late = yield* Effect.forkChild(
-        Effect.flip(Effect.scoped(attempts.make(target("m"), { ...request, deadline }, routing))),
+        Effect.flip(Effect.scoped(router.send(target("m"), { ...request, deadline }, routing))),
         { startImmediately: true }
       )
       yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* Fiber.join(late)).reason, "busy")
       const waiting = yield* Effect.replicateEffect(
-        Effect.forkChild(Effect.scoped(attempts.make(target("m"), request, routing)), { startImmediately: true }),
+        Effect.forkChild(Effect.scoped(router.send(target("m"), request, routing)), { startImmediately: true }),
         2
       )
-      const refused = yield* Effect.flip(Effect.scoped(attempts.make(target("m"), request, routing)))
+      const refused = yield* Effect.flip(Effect.scoped(router.send(target("m"), request, routing)))
       assert.deepStrictEqual([refused.reason, refused.error.status], ["busy", 503])
       for (const scope of scopes) yield* Scope.close(scope, Exit.void)
       for (const fiber of waiting) assert.strictEqual((yield* Fiber.join(fiber)).status, 200)

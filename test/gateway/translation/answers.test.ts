@@ -1,17 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Schema } from "effect"
-import { completionToMessage, messageToCompletion } from "../../../src/gateway/translation/answers.ts"
-import { ChunksToEvents } from "../../../src/gateway/translation/chunks-to-events.ts"
-import { ChatChunk, ChatCompletion } from "../../../src/gateway/translation/openai-domain.ts"
-import { saidIn } from "../../../src/gateway/wire/native/native.ts"
-import { errorBody, errorEvent, readError, readErrorIn, statusIn } from "../../../src/gateway/translation/errors.ts"
 import {
-  believable,
-  usageOfCompletion,
-  usageOfMessage,
-  toCompletionUsage,
-  toMessageUsage
-} from "../../../src/gateway/translation/usage.ts"
+  completionToMessage,
+  messageToCompletion
+} from "../../../src/gateway/translation/anthropic-messages/answers.ts"
+import { ChunksToEvents } from "../../../src/gateway/translation/anthropic-messages/chunks-to-events.ts"
+import { ChatChunk, ChatCompletion } from "../../../src/gateway/translation/openai-chat/domain.ts"
+import { saidIn } from "../../../src/gateway/wire/native/translation.ts"
+import { type DialectError, readError, readErrorIn } from "../../../src/gateway/translation/errors.ts"
+import { anthropicErrors } from "../../../src/gateway/wire/anthropic-messages/errors.ts"
+import { openAiErrors } from "../../../src/gateway/wire/openai-chat/errors.ts"
+import { plausibleUsage } from "../../../src/gateway/translation/usage.ts"
+import { usageOfCompletion, toCompletionUsage } from "../../../src/gateway/translation/openai-chat/usage.ts"
+import { usageOfMessage, toMessageUsage } from "../../../src/gateway/translation/anthropic-messages/usage.ts"
 
 const head = { model: "asked", id: "made" }
 
@@ -69,12 +70,12 @@ describe("usage", () => {
   it("is read from texts too, and not believed where it is nothing, or more than there can be", () => {
     const written = usageOfCompletion({ prompt_tokens: "10", completion_tokens: "5" })
     assert.deepInclude(written, { inputTokens: 10, outputTokens: 5 })
-    assert.strictEqual(believable(written), written)
+    assert.strictEqual(plausibleUsage(written), written)
     for (const usage of ["x", [], null, { prompt_tokens: 0, completion_tokens: 0 }, { prompt_tokens: -5 }]) {
-      assert.isUndefined(believable(usageOfCompletion(usage)), JSON.stringify(usage))
+      assert.isUndefined(plausibleUsage(usageOfCompletion(usage)), JSON.stringify(usage))
     }
-    assert.isUndefined(believable(usageOfCompletion({ prompt_tokens: 1e30, completion_tokens: 1 })))
-    assert.isUndefined(believable(usageOfMessage({ input_tokens: 1, output_tokens: 9e18 })))
+    assert.isUndefined(plausibleUsage(usageOfCompletion({ prompt_tokens: 1e30, completion_tokens: 1 })))
+    assert.isUndefined(plausibleUsage(usageOfMessage({ input_tokens: 1, output_tokens: 9e18 })))
   })
 
   it("parts that a provider gives larger than their whole are cut to it", () => {
@@ -204,6 +205,15 @@ describe("answers", () => {
     assert.strictEqual(message.content[0].text, "No.")
   })
 })
+
+const writers = { openai: openAiErrors, anthropic: anthropicErrors }
+type Dialect = keyof typeof writers
+const errorBody = (dialect: Dialect, error: DialectError, requestId: string) =>
+  writers[dialect].answer(error, undefined, requestId, 0).body
+const errorEvent = (dialect: Dialect, error: DialectError, requestId: string) =>
+  writers[dialect].event(error, requestId)
+const statusIn = (dialect: Dialect, status: number) =>
+  writers[dialect].answer({ status, message: "Overload.", code: null }, undefined, "r", 0).status
 
 describe("errors", () => {
   const denied = { status: 402, message: "Nothing left.", code: "insufficient_quota" }

@@ -1,7 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { quotaHeaders } from "../../../src/gateway/translation/quota-headers.ts"
+import { type Quota } from "../../../src/gateway/translation/errors.ts"
+import { anthropicErrors } from "../../../src/gateway/wire/anthropic-messages/errors.ts"
+import { openAiErrors } from "../../../src/gateway/wire/openai-chat/errors.ts"
 
 const now = Date.UTC(2026, 0, 31, 9, 30, 0, 400)
+const writers = { openai: openAiErrors, anthropic: anthropicErrors }
+const limited = { status: 429, message: "Too many.", code: "rate_limit_exceeded" }
+
+const quotaHeaders = (dialect: keyof typeof writers, quota: Quota, at: number) =>
+  writers[dialect].answer(limited, quota, "r", at).headers
 
 describe("what a limit leaves", () => {
   it("is told in the headers of each dialect", () => {

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { MessagesRequest } from "../../../src/gateway/translation/anthropic-domain.ts"
-import { chatToMessages } from "../../../src/gateway/translation/chat-to-messages.ts"
-import { messagesToChat } from "../../../src/gateway/translation/messages-to-chat.ts"
-import { ChatRequest } from "../../../src/gateway/translation/openai-domain.ts"
+import { MessagesRequest } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
+import { chatToMessages } from "../../../src/gateway/translation/anthropic-messages/chat-to-messages.ts"
+import { messagesToChat } from "../../../src/gateway/translation/anthropic-messages/messages-to-chat.ts"
+import { ChatRequest } from "../../../src/gateway/translation/openai-chat/domain.ts"
 
 const target = { model: "claude-sonnet-4-5", maxOutputTokens: 4096 }
 const hello = [{ role: "user", content: "Hello" }]

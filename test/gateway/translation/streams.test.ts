@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { MessageEvent } from "../../../src/gateway/translation/anthropic-domain.ts"
-import { ChunksToEvents } from "../../../src/gateway/translation/chunks-to-events.ts"
-import { EventsToChunks } from "../../../src/gateway/translation/events-to-chunks.ts"
-import { ChatChunk } from "../../../src/gateway/translation/openai-domain.ts"
+import { MessageEvent } from "../../../src/gateway/translation/anthropic-messages/domain.ts"
+import { ChunksToEvents } from "../../../src/gateway/translation/anthropic-messages/chunks-to-events.ts"
+import { EventsToChunks } from "../../../src/gateway/translation/anthropic-messages/events-to-chunks.ts"
+import { ChatChunk } from "../../../src/gateway/translation/openai-chat/domain.ts"
 
 const head = { model: "asked", id: "made" }
 

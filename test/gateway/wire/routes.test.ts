@@ -4,7 +4,7 @@ import { HttpApi } from "effect/http-api"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { Api } from "../../../src/api.ts"
-import { gatewayRoutes } from "../../../src/gateway/wire/wire.ts"
+import { gatewayRoutes } from "../../../src/gateway/wire/vendor/routes.ts"
 import { configure, model, provider } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
 import { sharedService, TestService } from "../../support/service.ts"
@@ -31,10 +31,10 @@ const filesWith = (pattern: RegExp): ReadonlyArray<string> =>
 
 describe("nothing but metered calls", () => {
   it("sends a request to a provider", () => {
-    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["gateway/routing/attempts.ts"])
+    assert.deepStrictEqual(filesWith(/\.provider\.send\(/), ["gateway/routing/router.ts"])
     // Counting tokens costs nothing.
-    assert.deepStrictEqual(filesWith(/\battempts\s*\.make\(/), [
-      "gateway/pipeline/calls.ts",
+    assert.deepStrictEqual(filesWith(/\brouter\s*\.send\(/), [
+      "gateway/pipeline/call-pipeline.ts",
       "gateway/pipeline/message-counts.ts"
     ])
   })

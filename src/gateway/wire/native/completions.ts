@@ -6,13 +6,14 @@ import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { capViews } from "../../../budgets/reservations/views.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
-import { Callers, type DeclaredCall } from "../../authentication/callers.ts"
-import { type CallAnswer } from "../../pipeline/call-answers.ts"
-import { Calls, type EstimatedCall } from "../../pipeline/calls.ts"
-import { type CallProblem, problemOf } from "../../errors/call-problems.ts"
-import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./native.ts"
+import { type DeclaredCall, GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
+import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { CallPipeline, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
+import { type Call } from "../../pipeline/call-request.ts"
+import { chatOf, embeddingsOf, saidIn, usageOf, vectorsIn } from "./translation.ts"
 import { NativeEvents } from "./native-events.ts"
-import { refused } from "../../errors/refusal.ts"
+import { type CallProblem, type GatewayError, unreadableAnswer } from "../../errors/gateway-error.ts"
+import { openAiErrors } from "../openai-chat/errors.ts"
 import {
   type EmbeddingAnswer,
   type EmbeddingRequest,
@@ -23,7 +24,6 @@ import {
 
 const utf8 = new TextEncoder()
 const routes = { chat: "complete", embed: "embed" }
-const unreadable = refused(502, "provider-error", "The provider's answer cannot be read.")
 
 /** Completions and embeddings in the gateway's own words, whichever provider gives them. */
 export class Completions extends Context.Service<
@@ -41,12 +41,12 @@ export class Completions extends Context.Service<
       request: EmbeddingRequest
     ): Effect.Effect<EmbeddingAnswer, CallProblem, HttpServerRequest.HttpServerRequest | Scope.Scope>
   }
->()("app/llm/Completions") {
+>()("app/gateway/Completions") {
   static readonly layer = Layer.effect(
     Completions,
     Effect.gen(function* () {
-      const callers = yield* Callers
-      const calls = yield* Calls
+      const authentication = yield* GatewayAuthentication
+      const pipeline = yield* CallPipeline
 
       const callOf = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
@@ -58,33 +58,31 @@ export class Completions extends Context.Service<
         info?.untimed()
         const { headers } = yield* HttpServerRequest.HttpServerRequest
         const key = headers["idempotency-key"]
-        const caller = yield* callers.agentOf(yield* CurrentPrincipal, declared)
-        return {
-          dialect: "openai" as const,
+        const caller = yield* authentication.attribute(declared)
+        const call: Call = {
+          dialect: "openai",
           operation,
           body,
           bytes: utf8.encode(JSON.stringify(body)),
+          caller,
           headers: {},
-          agentId: caller.agentId,
-          planId: caller.planId,
-          taskType: caller.taskType,
-          prepared: caller.prepared,
-          perTurnNanoUsd: caller.perTurnNanoUsd,
           metadata: declared.metadata,
           fallbacks: declared.fallbacks ?? [],
           cache: declared.cache,
-          repeatable: key === undefined ? undefined : { route: `POST /api/llm/${routes[operation]}`, key }
+          idempotency: key === undefined ? undefined : { route: `POST /api/llm/${routes[operation]}`, key },
+          writeError: (error) => openAiErrors.event(error, info?.requestId ?? "")
         }
+        return call
       })
 
       const complete = Effect.fn("Completions.complete")(function* (request: LlmRequest) {
         const call = yield* callOf("chat", chatOf(request), request)
-        const planId = call.planId ?? null
-        if (request.dryRun === true) return estimated(yield* CurrentPrincipal, yield* calls.estimate(call), planId)
-        const answer = yield* calls.call(call)
+        const planId = call.caller.planId ?? null
+        if (request.dryRun === true) return estimated(yield* CurrentPrincipal, yield* pipeline.estimate(call), planId)
+        const answer = yield* pipeline.call(call)
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
         const said = saidIn(answer.body)
-        if (Option.isNone(said)) return yield* unreadable
+        if (Option.isNone(said)) return yield* unreadableAnswer
         const { attempts, cached, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
           answer.report
         return {
@@ -103,9 +101,9 @@ export class Completions extends Context.Service<
       })
 
       const embed = Effect.fn("Completions.embed")(function* (request: EmbeddingRequest) {
-        const answer = yield* calls.call(yield* callOf("embed", embeddingsOf(request), request))
+        const answer = yield* pipeline.call(yield* callOf("embed", embeddingsOf(request), request))
         const vectors = answer.body instanceof Uint8Array ? vectorsIn(answer.body) : Option.none()
-        if (Option.isNone(vectors)) return yield* unreadable
+        if (Option.isNone(vectors)) return yield* unreadableAnswer
         const { cached, costNanoUsd, model, provider, reservationId, usage } = answer.report
         return {
           model,
@@ -118,7 +116,7 @@ export class Completions extends Context.Service<
         }
       })
 
-      // Outside of the spans, which tell nothing of what a provider says of a request.
+      // Outside of the spans, which do not record what a provider says of a request.
       return Completions.of({
         complete: (request) => Effect.mapError(complete(request), problemOf),
         embed: (request) => Effect.mapError(embed(request), problemOf)
@@ -126,6 +124,9 @@ export class Completions extends Context.Service<
     })
   )
 }
+
+/** An error in the native format is the problem itself. */
+const problemOf = ({ problem }: GatewayError): CallProblem => problem
 
 const estimated = (
   principal: Principal,

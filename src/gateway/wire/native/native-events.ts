@@ -2,9 +2,9 @@ import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../translation/domain.ts"
 import { readError } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
-import { ChatChunk, textOfWords } from "../../translation/openai-domain.ts"
-import { usageOfCompletion } from "../../translation/usage.ts"
-import { finishOf, usageOf } from "./native.ts"
+import { ChatChunk, textOfWords } from "../../translation/openai-chat/domain.ts"
+import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
+import { finishOf, usageOf } from "./translation.ts"
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(ChatChunk))
 const decodeError = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ error: Schema.Json })))

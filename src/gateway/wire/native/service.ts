@@ -2,8 +2,8 @@ import { Clock, Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { CurrentPrincipal, Forbidden } from "../../../kernel/principal.ts"
 import { ValidationFailed } from "../../../kernel/problems.ts"
 import { Breakers } from "../../routing/breakers.ts"
-import { referenceOf } from "../../configuration/checks.ts"
-import { GatewayConfiguration } from "../../configuration/configuration.ts"
+import { referenceOf } from "../../configuration/validate.ts"
+import { GatewayConfiguration } from "../../configuration/service.ts"
 import { Connections } from "../../configuration/connections.ts"
 import {
   type BreakerState,
@@ -11,15 +11,15 @@ import {
   type GatewayModel,
   type ListedModel,
   type NamedProvider,
-  type ProviderHealth,
+  type ProviderHealthReport,
   ProviderNotFound,
   type ProviderTest,
   ProviderTimeout,
   ProviderUnavailable
 } from "../../configuration/domain.ts"
 import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
-import { type RunningModel, type RunningProvider } from "../../configuration/running.ts"
-import { ProviderSightings } from "../../routing/sightings.ts"
+import { type ServedModel, type ConnectedProvider } from "../../configuration/gateway-snapshot.ts"
+import { ProviderHealth } from "../../routing/provider-health.ts"
 
 /** A provider that nobody called for so long is asked for its models before it is called healthy. */
 const longestUnseen = 60_000
@@ -40,19 +40,19 @@ export class Gateway extends Context.Service<
       Forbidden | ProviderNotFound | ProviderTimeout | ProviderUnavailable | ValidationFailed
     >
   }
->()("app/llm/Gateway") {
+>()("app/gateway/Gateway") {
   static readonly layerNoDeps = Layer.effect(
     Gateway,
     Effect.gen(function* () {
       const breakers = yield* Breakers
       const configuration = yield* GatewayConfiguration
       const connections = yield* Connections
-      const sightings = yield* ProviderSightings
+      const statuses = yield* ProviderHealth
 
-      const statesOf = (model: RunningModel) =>
+      const statesOf = (model: ServedModel) =>
         Effect.forEach(model.targets, ({ model: name, provider }) => breakers.state(provider.id, name))
 
-      const shown = Effect.fnUntraced(function* (model: RunningModel) {
+      const shown = Effect.fnUntraced(function* (model: ServedModel) {
         const open = (yield* statesOf(model)).filter((state) => state === "open").length
         const providers = [...new Set(model.targets.map(({ provider }) => provider.id))]
         return {
@@ -74,12 +74,12 @@ export class Gateway extends Context.Service<
         return { asked, latencyMs: (yield* Clock.currentTimeMillis) - startedAt }
       })
 
-      const look = Effect.fnUntraced(function* ({ id, provider }: RunningProvider) {
-        const last = sightings.last(id)
+      const look = Effect.fnUntraced(function* ({ id, provider }: ConnectedProvider) {
+        const last = statuses.last(id)
         const now = yield* Clock.currentTimeMillis
         if (last !== undefined && now - last.at < longestUnseen) return
         const { asked, latencyMs } = yield* ask(provider)
-        sightings.saw(
+        statuses.record(
           id,
           asked._tag === "Success"
             ? { reachable: true, latencyMs, error: null }
@@ -87,12 +87,12 @@ export class Gateway extends Context.Service<
         )
       })
 
-      const healthOf = Effect.fnUntraced(function* (running: RunningProvider) {
+      const healthOf = Effect.fnUntraced(function* (running: ConnectedProvider) {
         yield* look(running)
-        const models = configuration.running().models.flatMap(({ targets }) => targets)
+        const models = configuration.snapshot().models.flatMap(({ targets }) => targets)
         const own = models.filter(({ provider }) => provider === running)
         const states = yield* Effect.forEach(own, ({ model }) => breakers.state(running.id, model))
-        const last = sightings.last(running.id)
+        const last = statuses.last(running.id)
         return {
           id: running.id,
           dialect: running.dialect,
@@ -105,7 +105,7 @@ export class Gateway extends Context.Service<
       })
 
       const health = Effect.gen(function* () {
-        const providers = yield* Effect.forEach([...configuration.running().providers.values()], healthOf, {
+        const providers = yield* Effect.forEach([...configuration.snapshot().providers.values()], healthOf, {
           concurrency: checksAtOnce
         })
         const sound = providers.filter(isSound).length
@@ -120,7 +120,7 @@ export class Gateway extends Context.Service<
           return yield* new Forbidden({ missing: [], detail: "Only the service account and system API keys may." })
         }
         if ("providerId" in named) {
-          const running = configuration.running().providers.get(named.providerId)
+          const running = configuration.snapshot().providers.get(named.providerId)
           return running === undefined ? yield* new ProviderNotFound({}) : running.provider
         }
         const { apiKey, baseUrl, dialect } = named
@@ -157,7 +157,7 @@ export class Gateway extends Context.Service<
       })
 
       return Gateway.of({
-        models: Effect.suspend(() => Effect.forEach(configuration.running().models, shown)),
+        models: Effect.suspend(() => Effect.forEach(configuration.snapshot().models, shown)),
         health,
         test,
         listModels
@@ -168,7 +168,7 @@ export class Gateway extends Context.Service<
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(Connections.layer))
 }
 
-const isSound = ({ breaker, reachable }: ProviderHealth): boolean => reachable === true && breaker === "closed"
+const isSound = ({ breaker, reachable }: ProviderHealthReport): boolean => reachable === true && breaker === "closed"
 
 const worst = (states: ReadonlyArray<BreakerState>): BreakerState =>
   states.find((state) => state === "open") ?? states.find((state) => state === "half-open") ?? "closed"

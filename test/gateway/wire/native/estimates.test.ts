@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { estimateOf, fitting, type Terms } from "../../../../src/gateway/metering/estimates.ts"
-import { runningGateway } from "../../../../src/gateway/configuration/running.ts"
+import { estimateOf, fitting, type EstimateTerms } from "../../../../src/gateway/metering/estimates.ts"
+import { gatewaySnapshot } from "../../../../src/gateway/configuration/gateway-snapshot.ts"
 import { runningLoopback } from "../../../support/loopback.ts"
 
-const [model] = runningGateway({}, null, runningLoopback, [], []).models
+const [model] = gatewaySnapshot({}, null, runningLoopback, [], []).models
 if (model === undefined) throw new Error("no loopback model")
 const bound = {
   inputTokens: 1000,
@@ -14,11 +14,11 @@ const bound = {
   askedOutputTokens: undefined,
   unbounded: []
 }
-const terms: Terms = {
+const terms: EstimateTerms = {
   model: { ...model, maxOutputTokens: 500 },
   targets: model.targets,
   bound,
-  governed: { byMoney: true, byHard: true },
+  constraints: { byMoney: true, byHard: true },
   contextTokens: null,
   defaultOutputTokens: 16_384,
   hasOutput: true
@@ -33,7 +33,7 @@ describe("what a call is let in with", () => {
       assert.deepStrictEqual([free.outputTokens, free.limit, free.tokens], [500, 500, 1500])
       const asked = yield* estimateOf({ ...terms, bound: { ...bound, askedOutputTokens: 70, choices: 3 } })
       assert.deepStrictEqual([asked.outputTokens, asked.limit, asked.tokens], [70, undefined, 1210])
-      const soft = yield* estimateOf({ ...terms, governed: { byMoney: true, byHard: false } })
+      const soft = yield* estimateOf({ ...terms, constraints: { byMoney: true, byHard: false } })
       assert.isUndefined(soft.limit)
       const short = yield* estimateOf({ ...terms, contextTokens: 400 })
       assert.strictEqual(short.inputTokens, 400)

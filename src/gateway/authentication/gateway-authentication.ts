@@ -1,0 +1,319 @@
+import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
+import { type HttpServerRequest } from "effect/http"
+import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
+import { Agents } from "../../identity/agents/service.ts"
+import { asSystem, Audit } from "../../audit/log/service.ts"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, GatewayCredentials } from "../../access/credentials.ts"
+import { bearerToken } from "../../access/request-credentials.ts"
+import {
+  anonymous,
+  CurrentPrincipal,
+  Forbidden,
+  type Principal,
+  RateLimited,
+  serviceAccount,
+  Unauthenticated
+} from "../../kernel/principal.ts"
+import { RateLimits } from "../../access/rate-limits.ts"
+import { ServiceAccount } from "../../access/service-account.ts"
+import { type Capability, covers, intersection } from "../../kernel/capability.ts"
+import { CallPlans } from "../../budgets/attribution/call-plans.ts"
+import { Attribution, type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
+import { PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
+import { ReservationQueries } from "../../budgets/reservations/queries.ts"
+import { CurrentRequest, headersOf } from "../../platform/http/request.ts"
+import { SettingsError } from "../../platform/settings/settings-reader.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { gatewayError, type GatewayError, invalidMember, retryAfter } from "../errors/gateway-error.ts"
+
+/** A reservation that a call is to be made with. */
+export interface ExistingReservation {
+  readonly id: ReservationId
+  readonly amountNanoUsd: bigint
+}
+
+/** Who is charged for a call: resolved once, when the request comes in. */
+export interface GatewayCaller {
+  /** The tenant and the dimensions that caps count by, but for the model and its provider. */
+  readonly subject: BudgetSubject
+  readonly agentId: AgentId | undefined
+  readonly planId: PlanId | undefined
+  readonly taskType: string | undefined
+  /** The reservation that the call is to use. */
+  readonly reservation: ExistingReservation | undefined
+  /** The budget of the agent for one call. */
+  readonly perTurnNanoUsd: bigint | null
+}
+
+/** The attribution that a request declares beside its credential. */
+export interface DeclaredCall {
+  readonly agentId?: string | undefined
+  readonly planId?: string | undefined
+  readonly taskType?: string | undefined
+  readonly reservationId?: string | undefined
+}
+
+/** Why a credential is refused. */
+export type CredentialError = GatewayError<RateLimited | Unauthenticated>
+
+/** Authenticates requests by the policy of the gateway: API keys and agent tokens, in either header. */
+export class GatewayAuthentication extends Context.Service<
+  GatewayAuthentication,
+  {
+    /** The principal of a request to a vendor's path, which needs one of these capabilities. */
+    authenticate(
+      request: HttpServerRequest.HttpServerRequest,
+      capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
+    ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>>
+    /** The principal of a credential that the gateway accepts; undefined where none came. */
+    admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CredentialError>
+    /** Who is charged for a call of the current principal, with what the request declares. */
+    attribute(declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError>
+  }
+>()("app/gateway/GatewayAuthentication") {
+  static readonly layer = Layer.effect(
+    GatewayAuthentication,
+    Effect.gen(function* () {
+      const account = yield* ServiceAccount
+      const agents = yield* Agents
+      const attribution = yield* Attribution
+      const audit = yield* Audit
+      const callPlans = yield* CallPlans
+      const changes = yield* AuthCacheInvalidation
+      const keys = yield* ApiKeyCredentials
+      const limits = yield* RateLimits
+      const reservations = yield* ReservationQueries
+      const tokens = yield* AgentTokens
+      const { environment, llm, sources } = yield* Settings
+      const policy = llm.gateway.auth
+      if (policy === "None" && environment === "Production") {
+        return yield* new SettingsError({
+          faults: [
+            {
+              name: "Llm:Gateway:Auth",
+              source: sources.get("Llm:Gateway:Auth") ?? "default",
+              reason: "None is for Development only"
+            }
+          ]
+        })
+      }
+
+      // As keys are: remembered for a second, and read again after any change of authority.
+      const bounds = yield* Cache.makeWith((id: AgentId) => Effect.option(asSystem(agents.bounded(id))), {
+        capacity: 10_000,
+        timeToLive: (exit) => (Exit.isSuccess(exit) && Option.isSome(exit.value) ? "1 second" : 0)
+      })
+      yield* changes.onChange(Cache.invalidateAll(bounds))
+
+      const reject = Effect.fnUntraced(function* (message: string) {
+        const request = yield* CurrentRequest
+        yield* Effect.mapError(limits.anonymous(request?.ipAddress ?? "unknown"), ({ retryAfterSeconds }) => {
+          const headers = retryAfter(retryAfterSeconds)
+          const detail = "Too many requests without a valid credential."
+          const seconds = Number(headers["retry-after"])
+          return gatewayError(new RateLimited({ detail, retryAfterSeconds: seconds }), { headers })
+        })
+        return yield* gatewayError(new Unauthenticated({ detail: message }))
+      })
+
+      const checkKey = (key: string) =>
+        Effect.catch(keys.check(key), (reason) =>
+          Effect.andThen(
+            audit.refused({ action: apiKeyRefusals.ApiKeyRefused, target: key.slice(0, 16), reason }),
+            reject("The credential is not valid.")
+          )
+        )
+      const checkToken = (token: string) =>
+        Effect.catch(tokens.check(token), (refusal) =>
+          Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
+        )
+      const check = (credential: string): Effect.Effect<Principal, CredentialError> =>
+        isAgentToken(credential)
+          ? checkToken(credential)
+          : Effect.flatMap(account.owns(credential), (owns) =>
+              owns ? Effect.succeed(serviceAccount) : checkKey(credential)
+            )
+
+      const alone = (only: Principal): Effect.Effect<Principal, CredentialError> => {
+        if (policy === "ApiKeyAndAgentToken") return reject("Both a key and an agent's token are asked for.")
+        const isAgent = only.kind === "agent"
+        return policy === (isAgent ? "ApiKey" : "AgentToken")
+          ? reject(isAgent ? "An API key is asked for." : "An agent's token is asked for.")
+          : Effect.succeed(only)
+      }
+
+      const together = (first: Principal, second: Principal): Effect.Effect<Principal, CredentialError> => {
+        if (policy !== "ApiKeyAndAgentToken") {
+          return second.name === first.name ? alone(first) : reject("The two credentials are of two authentication.")
+        }
+        const agent = [first, second].find(({ kind }) => kind === "agent")
+        const other = [first, second].find(({ kind }) => kind !== "agent")
+        if (agent === undefined || other === undefined) return alone(first)
+        if (other.tenantId !== undefined && other.tenantId !== agent.tenantId) {
+          return reject("The key and the agent are of two tenants.")
+        }
+        return Effect.succeed({
+          ...agent,
+          capabilities: intersection(agent.capabilities, other.capabilities),
+          applicationId: agent.applicationId ?? other.applicationId,
+          ...(other.kind === "api-key" ? { apiKeyId: other.name.slice("api-key:".length) } : {})
+        })
+      }
+
+      const principalOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal, CredentialError> => {
+        const { authorization, "x-api-key": key } = headersOf(request)
+        const bearer = authorization === undefined ? undefined : bearerToken(authorization)
+        if (authorization !== undefined && bearer === undefined) {
+          return reject("Authorization takes one bearer token: Bearer <token>.")
+        }
+        const [first, second] = [...new Set([key, bearer])].filter((one) => one !== undefined && one !== "")
+        if (first === undefined) {
+          return policy === "None"
+            ? Effect.succeed({ ...anonymous, capabilities: ["llm:*"] })
+            : reject("No credential was sent: give a key, as the SDK's API key.")
+        }
+        if (second === undefined) return Effect.flatMap(check(first), alone)
+        return Effect.flatMap(Effect.all([check(first), check(second)]), ([one, other]) => together(one, other))
+      }
+
+      const reservationNamed = Effect.fnUntraced(function* (reservationId: string) {
+        if (!uuid.test(reservationId)) return yield* expectedId("reservationId", "a reservation")
+        return yield* Effect.mapError(reservations.find(ReservationId.make(reservationId)), (problem) =>
+          gatewayError(problem)
+        )
+      })
+
+      const planNamed = Effect.fnUntraced(function* (planId: string) {
+        if (!uuid.test(planId)) return yield* expectedId("planId", "a plan")
+        return yield* Effect.mapError(callPlans.get(PlanId.make(planId)), () => noPlan)
+      })
+
+      /** The agent that is charged, and its limits; what the request declares has to agree with them. */
+      const declaredAgent = Effect.fnUntraced(function* (
+        principal: Principal,
+        { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
+      ) {
+        const found = reservationId === undefined ? undefined : yield* reservationNamed(reservationId)
+        const reservation = found && { id: found.id, amountNanoUsd: found.amount }
+        // A call belongs to the agent and the plan of its reservation, unless it declares others.
+        const named = agentId ?? found?.agentId ?? undefined
+        const planId = underPlan ?? found?.planId ?? undefined
+        const own = principal.kind === "agent" ? principal.name.slice("agent:".length) : undefined
+        if (own !== undefined && named !== undefined && named !== own) {
+          return yield* gatewayError(new Forbidden({ missing: [], detail: "The credential is another agent's." }))
+        }
+        const plan = planId === undefined ? undefined : yield* planNamed(planId)
+        const id = own ?? named ?? plan?.agentId
+        if (id === undefined) return { ...noAgent, taskType, reservation }
+        if (!uuid.test(id)) return yield* expectedId("agentId", "an agent")
+        if (plan !== undefined && (plan.agentId !== id || (principal.tenantId ?? plan.tenantId) !== plan.tenantId)) {
+          return yield* noPlan
+        }
+        const agent = Option.getOrUndefined(yield* Cache.get(bounds, AgentId.make(id)))
+        if (agent === undefined || (principal.tenantId ?? agent.tenantId) !== agent.tenantId) {
+          return yield* gatewayError(new AgentNotFound({}), { message: "No agent has this id." })
+        }
+        if (plan !== undefined && taskType !== undefined && taskType !== plan.taskType) {
+          return yield* wrongTaskType(
+            plan.taskType === null ? "The plan has no task type." : `The plan's is ${plan.taskType}.`
+          )
+        }
+        const task = (plan === undefined ? (taskType ?? agent.defaultTaskType) : plan.taskType) ?? undefined
+        if (task !== undefined && agent.allowedTaskTypes.length > 0 && !agent.allowedTaskTypes.includes(task)) {
+          return yield* wrongTaskType(`The agent may not do tasks of type ${task}.`)
+        }
+        return {
+          agentId: agent.id,
+          planId: plan?.id,
+          taskType: task,
+          reservation,
+          perTurnNanoUsd: agent.perTurnBudget ?? null
+        }
+      })
+
+      const subjectOf = (caller: Omit<GatewayCaller, "subject">): Effect.Effect<GatewayCaller, GatewayError> => {
+        const { agentId, planId, taskType } = caller
+        const declared = {
+          planId,
+          ...(agentId === undefined ? {} : { agentId }),
+          ...(taskType === undefined ? {} : { taskType })
+        }
+        return Effect.matchEffect(attribution.resolve(declared), {
+          onSuccess: (subject) => Effect.succeed({ ...caller, subject }),
+          onFailure: (problem) =>
+            Effect.fail(
+              problem._tag === "AgentNotActive" || problem._tag === "Forbidden"
+                ? gatewayError(problem)
+                : gatewayError(new AgentNotFound({}), { status: problem.status, message: problem.detail })
+            )
+        })
+      }
+
+      const attribute = (declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError> =>
+        Effect.withFiber((fiber) => {
+          const principal = Context.get(fiber.context, CurrentPrincipal)
+          const { agentId, planId, reservationId, taskType } = declared
+          if (taskType !== undefined && (taskType === "" || taskType.length > maxTaskType)) {
+            return Effect.fail(invalidMember("taskType", `taskType: Expected 1 to ${maxTaskType} characters`))
+          }
+          return (agentId ?? planId ?? reservationId) === undefined && principal.kind !== "agent"
+            ? subjectOf({ ...noAgent, taskType, reservation: undefined })
+            : Effect.flatMap(declaredAgent(principal, declared), subjectOf)
+        })
+
+      /** Whether a request brings something that the gateway takes, and no sign-in. */
+      const bringsCredential = Effect.fnUntraced(function* (headers: Readonly<Record<string, string | undefined>>) {
+        const { authorization, cookie, "x-api-key": key } = headers
+        if (key !== undefined && key !== "") return true
+        if (authorization === undefined) return policy === "None" && cookie === undefined
+        const bearer = bearerToken(authorization)
+        if (bearer === undefined) return true
+        return isAgentToken(bearer) || bearer.startsWith("amk_") || (yield* account.owns(bearer))
+      })
+
+      return GatewayAuthentication.of({
+        attribute,
+        admit: Effect.fnUntraced(function* (request) {
+          return (yield* bringsCredential(headersOf(request))) ? yield* principalOf(request) : undefined
+        }),
+        authenticate: (request, capabilities) =>
+          Effect.flatMap(
+            principalOf(request),
+            (principal): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>> =>
+              principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
+                ? Effect.succeed(principal)
+                : Effect.fail(
+                    gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
+                  )
+          )
+      })
+    })
+  ).pipe(Layer.provide(CallPlans.layer))
+}
+
+/** The gateway's policy for the paths of the native format. */
+export const GatewayCredentialsLayer = Layer.effect(
+  GatewayCredentials,
+  Effect.map(GatewayAuthentication, (authentication) =>
+    GatewayCredentials.of({
+      identify: (request) => Effect.mapError(authentication.admit(request), ({ problem }) => problem)
+    })
+  )
+)
+
+const noAgent = { agentId: undefined, planId: undefined, perTurnNanoUsd: null }
+
+const noPlan = gatewayError(new PlanNotFound({}))
+
+const expectedId = (member: string, what: string) => invalidMember(member, `${member}: Expected the id of ${what}`)
+
+const wrongTaskType = (message: string) => invalidMember("taskType", message, "task_type_not_allowed")
+
+const maxTaskType = 200
+
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** Agents' tokens are signed, in three parts, of which the first is an object; a key of an operator's may have dots. */
+const isAgentToken = (credential: string): boolean => credential.startsWith("ey") && credential.split(".").length === 3

@@ -1,0 +1,82 @@
+import { Schema } from "effect"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import {
+  ConfigurationVersion,
+  ConfigurationVersionNotFound,
+  VersionNumber
+} from "../../applications/configuration/model/domain.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { LinkedArray } from "../../kernel/location.ts"
+import { arrayQuery } from "../../kernel/page.ts"
+import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
+
+const admin = requires("llm:admin", { systemOnly: true })
+const writeBodyBytes = 8_388_608
+
+const ifMatch = { "if-match": Schema.optionalKey(IfMatch) }
+const Tagged = HttpApiSchema.WithHeaders(GatewayDocument, {
+  etag: Schema.optionalKey(
+    Schema.String.annotate({
+      description: "The version in quotes, for If-Match; absent while none was ever written",
+      examples: ['"1"']
+    })
+  )
+})
+
+export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
+  .add(
+    endpoint.get("getConfiguration", "/config", {
+      summary: "Get the gateway's configuration",
+      description:
+        "With its ETag. While none was ever written, what runs of the environment. No key is ever shown: only references to keys.",
+      access: admin,
+      success: Tagged
+    }),
+    endpoint.put("putConfiguration", "/config", {
+      summary: "Replace the gateway's configuration",
+      description:
+        "The document is validated as a whole and every fault is reported. A valid document becomes a new version and takes effect here at once, on other replicas soon after. A literal key is encrypted and replaced by `secret:<id>`.",
+      access: admin,
+      maxBodyBytes: writeBodyBytes,
+      headers: ifMatch,
+      payload: GatewayDocument,
+      success: Tagged,
+      error: [PayloadTooLarge, ValidationFailed, VersionMismatch]
+    }),
+    endpoint.get("versions", "/config/versions", {
+      summary: "List the versions of the gateway's configuration",
+      description: "Newest first, 100 by default; `content` is the document as JSON text.",
+      access: admin,
+      query: {
+        ...arrayQuery(VersionNumber)
+      },
+      success: LinkedArray(ConfigurationVersion.json)
+    }),
+    endpoint.post("rollback", "/config/rollback", {
+      summary: "Roll the gateway's configuration back",
+      description: "Adds a version with the content of an earlier one, checked again, and runs it.",
+      access: admin,
+      headers: ifMatch,
+      payload: Schema.Struct({ version: VersionNumber }),
+      success: Tagged,
+      error: [ConfigurationVersionNotFound, PayloadTooLarge, ValidationFailed, VersionMismatch]
+    }),
+    endpoint.post("reload", "/reload", {
+      summary: "Read the gateway's configuration again",
+      description:
+        "Also reads again every key that it refers to, here and on every replica; with Llm:ConfigFileWins the file comes first. An invalid configuration is rejected and the running one stays.",
+      access: admin,
+      success: GatewayReload,
+      error: [PayloadTooLarge, ValidationFailed]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/llm/admin")
+  .annotateMerge(
+    OpenApi.annotations({ title: "LLM gateway administration", description: "Which providers and models there are." })
+  ) {}

@@ -1,0 +1,28 @@
+import { Effect } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+import { linkedPage } from "../../kernel/location.ts"
+import { entityTag } from "../../kernel/precondition.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
+import { LlmAdminApi } from "./api.ts"
+import { GatewayConfiguration, type VersionedDocument } from "./service.ts"
+
+const versionsLimitDefault = 100
+
+const tagged = ({ document, version }: VersionedDocument) =>
+  HttpApiSchema.withHeaders({ body: document, headers: version === null ? {} : { etag: entityTag(version) } })
+
+export const LlmAdminHandlers = groupHandlers(
+  LlmAdminApi,
+  Effect.fn(function* (handlers) {
+    const configuration = yield* GatewayConfiguration
+    return handlers.handleAll({
+      getConfiguration: () => Effect.map(configuration.get, tagged),
+      putConfiguration: ({ headers, payload }) => Effect.map(configuration.put(payload, headers["if-match"]), tagged),
+      versions: ({ query, request }) =>
+        Effect.map(configuration.versions(query.cursor, query.limit ?? versionsLimitDefault), linkedPage(request)),
+      rollback: ({ headers, payload }) =>
+        Effect.map(configuration.rollback(payload.version, headers["if-match"]), tagged),
+      reload: () => configuration.reload
+    })
+  })
+)

@@ -1,0 +1,206 @@
+import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
+import { asSystem, Audit } from "../../audit/log/service.ts"
+import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
+import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
+import { type Fault } from "../../kernel/problem.ts"
+import { type Slice } from "../../kernel/page.ts"
+import { type IfMatch, type VersionMismatch } from "../../kernel/precondition.ts"
+import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts"
+import { Notifications } from "../../platform/database/notifications.ts"
+import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./validate.ts"
+import {
+  configurationActions,
+  type ConfiguredProvider,
+  GatewayDocument,
+  type GatewayReload
+} from "./configuration-domain.ts"
+import { ConfigurationSeed } from "./configuration-seed.ts"
+import { Connections } from "./connections.ts"
+import { ProviderKeys } from "./provider-keys.ts"
+import { type GatewaySnapshot, gatewaySnapshot } from "./gateway-snapshot.ts"
+
+const topic = "gateway_configuration"
+const resyncEvery = "15 seconds"
+
+/** A configuration with the version that it is. */
+export interface VersionedDocument {
+  readonly version: number | null
+  readonly document: GatewayDocument
+}
+
+type Unwriteable = PayloadTooLarge | ValidationFailed | VersionMismatch
+
+/** The gateway's configuration: one document, every version of it, and what runs of it in this replica. */
+export class GatewayConfiguration extends Context.Service<
+  GatewayConfiguration,
+  {
+    /** What runs now; asked for by every call. */
+    readonly snapshot: () => GatewaySnapshot
+    readonly get: Effect.Effect<VersionedDocument>
+    put(document: GatewayDocument, ifMatch: IfMatch | undefined): Effect.Effect<VersionedDocument, Unwriteable>
+    versions(before: number | undefined, limit: number): Effect.Effect<Slice<ShownVersion, number>>
+    rollback(
+      version: number,
+      ifMatch: IfMatch | undefined
+    ): Effect.Effect<VersionedDocument, Unwriteable | ConfigurationVersionNotFound>
+    /** Reads the configuration and every key again, here and in every replica. */
+    readonly reload: Effect.Effect<GatewayReload, PayloadTooLarge | ValidationFailed>
+  }
+>()("app/gateway/GatewayConfiguration") {
+  static readonly layerNoDeps = Layer.effect(
+    GatewayConfiguration,
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const connections = yield* Connections
+      const keys = yield* ProviderKeys
+      const notifications = yield* Notifications
+      const seed = yield* ConfigurationSeed
+      const file = yield* (yield* SystemOwnedFiles).file("llm-gateway", "gateway.json")
+      const one = yield* Semaphore.make(1)
+      const { loopback } = connections
+      let snapshot = gatewaySnapshot({}, null, loopback, [], [])
+
+      const current = Effect.map(
+        file.current,
+        Option.match({ onNone: () => ({ version: null, document: seed.withoutConfiguration }), onSome: versioned })
+      )
+
+      /** Makes what is stored run here; with `always` also where it does already, so that keys are read again. */
+      const take = Effect.fnUntraced(function* (always: boolean) {
+        const stored = yield* current
+        if (!always && stored.version === snapshot.version) return
+        const { providers, warnings } = yield* connections.open(stored.document)
+        snapshot = gatewaySnapshot(stored.document, stored.version, loopback, providers, warnings)
+      }, one.withPermit)
+
+      /** Every fault of a document, those of references to keys included. */
+      const check = Effect.fnUntraced(function* (document: GatewayDocument) {
+        const errors: Array<Fault> = [...faultsIn(document)]
+        for (const [index, provider] of (document.providers ?? []).entries()) {
+          for (const [place, credential] of credentialsOf(provider)) {
+            const reference = referenceOf(credential)
+            const path = ["payload", "providers", index, ...place]
+            if (reference.kind !== "secret" || errors.some((fault) => fault.path.join() === path.join())) continue
+            if (!(yield* keys.isKept(reference.id))) errors.push({ path, message: "No saved key has this id" })
+          }
+        }
+        if (errors.length > 0) return yield* new ValidationFailed({ errors })
+      })
+
+      const kept = (credential: string) =>
+        referenceOf(credential).kind === "literal" ? keys.keep(credential) : Effect.succeed(credential)
+      const withKeptKeys = Effect.fnUntraced(function* (provider: ConfiguredProvider) {
+        const { apiKey, headers } = provider
+        return {
+          ...provider,
+          ...(apiKey === undefined ? {} : { apiKey: yield* kept(apiKey) }),
+          ...(headers === undefined
+            ? {}
+            : {
+                headers: yield* Effect.all(
+                  Record.map(headers, (value, name) => (bearsCredential(name) ? kept(value) : Effect.succeed(value)))
+                )
+              })
+        }
+      })
+
+      const write = Effect.fnUntraced(function* (
+        given: GatewayDocument,
+        ifMatch: IfMatch | undefined,
+        restoredFrom: number | undefined
+      ) {
+        const document =
+          given.providers === undefined
+            ? given
+            : { ...given, providers: yield* Effect.forEach(given.providers, withKeptKeys) }
+        const { after, before, version } = yield* file.write(textOf(document), ifMatch, restoredFrom)
+        yield* notifications.notify(topic, String(version))
+        const action =
+          restoredFrom === undefined
+            ? configurationActions.GatewayConfigurationUpdated
+            : configurationActions.GatewayConfigurationRolledBack
+        return { value: { version, document }, entries: [{ action, entityId: "llm-gateway", before, after }] }
+      }, audit.change)
+
+      const put = Effect.fn("GatewayConfiguration.put")(function* (
+        document: GatewayDocument,
+        ifMatch: IfMatch | undefined
+      ) {
+        yield* check(document)
+        const written = yield* write(document, ifMatch, undefined)
+        yield* take(false)
+        return written
+      })
+
+      const rollback = Effect.fn("GatewayConfiguration.rollback")(function* (
+        version: number,
+        ifMatch: IfMatch | undefined
+      ) {
+        const { content } = yield* file.version(version)
+        const { document } = versioned({ content, version })
+        yield* check(document)
+        const written = yield* write(document, ifMatch, version)
+        yield* take(false)
+        return written
+      })
+
+      /** Takes the file of `Llm:ConfigFile` on, where it is to be and says something else than what is stored. */
+      const takeSeed = Effect.fnUntraced(function* () {
+        const stored = yield* current
+        const seeded = yield* seed.read(stored.version !== null)
+        if (Option.isNone(seeded)) return
+        if (stored.version !== null && textOf(seeded.value) === textOf(stored.document)) return
+        yield* check(seeded.value)
+        // Without a precondition there is none to fail.
+        yield* Effect.catchTag(write(seeded.value, undefined, undefined), "VersionMismatch", Effect.die)
+      }, asSystem)
+
+      const reload = Effect.gen(function* () {
+        yield* takeSeed()
+        yield* take(true)
+        yield* notifications.send(topic, "reload")
+        const { models, providers, version, warnings } = snapshot
+        return { version, providers: [...providers.keys()], models: models.map(({ id }) => id), warnings }
+      }).pipe(Effect.withSpan("GatewayConfiguration.reload"))
+
+      const resync = Effect.catchCause(take(false), (cause) =>
+        Effect.logWarning("Could not read the gateway's configuration", cause)
+      )
+
+      yield* Effect.catch(takeSeed(), seed.failed)
+      yield* take(true)
+      yield* notifications.subscribe(topic, {
+        onMessage: (payload) => (payload === "reload" ? take(true) : resync),
+        onGap: resync
+      })
+      yield* resync.pipe(Effect.repeat(Schedule.spaced(resyncEvery)), Effect.forkScoped)
+
+      return GatewayConfiguration.of({
+        snapshot: () => snapshot,
+        get: current,
+        put,
+        versions: Effect.fn("GatewayConfiguration.versions")(file.versions),
+        rollback,
+        reload
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(
+      Layer.mergeAll(Connections.layer, ProviderKeys.layer, ConfigurationSeed.layer, SystemOwnedFiles.layer)
+    )
+  )
+}
+
+const fromText = Schema.fromJsonString(GatewayDocument)
+const decode = Schema.decodeUnknownSync(fromText)
+const encode = Schema.encodeSync(GatewayDocument)
+
+/** Only what was checked is ever written, and a later release reads what an earlier one wrote. */
+const versioned = ({ content, version }: SystemOwnedContent): VersionedDocument => ({
+  version,
+  document: decode(content)
+})
+
+const textOf = (document: GatewayDocument): string => `${JSON.stringify(encode(document), undefined, 2)}\n`

@@ -1,0 +1,197 @@
+import { Data } from "effect"
+import { type AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
+import { RateLimited, type Unauthenticated } from "../../kernel/principal.ts"
+import { type Fault, problemType } from "../../kernel/problem.ts"
+import {
+  type InternalError,
+  type MalformedJson,
+  type MethodNotAllowed,
+  Overloaded,
+  type PayloadTooLarge,
+  type RouteNotFound,
+  ValidationFailed
+} from "../../kernel/problems.ts"
+import { type TransferError } from "../../budgets/reservations/transfers.ts"
+import {
+  type IdempotencyInProgress,
+  type IdempotencyKeyInvalid,
+  type IdempotencyKeyReused
+} from "../../platform/idempotency/domain.ts"
+import {
+  type ApprovalRequired,
+  type CostUnbounded,
+  ModelNotFound,
+  type ModelUnpriced,
+  ProviderRefused,
+  ProviderTimeout,
+  ProviderUnavailable,
+  type TurnBudgetExceeded
+} from "../configuration/domain.ts"
+import { type ProviderFailure } from "../providers/provider.ts"
+import { type DialectError, type Quota } from "../translation/errors.ts"
+import { type AlreadyCompleted } from "./domain.ts"
+
+/** Why a call fails, as the native API answers it. */
+export type CallProblem =
+  | TransferError
+  | AgentNotActive
+  | AgentNotFound
+  | AlreadyCompleted
+  | ApprovalRequired
+  | CostUnbounded
+  | IdempotencyInProgress
+  | IdempotencyKeyInvalid
+  | IdempotencyKeyReused
+  | ModelNotFound
+  | ModelUnpriced
+  | Overloaded
+  | ProviderRefused
+  | ProviderTimeout
+  | ProviderUnavailable
+  | RateLimited
+  | TurnBudgetExceeded
+  | ValidationFailed
+
+/** The same, with what the API answers before its handlers, and the vendors' paths answer by themselves. */
+export type GatewayProblem =
+  | CallProblem
+  | InternalError
+  | MalformedJson
+  | MethodNotAllowed
+  | PayloadTooLarge
+  | RouteNotFound
+  | Unauthenticated
+
+/**
+ * Why a request to the gateway fails: the one error from the ledger to the wire. `problem` is what the native format answers;
+ * `error`, `headers` and `quota` are what the vendors' SDKs need beyond that.
+ */
+export class GatewayError<out P extends GatewayProblem = CallProblem> extends Data.TaggedError("GatewayError")<{
+  readonly problem: GatewayProblem
+  readonly error: DialectError
+  readonly headers: Readonly<Record<string, string>>
+  /** What is left of the limit that was hit, where it is one of requests or tokens. */
+  readonly quota: Quota | undefined
+}> {
+  declare readonly problem: P
+
+  /** What spans and logs see: a provider's message may repeat the prompt. */
+  override get message() {
+    return this.error.code ?? String(this.error.status)
+  }
+}
+
+/** Codes that differ from the slug of the problem. */
+const codes: Readonly<Partial<Record<GatewayProblem["_tag"], string>>> = {
+  MalformedJson: "invalid_json",
+  MethodNotAllowed: "method_not_allowed",
+  PayloadTooLarge: "request_too_large",
+  ProviderTimeout: "provider-timeout",
+  ProviderUnavailable: "provider-error",
+  RateLimited: "rate_limit_exceeded",
+  RouteNotFound: "unknown_url",
+  TurnBudgetExceeded: "request_exceeds_budget",
+  Unauthenticated: "invalid_api_key",
+  ValidationFailed: "invalid_request"
+}
+
+const slugAt = problemType("").length
+
+/** A problem as a failure of a call; status, message and code are the problem's, unless vendors expect others. */
+export const gatewayError = <P extends GatewayProblem>(
+  problem: P,
+  { headers = {}, quota, ...error }: Partial<DialectError & Pick<GatewayError, "headers" | "quota">> = {}
+): GatewayError<P> =>
+  new GatewayError<P>({
+    problem,
+    headers,
+    quota,
+    error: {
+      status: problem.status,
+      code: codes[problem._tag] ?? problem.type.slice(slugAt).replaceAll("-", "_"),
+      message: problem.detail,
+      ...error
+    }
+  })
+
+/** A member of the request that is at fault. */
+export const invalidMember = (
+  param: string | undefined,
+  message: string,
+  code = "invalid_request"
+): GatewayError<ValidationFailed> =>
+  gatewayError(new ValidationFailed({ errors: [{ path: ["payload", ...(param ?? "").split(".")], message }] }), {
+    message,
+    code,
+    param
+  })
+
+/** More faults are not listed. */
+const maxListed = 50
+
+/** All faults in one message; `param` names the first. */
+export const invalidMembers = (faults: ReadonlyArray<Fault>): GatewayError<ValidationFailed> => {
+  const listed = faults
+    .slice(0, maxListed)
+    .map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
+  if (faults.length > maxListed) listed.push(`and ${faults.length - maxListed} more`)
+  return invalidMember(faults[0]?.path.join("."), listed.join("; "))
+}
+
+/** The SDKs wait no longer than this by themselves. */
+const maxRetryAfterSeconds = 60
+
+export const retryAfter = (seconds: number): Readonly<Record<string, string>> => ({
+  "retry-after": String(Math.min(maxRetryAfterSeconds, Math.max(1, Math.ceil(seconds))))
+})
+
+/** SDKs retry on their own unless this header says that it is of no use. */
+export const notRetryable = { "x-should-retry": "false" }
+
+/** The ledger, or another part of the service, that does not answer. */
+export const overloaded = (detail: string, retryAfterSeconds: number): GatewayError<Overloaded> =>
+  gatewayError(new Overloaded({ detail }), { headers: retryAfter(retryAfterSeconds) })
+
+export const rateLimited = (headers: Readonly<Record<string, string>>): RateLimited =>
+  new RateLimited({
+    retryAfterSeconds: Number(headers["retry-after"] ?? 1),
+    detail: "A cap, or the provider, lets no more calls through now."
+  })
+
+export const unreadableAnswer = gatewayError(
+  new ProviderUnavailable({ detail: "The provider's answer cannot be read." })
+)
+
+const providerProblem = (
+  { code, message: detail, param, status }: DialectError,
+  headers: Readonly<Record<string, string>>
+): CallProblem => {
+  if (code === "model_not_found") return new ModelNotFound({ detail })
+  if (code === "invalid_request" || code === "model_not_supported") return invalidMember(param, detail).problem
+  if (status === 429) return rateLimited(headers)
+  if (status === 503) return new Overloaded({ detail })
+  if (status === 504) return new ProviderTimeout({ detail })
+  return status >= 500 ? new ProviderUnavailable({ detail }) : new ProviderRefused({ detail })
+}
+
+/** What callers may see of a provider's headers: its rate limits, and its id of the request. */
+export const forwardedResponseHeaders = (
+  headers: Readonly<Record<string, string>>
+): Readonly<Record<string, string>> => {
+  const forwarded: Record<string, string> = {}
+  for (const name in headers) {
+    const value = headers[name]!
+    if (name.startsWith("x-ratelimit-") || name.startsWith("anthropic-ratelimit-")) forwarded[name] = value
+    if (name === "x-request-id" || name === "request-id") forwarded["x-upstream-request-id"] = value
+  }
+  return forwarded
+}
+
+/** The failure of a provider, with the headers that its answers have too. */
+export const providerError = ({ error, headers = {}, retryAfterSeconds }: ProviderFailure): GatewayError => {
+  const forwarded = {
+    ...forwardedResponseHeaders(headers),
+    ...(retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds))
+  }
+  return gatewayError(providerProblem(error, forwarded), { ...error, headers: forwarded })
+}

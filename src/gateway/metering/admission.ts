@@ -1,0 +1,156 @@
+import { Context, Effect, Layer, Option } from "effect"
+import { ReservationTooSmall } from "../../budgets/ledger/problem-domain.ts"
+import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
+import { type UsageMeter } from "./usage-meter.ts"
+import { type Estimate, estimateOf, fitting, type EstimateTerms } from "./estimates.ts"
+import { type AdmissionDenied, type RemainingBudget } from "./budget-errors.ts"
+import { type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { type BudgetReservation, BudgetReservations } from "./budget-reservations.ts"
+import { denied as countDenial } from "../telemetry/metrics.ts"
+import { TurnBudgetExceeded } from "../configuration/domain.ts"
+import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
+import { textsOf } from "./request-texts.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { encodingOfAll, TokenCounts } from "./token-counts.ts"
+
+/** What admission depends on beside the terms of the estimate. */
+export interface AdmissionRequest {
+  readonly body: Readonly<Record<string, unknown>>
+  readonly metadata?: Readonly<Record<string, string>> | undefined
+  readonly perTurnNanoUsd?: bigint | null | undefined
+  /** A reservation that was made before the call. */
+  readonly reservation?: ExistingReservation | undefined
+}
+
+/**
+ * Admits calls: with the upper bound of their cost, with the cost of their counted tokens where the bound finds no budget, or
+ * with a lower output limit that fits.
+ */
+export class Admission extends Context.Service<
+  Admission,
+  {
+    /** Reserves what a call may cost at a target. */
+    admit(
+      meter: UsageMeter,
+      subject: BudgetSubject,
+      target: ModelTarget,
+      terms: EstimateTerms,
+      request: AdmissionRequest
+    ): Effect.Effect<Estimate, GatewayError>
+  }
+>()("app/gateway/Admission") {
+  static readonly layer = Layer.effect(
+    Admission,
+    Effect.gen(function* () {
+      const counts = yield* TokenCounts
+      const reservations = yield* BudgetReservations
+
+      /** The same terms with the request's texts counted by the model's own tokenizer, where there is one. */
+      const counted = Effect.fnUntraced(function* (
+        terms: EstimateTerms,
+        { body }: AdmissionRequest,
+        { tenantId }: BudgetSubject
+      ) {
+        const encoding = encodingOfAll(terms.targets)
+        if (encoding === undefined) return undefined
+        const { bytes, texts } = textsOf(body)
+        const tokens = yield* counts.count(tenantId, { encoding, texts })
+        if (Option.isNone(tokens)) return undefined
+        const inputTokens = terms.bound.inputTokens - bytes + tokens.value
+        return { ...terms, bound: { ...terms.bound, inputTokens } }
+      })
+
+      const admitBy = (
+        meter: UsageMeter,
+        subject: BudgetSubject,
+        target: ModelTarget,
+        terms: EstimateTerms,
+        request: AdmissionRequest
+      ): Effect.Effect<Estimate, GatewayError> => {
+        const { metadata, perTurnNanoUsd, reservation } = request
+        const most = least(perTurnNanoUsd ?? null, reservation?.amountNanoUsd ?? null)
+        let remaining: RemainingBudget = { nanoUsd: most, tokens: null }
+
+        // The ledger reserves even when the caller has left, so the meter must know the reservation to release it.
+        const reserve = (estimate: Estimate): Effect.Effect<GatewayError | undefined, GatewayError> => {
+          const { amountNanoUsd, tokens } = estimate
+          const held: Effect.Effect<BudgetReservation, AdmissionDenied> =
+            reservation === undefined
+              ? reservations.reserve(subject, amountNanoUsd, tokens, metadata)
+              : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
+          return Effect.uninterruptible(
+            Effect.matchEffect(held, {
+              onSuccess: (made) => {
+                meter.hold(made, target, estimate)
+                return Effect.succeed(undefined)
+              },
+              onFailure: ({ error, remaining: left }) => {
+                if (left === undefined) return Effect.fail(error)
+                remaining = { nanoUsd: least(most, left.nanoUsd), tokens: left.tokens }
+                return Effect.succeed(error)
+              }
+            })
+          )
+        }
+
+        const reserveWithin = (estimate: Estimate) =>
+          most === null || estimate.amountNanoUsd <= most
+            ? reserve(estimate)
+            : Effect.succeed(tooLarge(estimate, reservation))
+
+        const reserveLess = Effect.fnUntraced(function* (wanted: Estimate, first: GatewayError) {
+          let denied: GatewayError | undefined = first
+          const exact = yield* counted(terms, request, subject)
+          const again = exact === undefined ? wanted : yield* estimateOf(exact)
+          if (exact !== undefined) {
+            denied = yield* reserveWithin(again)
+            if (denied === undefined) return again
+          }
+          const smaller = fitting(exact ?? terms, again, remaining)
+          if (smaller === undefined) return yield* denied
+          denied = yield* reserve(smaller)
+          return denied === undefined ? smaller : yield* denied
+        })
+
+        return Effect.flatMapEager(estimateOf(terms), (wanted) =>
+          Effect.flatMap(reserveWithin(wanted), (denied) =>
+            denied === undefined ? Effect.succeed(wanted) : reserveLess(wanted, denied)
+          )
+        )
+      }
+
+      /** Once more where the caps have changed since the terms were made. */
+      const admit = (
+        meter: UsageMeter,
+        subject: BudgetSubject,
+        target: ModelTarget,
+        terms: EstimateTerms,
+        request: AdmissionRequest
+      ): Effect.Effect<Estimate, GatewayError> =>
+        Effect.flatMap(Effect.result(admitBy(meter, subject, target, terms, request)), (held) =>
+          Effect.flatMapEager(reservations.areCurrent(subject, terms.constraints), (isStill) => {
+            if (isStill) return Effect.fromResult(held)
+            meter.release()
+            return Effect.flatMapEager(reservations.constraintsOf(subject), (constraints) =>
+              admitBy(meter, subject, target, { ...terms, constraints }, request)
+            )
+          })
+        )
+
+      return Admission.of({
+        admit: (...all) => Effect.tapError(admit(...all), ({ error }) => countDenial(error.code ?? "unknown"))
+      })
+    })
+  )
+}
+
+const least = (one: bigint | null, other: bigint | null): bigint | null =>
+  one === null ? other : other === null || one < other ? one : other
+
+const tooLarge = ({ amountNanoUsd }: Estimate, reservation: ExistingReservation | undefined): GatewayError =>
+  gatewayError(
+    reservation !== undefined && amountNanoUsd > reservation.amountNanoUsd
+      ? new ReservationTooSmall({ estimateUsd: amountNanoUsd })
+      : new TurnBudgetExceeded({ detail: "The call may cost more than the agent's budget for one turn." }),
+    { headers: notRetryable }
+  )

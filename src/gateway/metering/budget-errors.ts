@@ -1,0 +1,148 @@
+import { type Principal } from "../../kernel/principal.ts"
+import { type Quota } from "../translation/errors.ts"
+import { type TransferError } from "../../budgets/reservations/transfers.ts"
+import { allTenants } from "../../budgets/ledger/cap-domain.ts"
+import { type ReservationId } from "../../budgets/ledger/domain.ts"
+import { BudgetDenied, PlanNotActive, PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
+import { type ReserveResult, type InsufficientBudget, type AvailableBudget } from "../../budgets/ledger/request.ts"
+import { denialOf } from "../../budgets/reservations/views.ts"
+import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
+import {
+  gatewayError,
+  type GatewayError,
+  notRetryable,
+  overloaded,
+  rateLimited,
+  retryAfter
+} from "../errors/gateway-error.ts"
+
+/** What caps leave; null where none of the kind applies. */
+export interface RemainingBudget {
+  readonly nanoUsd: bigint | null
+  readonly tokens: bigint | null
+}
+
+/** A reservation that was denied, and what caps leave where a smaller one may fit. */
+export interface AdmissionDenied {
+  readonly error: GatewayError
+  readonly remaining: RemainingBudget | undefined
+}
+
+/** Why a call may not use an existing reservation. */
+export const transferError = (problem: TransferError, id: ReservationId): GatewayError => {
+  if (problem._tag === "ReservationNotOpen" && problem.state === "held") return approvalRequired(id)
+  if (problem._tag !== "BudgetDenied") return gatewayError(problem, { headers: notRetryable })
+  if (problem.reason === "in-flight") return rateLimitReached(problem, retryAfter(1))
+  return budgetExhausted(problem, problem.reason === "exceeds-limit")
+}
+
+const approvalRequired = (id: ReservationId): GatewayError =>
+  gatewayError(new ApprovalRequired({ reservationId: id }), {
+    message: `Somebody has to approve the reservation ${id}.`,
+    headers: { ...notRetryable, "x-reservation-id": id }
+  })
+
+/** A denial that passes with time: vendors' clients know it as a rate limit. */
+const rateLimitReached = (
+  { detail }: BudgetDenied,
+  headers: Readonly<Record<string, string>>,
+  quota?: Quota | undefined
+): GatewayError => gatewayError(rateLimited(headers), { message: detail, headers, quota })
+
+const budgetExhausted = (problem: BudgetDenied, isTooLarge: boolean): GatewayError =>
+  gatewayError(problem, {
+    code: isTooLarge ? "request_exceeds_budget" : "insufficient_quota",
+    headers: notRetryable
+  })
+
+export const leastAvailable = (available: ReadonlyArray<AvailableBudget>, unit: "usd" | "tokens"): bigint | null =>
+  available
+    .filter(({ cap }) => cap.unit === unit && cap.mode !== "soft")
+    .reduce<bigint | null>((least, { headroom }) => (least === null || headroom < least ? headroom : least), null)
+
+/** Caps with periods up to this are rate limits. */
+const longestRateSeconds = 3600
+
+const isRate = ({ cap }: AvailableBudget): boolean =>
+  cap.unit !== "usd" &&
+  (cap.period === "minute" ||
+    cap.period === "hour" ||
+    (cap.period === "rolling" && (cap.windowSeconds ?? longestRateSeconds + 1) <= longestRateSeconds))
+
+/** The verdict of the ledger on a reservation, as an error. */
+export const admissionDenied = (
+  result: Exclude<ReserveResult, { readonly verdict: "open" }>,
+  principal: Principal,
+  id: ReservationId,
+  amount: bigint,
+  tokens: number,
+  now: number
+): AdmissionDenied => {
+  switch (result.verdict) {
+    case "denied":
+    case "no-room":
+      return {
+        error: budgetDenied(result.insufficient, result.available, principal, { amount, tokens }, now),
+        remaining:
+          result.insufficient.budget.cap.unit === "requests"
+            ? undefined
+            : { nanoUsd: leastAvailable(result.available, "usd"), tokens: leastAvailable(result.available, "tokens") }
+      }
+    case "held":
+      return { error: approvalRequired(id), remaining: undefined }
+    case "uncovered":
+      return { error: uncovered, remaining: undefined }
+    case "plan-missing":
+      return { error: gatewayError(new PlanNotFound({})), remaining: undefined }
+    case "plan-inactive": {
+      const problem = new PlanNotActive({ planStatus: result.planStatus })
+      return { error: gatewayError(problem, { headers: notRetryable }), remaining: undefined }
+    }
+    default:
+      return { error: overloaded("The ledger gave no answer.", 1), remaining: undefined }
+  }
+}
+
+const uncovered = gatewayError(new ProviderRefused({ detail: "No budget cap governs this, and one is asked for." }), {
+  status: 402,
+  code: "insufficient_quota",
+  headers: notRetryable
+})
+
+const budgetDenied = (
+  insufficient: InsufficientBudget,
+  available: ReadonlyArray<AvailableBudget>,
+  principal: Principal,
+  { amount, tokens }: { readonly amount: bigint; readonly tokens: number },
+  now: number
+): GatewayError => {
+  const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
+  const problem = new BudgetDenied(denialOf(principal, insufficient, available, asked))
+  const { resetsAt } = insufficient.budget
+  const quota = () => quotaOf(insufficient, principal, now)
+  if (problem.reason === "in-flight") return rateLimitReached(problem, retryAfter(1), quota())
+  if (isRate(insufficient.budget)) {
+    return rateLimitReached(problem, retryAfter(resetsAt === null ? 60 : (resetsAt - now) / 1000), quota())
+  }
+  return budgetExhausted(problem, insufficient.limit > insufficient.spent)
+}
+
+/**
+ * What a cap in requests or tokens leaves; of one over all tenants that is for none of them to know. A window that rolls has
+ * let go of everything when it is over once.
+ */
+const quotaOf = (
+  { limit, reserved, spent, budget: { cap, resetsAt } }: InsufficientBudget,
+  { tenantId }: Principal,
+  now: number
+): Quota | undefined => {
+  const { unit, windowSeconds } = cap
+  if (unit === "usd" || (cap.tenantId === allTenants && tenantId !== undefined)) return undefined
+  const left = limit - spent - reserved
+  return {
+    unit,
+    limit,
+    remaining: left > 0n ? left : 0n,
+    resetsAt: resetsAt ?? (windowSeconds === null ? null : now + windowSeconds * 1000)
+  }
+}

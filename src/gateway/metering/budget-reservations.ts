@@ -1,0 +1,188 @@
+import { Cause, Clock, Context, Effect, Layer } from "effect"
+import { SecureRandom } from "effect/crypto"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
+import { type CapIndex } from "../../budgets/ledger/cap-index.ts"
+import { CapIndexes } from "../../budgets/ledger/cap-books.ts"
+import { requester, type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { type ChargeId, type ReservationId } from "../../budgets/ledger/domain.ts"
+import { type Requester, type CloseItem } from "../../budgets/ledger/request.ts"
+import { booksOf, applicableCaps } from "../../budgets/ledger/reserve-batch.ts"
+import { Ledger } from "../../budgets/ledger/service.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
+import { ReservationRenewal } from "./reservation-renewal.ts"
+import { budgetClosed, budgetHeld, budgetLeft, type SettleMethod } from "../telemetry/metrics.ts"
+import { leastAvailable, type AdmissionDenied, admissionDenied, transferError } from "./budget-errors.ts"
+import { overloaded } from "../errors/gateway-error.ts"
+
+/** What a call did cost. */
+export interface Settlement {
+  readonly costNanoUsd: bigint
+  readonly tokens: number
+  readonly method: SettleMethod
+}
+
+/** What is kept free for one call until it ends, once, however it ends. */
+export interface BudgetReservation {
+  readonly id: ReservationId
+  readonly amountNanoUsd: bigint
+  readonly tokens: number
+  /** What the caps in money leave beside it; null where none governs. */
+  readonly remainingNanoUsd: bigint | null
+  /** `details` are everything else that the call's row keeps; never what was said in it. */
+  settle(settlement: Settlement, details: object): void
+  /** Gives everything back: nothing that costs was done. */
+  release(details: object): void
+}
+
+/** Which kinds of caps a call falls under. */
+export interface CapConstraints {
+  /** Any cap in money: then a price must be known. */
+  readonly byMoney: boolean
+  /** A cap in money or tokens that refuses: then the cost must be bounded. */
+  readonly byHard: boolean
+  /** The copies of caps that say so, which may be old; the ledger has them read again where they are. */
+  readonly books?: ReadonlyMap<TenantId, CapIndex>
+}
+
+/** Keeps free what a call may cost before it leaves, and charges what it did cost when it ends. */
+export class BudgetReservations extends Context.Service<
+  BudgetReservations,
+  {
+    constraintsOf(subject: BudgetSubject): Effect.Effect<CapConstraints>
+    /** Whether no cap was found to be another one since. */
+    areCurrent(subject: BudgetSubject, constraints: CapConstraints): Effect.Effect<boolean>
+    reserve(
+      subject: BudgetSubject,
+      amountNanoUsd: bigint,
+      tokens: number,
+      metadata?: Readonly<Record<string, string>>
+    ): Effect.Effect<BudgetReservation, AdmissionDenied>
+    /** Calls with what was reserved before, by the same caller. */
+    transfer(
+      subject: BudgetSubject,
+      existing: ExistingReservation,
+      amountNanoUsd: bigint,
+      tokens: number
+    ): Effect.Effect<BudgetReservation, AdmissionDenied>
+  }
+>()("app/gateway/BudgetReservations") {
+  static readonly layer = Layer.effect(
+    BudgetReservations,
+    Effect.gen(function* () {
+      const transfers = yield* ReservationTransfers
+      const books = yield* CapIndexes
+      const ledger = yield* Ledger
+      const live = yield* ReservationRenewal
+      const newId = (yield* SecureRandom.SecureRandom).uuidV7()
+      const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
+
+      const constraintsOf = (subject: BudgetSubject) =>
+        Effect.mapEager(booksOf(books.get, [subject]), (known): CapConstraints => {
+          const caps = applicableCaps(known, subject).filter(({ cap }) => cap.status === "active")
+          return {
+            byMoney: subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
+            byHard:
+              subject.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft"),
+            books: known
+          }
+        })
+
+      const areCurrent = (subject: BudgetSubject, { books: seen }: CapConstraints) =>
+        seen === undefined
+          ? Effect.succeed(true)
+          : Effect.mapEager(booksOf(books.get, [subject]), (known) =>
+              [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
+            )
+
+      const closing = (id: ReservationId, tenantId: TenantId, who: Requester, held: bigint, chargeId: ChargeId) => {
+        let closed = false
+        live.add(id, tenantId)
+        budgetHeld(held)
+        const close = (what: Pick<CloseItem, "kind" | "amount" | "tokens" | "call">) => {
+          if (closed) return
+          closed = true
+          live.remove(id)
+          budgetClosed(held, what.amount)
+          ledger.enqueueSettlement({ ...who, ...what, id, tenantId, origin: "gateway", unrestricted: true, chargeId })
+        }
+        return {
+          settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
+            close({ kind: "settle", amount: costNanoUsd, tokens, call: { ...details, method } }),
+          release: (details: object) => close({ kind: "release", amount: 0n, call: { ...details, method: "released" } })
+        }
+      }
+
+      const reserve = Effect.fnUntraced(function* (
+        subject: BudgetSubject,
+        amount: bigint,
+        tokens: number,
+        metadata?: Readonly<Record<string, string>>
+      ) {
+        const principal = yield* CurrentPrincipal
+        const who = { principal: principal.name }
+        const id = (yield* newId) as ReservationId
+        const chargeId = (yield* newId) as ChargeId
+        const result = yield* ledger
+          .reserve({
+            ...who,
+            kind: "reserve",
+            id,
+            tenantId: subject.tenantId,
+            origin: "gateway",
+            dimensions: subject.dimensions,
+            plan: subject.plan,
+            amount,
+            tokens,
+            ttlSeconds,
+            metadata
+          })
+          .pipe(Effect.catchCause(unreachable))
+        if (result.verdict === "open") {
+          budgetLeft(result.available)
+          return {
+            id,
+            amountNanoUsd: amount,
+            tokens,
+            remainingNanoUsd: leastAvailable(result.available, "usd"),
+            ...closing(id, subject.tenantId, who, amount, chargeId)
+          }
+        }
+        const now = yield* Clock.currentTimeMillis
+        return yield* Effect.fail(admissionDenied(result, principal, id, amount, tokens, now))
+      })
+
+      const transfer = Effect.fnUntraced(function* (
+        subject: BudgetSubject,
+        { amountNanoUsd: reserved, id }: ExistingReservation,
+        amount: bigint,
+        tokens: number
+      ) {
+        const { principal } = yield* requester
+        const adopted = yield* transfers.adopt({ ...subject, id, reserved, amount, tokens, ttlSeconds }).pipe(
+          Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
+          Effect.mapError((problem): AdmissionDenied =>
+            "remaining" in problem ? problem : { error: transferError(problem, id), remaining: undefined }
+          )
+        )
+        return {
+          id,
+          amountNanoUsd: adopted.amount,
+          tokens: adopted.tokens,
+          remainingNanoUsd: adopted.roomNanoUsd,
+          ...closing(id, subject.tenantId, { principal }, adopted.amount, (yield* newId) as ChargeId)
+        }
+      })
+
+      return BudgetReservations.of({ constraintsOf, areCurrent, reserve, transfer })
+    })
+  )
+}
+
+const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, AdmissionDenied> =>
+  Effect.andThen(
+    Effect.logError("The ledger cannot be asked", cause),
+    Effect.fail({ error: overloaded("The ledger cannot be reached.", 2), remaining: undefined })
+  )

@@ -1,0 +1,329 @@
+import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
+import { noUsage, type TokenUsage } from "../translation/domain.ts"
+import { type AnswerFacts } from "../telemetry/answer-facts.ts"
+import { type Attempt } from "../routing/router.ts"
+import { type TokenUpperBound } from "./token-upper-bound.ts"
+import { describeSettlement, exitOf, type SettledCall } from "../telemetry/call-spans.ts"
+import { costOf, ratesFor } from "../catalog/cost.ts"
+import { type ReservationId } from "../../budgets/ledger/domain.ts"
+import { type Estimate } from "./estimates.ts"
+import { type BudgetReservation, type Settlement } from "./budget-reservations.ts"
+import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
+import { type Operation } from "../providers/provider.ts"
+import { type Rates } from "../catalog/rate-domain.ts"
+import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { encodingOf } from "./token-counts.ts"
+
+/** Where nobody says how many tokens something is, so many bytes of text are taken for one. */
+const bytesPerToken = 3
+
+/** What is known of a call from its start. */
+export interface MeteredCall {
+  readonly operation: Operation
+  readonly dialect: string
+  readonly modelAsked: string
+  readonly model: ServedModel
+  readonly catalogueVersion: string
+  readonly bound: TokenUpperBound
+  readonly metadata: Readonly<Record<string, string>> | undefined
+  /** Counts texts by the tokenizer of a target, where it has one. */
+  readonly count: (target: ModelTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
+  /** What the model reads: messages, and what it is told of tools. */
+  readonly texts: () => ReadonlyArray<string>
+  readonly traceId: string | undefined
+}
+
+/** What the model has answered so far, as far as it is known. */
+export interface Progress {
+  readonly usage: TokenUsage | undefined
+  readonly textBytes: number
+  /** The text itself, where there is a tokenizer for it. */
+  readonly texts: ReadonlyArray<string>
+}
+
+/**
+ * The phases of a call's money. Each reservation goes from `held` over `sent`, and for a stream `streaming`, to `ended`, where
+ * nothing changes any more; a retry that reserves anew begins with `held` again.
+ */
+type Phase = "unreserved" | "held" | "sent" | "streaming" | "ended"
+
+/**
+ * The money of one call, from its first reservation to its end. Every ending is one of four transitions, and closes the
+ * reservation once: `settle` charges a usage, `chargeFullReservation` all that was reserved, `release` nothing, and `abandon`
+ * what had been answered when the caller left.
+ */
+export class UsageMeter {
+  readonly attempts: Array<Attempt> = []
+  /** The usage of a stream that was answered completely. */
+  completedUsage: TokenUsage | undefined
+  private phase: Phase = "unreserved"
+  /** Reads what the model has answered so far. */
+  private progress: () => Progress = noProgress
+  /** What the provider says of its answer. */
+  private facts: AnswerFacts | undefined
+  private timeToFirstTokenMs: number | null = null
+  /** When the last attempt began, and how many there were. */
+  private triedSince = 0
+  private tries = 0
+  /** When the first bytes of a stream were there. */
+  private streamingSince: number | undefined
+  /** The span of the attempt that was answered, until its cost is known. */
+  private span: Tracer.Span | undefined
+  private reservation: BudgetReservation | undefined
+  private estimated: Estimate | undefined
+  private target: ModelTarget | undefined
+  private readonly call: MeteredCall
+  private readonly clock: Clock.Clock
+  readonly startedAt: number
+
+  constructor(call: MeteredCall, clock: Clock.Clock) {
+    this.call = call
+    this.clock = clock
+    this.startedAt = clock.currentTimeMillisUnsafe()
+  }
+
+  /** Whether money is reserved at this target's provider. */
+  holdsFor(target: ModelTarget): boolean {
+    return this.reservation !== undefined && this.target?.provider.id === target.provider.id
+  }
+
+  /** → held: money is reserved for the call at a target. */
+  hold(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
+    this.phase = "held"
+    this.reservation = reservation
+    this.estimated = estimated
+    this.target = target
+  }
+
+  /** An attempt at a target begins; it waits for its place, and has cost nothing yet. */
+  beginAttempt(target: ModelTarget): void {
+    this.target = target
+    this.triedSince = this.now
+    this.tries++
+  }
+
+  /** held → sent: from now on the request may cost something, whoever leaves. */
+  sent(): void {
+    this.phase = "sent"
+    this.progress = noProgress
+  }
+
+  /** The attempt was answered; its span ends when the call is settled, with what it used. */
+  answered(attempt: Attempt, span: Tracer.Span | undefined): void {
+    this.attempts.push(attempt)
+    this.span = span
+  }
+
+  /** sent → held: the attempt failed, and the reservation serves the next one. */
+  attemptFailed(attempt: Attempt): void {
+    this.attempts.push(attempt)
+    if (this.phase === "sent") this.phase = "held"
+  }
+
+  /** sent → streaming: the first bytes of a stream are there. */
+  streams(now: number, facts: AnswerFacts): void {
+    this.phase = "streaming"
+    this.streamingSince = now
+    this.timeToFirstTokenMs = now - this.startedAt
+    this.facts = facts
+  }
+
+  /** How to read what the model has answered so far. */
+  observe(progress: () => Progress): void {
+    this.progress = progress
+  }
+
+  /** What a whole answer says of itself. */
+  describe(facts: AnswerFacts | undefined): void {
+    this.facts = facts
+  }
+
+  /** The bytes of text that the model has answered so far. */
+  get answeredBytes(): number {
+    return this.progress().textBytes
+  }
+
+  get now(): number {
+    return this.clock.currentTimeMillisUnsafe()
+  }
+
+  get reservationId(): ReservationId | undefined {
+    return this.reservation?.id
+  }
+
+  /** What caps in money leave, once `costNanoUsd` is charged; null where none applies. */
+  remaining(costNanoUsd: bigint | undefined): bigint | null {
+    const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.reservation ?? {}
+    return remainingNanoUsd === null
+      ? null
+      : costNanoUsd === undefined
+        ? remainingNanoUsd
+        : remainingNanoUsd + amountNanoUsd - costNanoUsd
+  }
+
+  /** What a usage costs at the target that served it; nothing where the price is unknown. */
+  cost(usage: TokenUsage): bigint {
+    const rates = this.target?.rates ?? null
+    return rates === null ? 0n : costOf(usage, rates)
+  }
+
+  /** Whether the text of the answer is worth keeping: there is a tokenizer for it. */
+  get countsTokens(): boolean {
+    return this.target !== undefined && encodingOf(this.target) !== undefined
+  }
+
+  /**
+   * The usage that is charged where the provider reported none, or only a part: texts counted by the model's tokenizer,
+   * else by their bytes, images and documents as they were bounded, since they cannot be counted; and never more than was
+   * reserved.
+   */
+  estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
+    const { call, estimated, target } = this
+    const { bound } = call
+    const maxInput = estimated?.inputTokens ?? Infinity
+    const maxOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
+    const count = (given: ReadonlyArray<string>) =>
+      target === undefined || given.length === 0 ? Effect.succeedNone : call.count(target, given)
+    return Effect.gen(function* () {
+      const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts())
+      const output = yield* count(texts)
+      const { mediaTokens } = bound
+      const byBytes = () => Math.ceil((bound.inputTokens - mediaTokens) / bytesPerToken)
+      const asked = mediaTokens + Option.getOrElse(input, byBytes)
+      const answered = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
+      return {
+        ...(usage ?? noUsage),
+        inputTokens: usage?.inputTokens || Math.min(maxInput, asked),
+        outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, answered))
+      }
+    })
+  }
+
+  /** → ended: charges a usage; answers its cost. */
+  settle(usage: TokenUsage, method: SettleMethod, status: number): bigint {
+    const cost = this.cost(usage)
+    const tokens = usage.inputTokens + usage.outputTokens
+    this.close(usage, { costNanoUsd: cost, tokens, method }, status)
+    return cost
+  }
+
+  /** → ended: charges everything that was reserved, for a request that was sent and will never be answered. */
+  chargeFullReservation(status: number): void {
+    const { amountNanoUsd = 0n, tokens = 0 } = this.reservation ?? {}
+    this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
+  }
+
+  /** → ended: gives everything back. */
+  release(): void {
+    const reservation = this.end()
+    this.endSpan()
+    if (reservation === undefined) return
+    released()
+    reservation.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, this.now))
+  }
+
+  /** → ended: the caller left, or something broke, before the call ended by itself. */
+  readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
+    if (this.phase === "sent" || this.phase === "streaming") {
+      return Effect.map(this.estimate(this.progress()), (usage) => void this.settle(usage, "aborted", 499))
+    }
+    if (this.phase === "held") this.release()
+    return Effect.void
+  })
+
+  private end(): BudgetReservation | undefined {
+    const { reservation } = this
+    this.phase = "ended"
+    this.reservation = undefined
+    return reservation
+  }
+
+  /** The time that providers took: all attempts, one that is still out, and of a stream what came after its first bytes. */
+  private upstreamMs(now: number): number {
+    const attempts = this.attempts.reduce((sum, { durationMs }) => sum + durationMs, 0)
+    const out = this.tries > this.attempts.length ? now - this.triedSince : 0
+    return attempts + out + (this.streamingSince === undefined ? 0 : now - this.streamingSince)
+  }
+
+  /** Of a stream: what its provider took until its first bytes. */
+  private get firstChunkMs(): number | undefined {
+    return this.streamingSince === undefined ? undefined : this.attempts.at(-1)?.durationMs
+  }
+
+  /** What the row of the call keeps of it; a usage that nobody knows is left out. */
+  private details(usage: TokenUsage | undefined, status: number | null, now: number): object {
+    const { call, target } = this
+    const rates = target?.rates ?? null
+    return {
+      operation: call.operation,
+      dialect: call.dialect,
+      modelAsked: call.modelAsked,
+      modelServed: target?.model,
+      provider: target?.provider.id,
+      ...usage,
+      rates: rates === null ? null : textsOf(ratesFor(rates, usage?.inputTokens ?? 0)),
+      catalogueVersion: call.catalogueVersion,
+      latencyMs: now - this.startedAt,
+      upstreamLatencyMs: this.upstreamMs(now),
+      timeToFirstTokenMs: this.timeToFirstTokenMs,
+      status,
+      attempts: this.attempts,
+      metadata: call.metadata,
+      traceId: call.traceId
+    }
+  }
+
+  private endSpan(settled?: SettledCall): void {
+    const { span } = this
+    this.span = undefined
+    if (span === undefined) return
+    if (settled !== undefined) describeSettlement(span, settled)
+    span.end(this.clock.currentTimeNanosUnsafe(), settled === undefined ? Exit.void : exitOf(settled))
+  }
+
+  private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): void {
+    const { target } = this
+    const reservation = this.end()
+    const { costNanoUsd, method } = settlement
+    const { facts, firstChunkMs, timeToFirstTokenMs } = this
+    const reservationId = reservation?.id ?? ""
+    const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
+    this.endSpan({
+      usage,
+      costNanoUsd,
+      method,
+      reservationId,
+      timeToFirstTokenMs,
+      firstChunkMs,
+      facts,
+      errorType
+    })
+    if (reservation === undefined) return
+    const { now } = this
+    reservation.settle(settlement, this.details(usage, status, now))
+    measured({
+      operation: this.call.operation,
+      target,
+      usage,
+      method,
+      errorType,
+      timeToFirstTokenMs: firstChunkMs,
+      attemptMs: now - this.triedSince,
+      latencyMs: now - this.startedAt,
+      upstreamMs: this.upstreamMs(now)
+    })
+  }
+}
+
+const noProgress = (): Progress => ({ usage: undefined, textBytes: 0, texts: [] })
+
+/** Rates as rows keep them, of which a configuration has few. */
+const written = new WeakMap<Rates, Readonly<Record<string, string>>>()
+const textsOf = (rates: Rates) => {
+  let texts = written.get(rates)
+  if (texts === undefined) {
+    texts = Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+    written.set(rates, texts)
+  }
+  return texts
+}

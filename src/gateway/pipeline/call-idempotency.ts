@@ -1,0 +1,120 @@
+import { Context, Effect, Exit, Layer, Option } from "effect"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { usdText } from "../../kernel/usd.ts"
+import { CallKeys } from "../../platform/idempotency/call-keys.ts"
+import {
+  IdempotencyInProgress,
+  IdempotencyKeyInvalid,
+  IdempotencyKeyReused
+} from "../../platform/idempotency/domain.ts"
+import { ReservationId } from "../../budgets/ledger/domain.ts"
+import { ReservationQueries } from "../../budgets/reservations/queries.ts"
+import { Ledger } from "../../budgets/ledger/service.ts"
+import { AlreadyCompleted } from "../errors/domain.ts"
+import { gatewayError, type GatewayError, notRetryable, overloaded, retryAfter } from "../errors/gateway-error.ts"
+import { type Call, type CallKey } from "./call-request.ts"
+
+/** The key of a call under way. */
+export interface ClaimedCall {
+  /** The call runs under this reservation from now on: the ledger knows how that ends. */
+  reserved(reservationId: ReservationId | undefined): Effect.Effect<void>
+  /** Gives the key back: the call has no answer, or none that cost anything. */
+  readonly release: Effect.Effect<void>
+}
+
+/** A call without a key. */
+const unclaimed: ClaimedCall = { reserved: () => Effect.void, release: Effect.void }
+
+const printable = /^[\x20-\x7e]{1,255}$/
+
+const invalid = gatewayError(new IdempotencyKeyInvalid({}))
+const reused = gatewayError(new IdempotencyKeyReused({}), {
+  message: "This Idempotency-Key was used for a request with another body.",
+  headers: notRetryable
+})
+const inProgress = gatewayError(new IdempotencyInProgress({}), { headers: retryAfter(1) })
+
+const completed = (reservationId: ReservationId, costNanoUsd: bigint) =>
+  gatewayError(new AlreadyCompleted({ reservationId, costUsd: costNanoUsd }), {
+    message: `A call with this Idempotency-Key was made under the reservation ${reservationId} and cost ${usdText(costNanoUsd)} US dollars.`,
+    headers: { ...notRetryable, "x-reservation-id": reservationId, "x-cost-usd": usdText(costNanoUsd) }
+  })
+
+/**
+ * Makes a call once under its Idempotency-Key. Its answer is not stored: a repetition fails, and says that the call is in
+ * progress, or its cost. The ledger knows which of both, even when the process that made the call is gone.
+ */
+export class CallIdempotency extends Context.Service<
+  CallIdempotency,
+  {
+    /** Makes a call, under its key if it has one; a failure gives the key back. */
+    once<A, R>(
+      call: Call,
+      make: (claimed: ClaimedCall) => Effect.Effect<A, GatewayError, R>
+    ): Effect.Effect<A, GatewayError, R>
+  }
+>()("app/gateway/CallIdempotency") {
+  static readonly layerNoDeps = Layer.effect(
+    CallIdempotency,
+    Effect.gen(function* () {
+      const keys = yield* CallKeys
+      const ledger = yield* Ledger
+      const reservations = yield* ReservationQueries
+
+      const claim = Effect.fn("CallIdempotency.claim")(function* ({ key, route }: CallKey, request: Uint8Array) {
+        if (!printable.test(key)) return yield* invalid
+        const { name: principal } = yield* CurrentPrincipal
+        const slot = { principal, route, key }
+        const ours: ClaimedCall = {
+          reserved: (reservationId) => (reservationId === undefined ? Effect.void : keys.hold(slot, reservationId)),
+          release: keys.free(slot)
+        }
+        const claimed = yield* keys.claim(slot, request)
+        if (claimed.state === "claimed") return ours
+        if (claimed.state === "reused") return yield* reused
+        if (claimed.state === "unheld") return yield* inProgress
+        const id = ReservationId.make(claimed.reservationId)
+        // A call that was answered is settled before its cost is read.
+        yield* ledger.flushSettlements((yield* CurrentPrincipal).tenantId ?? null)
+        const found = yield* Effect.option(reservations.find(id))
+        const state = Option.isSome(found) ? found.value.state : "released"
+        if (state === "open" || state === "held") return yield* inProgress
+        if (Option.isSome(found) && state === "settled") return yield* completed(id, found.value.actual ?? 0n)
+        return (yield* keys.takeOver(slot, id, request)) ? ours : yield* inProgress
+      })
+
+      return CallIdempotency.of({
+        once: (call, make) => {
+          const { idempotency } = call
+          if (idempotency === undefined) return make(unclaimed)
+          return Effect.uninterruptibleMask((restore) =>
+            Effect.flatMap(
+              Effect.catchDefect(claim(idempotency, fingerprint(call)), unreachable),
+              ({ release, reserved }) => {
+                let isHeld = false
+                const held = (id: ReservationId | undefined) =>
+                  Effect.map(reserved(id), () => void (isHeld ||= id !== undefined))
+                // Without a reservation, nothing could tell a repetition how an interrupted call ended.
+                return Effect.onExit(restore(make({ release, reserved: held })), (exit) =>
+                  Exit.isSuccess(exit) || (isHeld && Exit.hasInterrupts(exit)) ? Effect.void : release
+                )
+              }
+            )
+          )
+        }
+      })
+    })
+  )
+
+  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(CallKeys.layer, ReservationQueries.layer)))
+}
+
+const unreachable = (defect: unknown) =>
+  Effect.andThen(
+    Effect.logError("The keys of calls cannot be asked", defect),
+    Effect.fail(overloaded("The ledger cannot be reached.", 2))
+  )
+
+/** Everything that tells a call from another one under the same key. */
+const fingerprint = ({ bytes, caller: { agentId, taskType }, fallbacks }: Call): Uint8Array =>
+  Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])

@@ -1,0 +1,285 @@
+import { Clock, Context, Effect, Layer, Random, Scope } from "effect"
+import { type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
+import { type AvailableBudget } from "../../budgets/ledger/request.ts"
+import { withSpan } from "../../kernel/with-span.ts"
+import { CurrentRequest } from "../../platform/http/request.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { Overloaded } from "../../kernel/problems.ts"
+import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
+import { ProviderTimeout } from "../configuration/domain.ts"
+import { GatewayConfiguration } from "../configuration/service.ts"
+import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
+import { gatewayError, GatewayError, providerError, retryAfter } from "../errors/gateway-error.ts"
+import { Admission } from "../metering/admission.ts"
+import { BudgetReservations } from "../metering/budget-reservations.ts"
+import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
+import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
+import { TokenCounts } from "../metering/token-counts.ts"
+import { chatBound, embeddingBound, imageTokensOf } from "../metering/token-upper-bound.ts"
+import { UsageMeter } from "../metering/usage-meter.ts"
+import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
+import { ProviderHealth } from "../routing/provider-health.ts"
+import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
+import { mayFailOver, mayRepeat, pauseBefore, Router } from "../routing/router.ts"
+import { fellBack } from "../routing/routing-metrics.ts"
+import { describeRequest } from "../telemetry/call-spans.ts"
+import { Transcripts } from "../transcripts/service.ts"
+import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
+import { type Call, validateRequest } from "./call-request.ts"
+import { providerRequest } from "./provider-request.ts"
+import { ResponseCache } from "./response-cache.ts"
+import { type CallAnswer, relayResponse } from "./response-relay.ts"
+
+/** A call whose model is known, before anything is reserved or sent. */
+interface ResolvedCall {
+  readonly call: Call
+  readonly gateway: GatewaySnapshot
+  readonly model: ServedModel
+  readonly candidates: ReadonlyArray<Candidate>
+  readonly terms: Omit<EstimateTerms, "constraints">
+}
+
+/** An answer of a provider, and the target that gave it. */
+interface RoutedAnswer {
+  readonly target: ModelTarget
+  readonly answer: ProviderAnswer
+}
+
+/** The most that a call may use and cost, and what the caps that apply to it have left. */
+export interface EstimatedCall extends Estimate {
+  readonly model: string
+  readonly caps: ReadonlyArray<AvailableBudget>
+}
+
+/** Carries a call from its request to its answer. */
+export class CallPipeline extends Context.Service<
+  CallPipeline,
+  {
+    /** The scope is the request's: when it ends before the answer does, the call is cancelled and charged so far. */
+    call(call: Call): Effect.Effect<CallAnswer, GatewayError, Scope.Scope>
+    /** The most that a call may cost, and what the caps that apply leave; no provider is called. */
+    estimate(call: Call): Effect.Effect<EstimatedCall, GatewayError>
+  }
+>()("app/gateway/CallPipeline") {
+  static readonly layer = Layer.effect(
+    CallPipeline,
+    Effect.gen(function* () {
+      const admission = yield* Admission
+      const budgets = yield* AvailableBudgets
+      const cache = yield* ResponseCache
+      const clock = yield* Clock.Clock
+      const configuration = yield* GatewayConfiguration
+      const counts = yield* TokenCounts
+      const health = yield* ProviderHealth
+      const idempotency = yield* CallIdempotency
+      const random = yield* Random.Random
+      const reservations = yield* BudgetReservations
+      const router = yield* Router
+      const transcripts = yield* Transcripts
+      const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
+      const routingFacts = {
+        latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
+        random: () => random.nextDoubleUnsafe()
+      }
+
+      /** Step 1: the model, its candidates in their order, and the upper bound of the tokens. */
+      const resolve = (call: Call): ResolvedCall | GatewayError => {
+        const { body, bytes, dialect, fallbacks = [], operation } = call
+        const invalid = validateRequest(call)
+        if (invalid !== undefined) return invalid
+        const gateway = configuration.snapshot()
+        const models: Array<ServedModel> = []
+        for (const name of [body.model, ...fallbacks]) {
+          const found = resolveModel(gateway, name, operation)
+          if (found instanceof GatewayError) return found
+          models.push(found)
+        }
+        const model = models[0]!
+        const candidates = candidatesOf(gateway, models, operation, routingFacts)
+        const targets = candidates.map(({ target }) => target)
+        const hasOutput = operation === "chat"
+        const bound = hasOutput
+          ? chatBound(dialect, body, bytes.length, imageTokensOf(targets.map(({ model: name }) => name)))
+          : embeddingBound(body, bytes.length)
+        // A fallback may read more than the model.
+        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
+        return {
+          call,
+          gateway,
+          model,
+          candidates,
+          terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput }
+        }
+      }
+
+      /** Step 2: a meter, which settles the call when the request ends, however it ends. */
+      const meterOf = ({ call, gateway, model, terms }: ResolvedCall, traceId: string | undefined): UsageMeter => {
+        const { body, caller, dialect, metadata, operation } = call
+        return new UsageMeter(
+          {
+            operation,
+            dialect,
+            modelAsked: String(body.model),
+            model,
+            catalogueVersion: gateway.catalogueVersion,
+            bound: terms.bound,
+            metadata,
+            count: (target, texts) => counts.countFor(caller.subject.tenantId, target, texts),
+            texts: () => [...textsOf(body).texts, ...toolTextsOf(body)],
+            traceId
+          },
+          clock
+        )
+      }
+
+      /** Which kinds of caps apply at a candidate; the agent's budget for a turn and a reservation bind as caps do. */
+      const constraintsOf = (
+        subject: BudgetSubject,
+        { perTurnNanoUsd }: GatewayCaller,
+        reservation: GatewayCaller["reservation"]
+      ) =>
+        perTurnNanoUsd === null && reservation === undefined
+          ? reservations.constraintsOf(subject)
+          : Effect.succeed({ byMoney: true, byHard: true })
+
+      /** Steps 3 and 4: admits the call at one candidate after the other, and sends it, until one answers. */
+      const route = Effect.fnUntraced(function* (
+        { call, candidates, gateway: { routing }, terms }: ResolvedCall,
+        meter: UsageMeter,
+        claimed: ClaimedCall
+      ): Effect.fn.Return<RoutedAnswer, GatewayError, Scope.Scope> {
+        const deadline = meter.startedAt + routing.timeoutSeconds * 1000
+        const { caller } = call
+        let { reservation } = caller
+        let last: ProviderFailure | undefined
+        let estimate: Estimate | undefined
+        let before: Candidate | undefined
+        for (const candidate of candidates) {
+          const { target } = candidate
+          if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
+          const subject = subjectAt(caller.subject, candidate)
+          const constraints = yield* constraintsOf(subject, caller, reservation)
+          // Other caps may apply to another provider, or to another model.
+          if (before !== undefined && (!meter.holdsFor(target) || before.model !== candidate.model)) meter.release()
+          before = candidate
+          for (let tries = 1; ; tries++) {
+            // A reservation that is still held was made with this estimate, and a larger one would not fit it.
+            if (estimate === undefined || !meter.holdsFor(target)) {
+              const here = { ...terms, model: candidate.model, constraints }
+              const { perTurnNanoUsd } = caller
+              const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation }
+              estimate = yield* admission.admit(meter, subject, target, here, request)
+              reservation = undefined
+              if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
+            }
+            const body = yield* providerRequest(call, target, estimate.limit, estimate.outputTokens)
+            const made = yield* attempt(call, target, body, meter, routing, deadline)
+            if (made._tag === "Success") return { target, answer: made.success }
+            const { failure } = made
+            last = failure
+            if (failure.sent) meter.chargeFullReservation(failure.error.status)
+            const now = clock.currentTimeMillisUnsafe()
+            if (now >= deadline || !mayFailOver(failure)) {
+              meter.release()
+              return yield* now >= deadline ? outOfTime : providerError(failure)
+            }
+            const pause =
+              mayRepeat(failure) && tries <= routing.retries
+                ? pauseBefore(tries, failure, random.nextDoubleUnsafe())
+                : undefined
+            if (pause === undefined) break
+            yield* Effect.sleep(pause)
+          }
+        }
+        meter.release()
+        return yield* last === undefined ? noTarget : providerError(last)
+      })
+
+      /** One request to one target, which the meter records. */
+      const attempt = (
+        call: Call,
+        target: ModelTarget,
+        body: string | Uint8Array,
+        meter: UsageMeter,
+        routing: GatewaySnapshot["routing"],
+        deadline: number
+      ) => {
+        const startedAt = clock.currentTimeMillisUnsafe()
+        meter.beginAttempt(target)
+        const attempted = (status: number) => ({
+          provider: target.provider.id,
+          model: target.model,
+          status,
+          durationMs: clock.currentTimeMillisUnsafe() - startedAt
+        })
+        return router
+          .send(target, { operation: call.operation, body, headers: call.headers, deadline }, routing, {
+            sent: (span) => {
+              meter.sent()
+              describeRequest(span, call.dialect, call.body)
+            },
+            answered: (span, { status }) => meter.answered(attempted(status), span),
+            failed: ({ error }) => meter.attemptFailed(attempted(error.status))
+          })
+          .pipe(Effect.result)
+      }
+
+      const estimate = Effect.fn("CallPipeline.estimate")(function* (call: Call) {
+        const resolved = resolve(call)
+        if (resolved instanceof GatewayError) return yield* resolved
+        const { candidates, model, terms } = resolved
+        const [first] = candidates
+        if (first === undefined) return yield* noTarget
+        // Other caps may apply to a fallback, or to another provider.
+        const caps = new Map<string, AvailableBudget>()
+        for (const candidate of candidates) {
+          for (const available of yield* budgets.of(subjectAt(call.caller.subject, candidate))) {
+            caps.set(`${available.cap.id} ${available.counterKey}`, available)
+          }
+        }
+        const { caller } = call
+        const constraints = yield* constraintsOf(subjectAt(caller.subject, first), caller, caller.reservation)
+        const bound = yield* estimateOf({ ...terms, constraints })
+        return { ...bound, model: model.id, caps: [...caps.values()] }
+      })
+
+      const answer = Effect.fnUntraced(function* (call: Call, claimed: ClaimedCall) {
+        const resolved = resolve(call)
+        if (resolved instanceof GatewayError) return yield* resolved
+        const { tenantId } = call.caller.subject
+        const slot = cache.slot(call, resolved.model, tenantId, resolved.gateway)
+        const cached = slot === undefined ? undefined : yield* slot.find
+        if (cached !== undefined) return yield* Effect.as(claimed.release, cached)
+        const meter = meterOf(resolved, (yield* CurrentRequest)?.traceId)
+        // Effect.addFinalizer would merge two contexts for each call.
+        yield* Scope.addFinalizer(yield* Scope.Scope, meter.abandon)
+        const routed = yield* route(resolved, meter, claimed)
+        const { reservationId = "" } = meter
+        // Step 5: translated, metered, and settled at its end.
+        const relayed = yield* relayResponse(call, routed.target, routed.answer, meter)
+        const { dialect, operation, bytes: request } = call
+        const body = yield* transcripts.record({ dialect, operation, request, reservationId, tenantId }, relayed.body)
+        return slot === undefined ? { ...relayed, body } : yield* slot.keep({ ...relayed, body }, meter)
+      })
+
+      return CallPipeline.of({
+        call: withSpan("CallPipeline.call", (call: Call) => idempotency.once(call, (claimed) => answer(call, claimed))),
+        estimate
+      })
+    })
+  )
+}
+
+/** The subject of a call at a candidate: caps may name the model, or its provider. */
+const subjectAt = (subject: BudgetSubject, { model, target }: Candidate): BudgetSubject => ({
+  ...subject,
+  dimensions: { ...subject.dimensions, model: model.id, provider: target.provider.id }
+})
+
+const noTarget = gatewayError(new Overloaded({ detail: "No provider of this model can do this." }), {
+  code: "provider-unavailable",
+  headers: retryAfter(30)
+})
+
+const outOfTime = gatewayError(new ProviderTimeout({ detail: "The call took longer than the gateway waits." }))

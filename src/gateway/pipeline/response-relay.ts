@@ -1,0 +1,365 @@
+import { Cause, Effect, Option, type Pull, Result, Schema, Stream } from "effect"
+import { Message } from "../translation/anthropic-messages/domain.ts"
+import { completionToMessage, messageToCompletion } from "../translation/anthropic-messages/answers.ts"
+import { type Dialect, noUsage, type TokenUsage } from "../translation/domain.ts"
+import { ChatCompletion, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
+import { StreamToWhole } from "../translation/stream-to-whole.ts"
+import { plausibleUsage } from "../translation/usage.ts"
+import { toCompletionUsage, usageOfCompletion, usageOfEmbedding } from "../translation/openai-chat/usage.ts"
+import { toMessageUsage, usageOfMessage } from "../translation/anthropic-messages/usage.ts"
+import { type AnswerFacts, factsIn } from "../telemetry/answer-facts.ts"
+import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
+import { type Bytes, type Operation, type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
+import { forwardedResponseHeaders, type GatewayError, unreadableAnswer } from "../errors/gateway-error.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type Attempt } from "../routing/router.ts"
+import { wholeToStream } from "../translation/whole-to-stream.ts"
+import { usdText } from "../../kernel/usd.ts"
+import { type Call } from "./call-request.ts"
+import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
+import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
+
+/** A whole answer in the dialect of its caller, and what the provider said that it used. */
+interface Whole {
+  readonly bytes: Uint8Array
+  readonly usage: TokenUsage | undefined
+  readonly facts: AnswerFacts | undefined
+}
+
+const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
+const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
+
+/** The usage that a completion or an embedding tells. */
+const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined => {
+  if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
+  return plausibleUsage(operation === "embed" ? usageOfEmbedding(value.usage) : usageOfCompletion(value.usage))
+}
+
+const utf8 = new TextEncoder()
+
+/** An answer that came as a whole; JSON that cannot be read is handed on in its own dialect, and counted by its bytes. */
+const wholeAnswer = (
+  bytes: Uint8Array,
+  { createdSeconds, from, head, to }: Pick<StreamOptions, "createdSeconds" | "from" | "head" | "to">,
+  operation: Operation
+): Result.Result<Whole, GatewayError> => {
+  // An answer without a word was broken off.
+  if (bytes.length === 0) return Result.fail(unreadableAnswer)
+  const text = Buffer.from(bytes).toString("utf8")
+  if (from === "anthropic") {
+    const message = decodeMessage(text)
+    if (Option.isNone(message)) {
+      return to === from && parsedJson(text) !== undefined
+        ? Result.succeed({ bytes, usage: undefined, facts: undefined })
+        : Result.fail(unreadableAnswer)
+    }
+    const usage = plausibleUsage(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
+    const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
+    return Result.succeed({ bytes: out, usage, facts: factsIn(message.value) })
+  }
+  if (to === from) {
+    const value = parsedJson(text)
+    if (value === undefined) return Result.fail(unreadableAnswer)
+    return Result.succeed({ bytes, usage: usageIn(value, operation), facts: factsIn(value) })
+  }
+  const completion = decodeCompletion(text)
+  if (Option.isNone(completion)) return Result.fail(unreadableAnswer)
+  const usage = plausibleUsage(usageOfCompletion(completion.value.usage))
+  return Result.succeed({
+    bytes: json(completionToMessage(completion.value, head)),
+    usage,
+    facts: factsIn(completion.value)
+  })
+}
+
+/** More is no answer. */
+const maxGatheredBytes = 134_217_728
+
+/** A stream where a whole answer was asked for, put together; empty where it broke off. */
+const gatheredAnswer = Effect.fnUntraced(function* (
+  { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
+  dialect: Dialect,
+  meter: UsageMeter
+) {
+  const gathering = new StreamToWhole(dialect)
+  let length = 0
+  meter.observe(() => ({ usage: undefined, textBytes: length, texts: [] }))
+  let read: ReadonlyArray<Uint8Array> | undefined = first
+  while (read !== undefined && length <= maxGatheredBytes) {
+    for (const bytes of read) {
+      length += bytes.length
+      gathering.push(bytes)
+    }
+    read = gathering.done ? undefined : yield* Effect.orElseSucceed(rest, () => undefined)
+  }
+  const whole = read === undefined ? gathering.end() : undefined
+  return whole === undefined ? new Uint8Array() : json(whole)
+})
+
+const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
+
+const progressOf = ({ textBytes, texts, usage }: StreamTransformer): Progress => ({
+  usage,
+  textBytes,
+  // A part of the words would count for less than all of them.
+  texts: texts.length === 0 || textBytes > maxKeptBytes ? [] : [texts.join("")]
+})
+
+/** The text of an answer, to be counted; undefined where it cannot be told from what is around it. */
+const extractText = (bytes: Uint8Array, dialect: Dialect): ReadonlyArray<string> | undefined => {
+  const text = Buffer.from(bytes).toString("utf8")
+  const words =
+    dialect === "anthropic"
+      ? Option.map(decodeMessage(text), ({ content }) =>
+          content.flatMap(({ input, name, text: said, thinking }) => [
+            said,
+            thinking,
+            name,
+            input === undefined ? undefined : JSON.stringify(input)
+          ])
+        )
+      : Option.map(decodeCompletion(text), ({ choices }) =>
+          choices.flatMap(({ message }) => [
+            textOfWords(message.content),
+            thoughtOf(message),
+            message.refusal,
+            ...(message.tool_calls ?? []).map(({ function: called }) => called.name + (called.arguments ?? ""))
+          ])
+        )
+  return Option.getOrUndefined(Option.map(words, (all) => all.filter((one) => typeof one === "string")))
+}
+
+/** A translated answer that tells a usage which its provider did not. */
+const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage): Uint8Array =>
+  json({
+    ...(JSON.parse(Buffer.from(bytes).toString("utf8")) as object),
+    usage: dialect === "openai" ? toCompletionUsage(usage) : toMessageUsage(usage)
+  })
+
+/** A streamed answer in the dialect of its caller; it is settled when it ends, before its last bytes leave. */
+const streamedAnswer = (
+  first: ReadonlyArray<Uint8Array>,
+  rest: Bytes,
+  options: StreamOptions,
+  meter: UsageMeter
+): Stream.Stream<Uint8Array> => {
+  const relay = new StreamTransformer(options)
+  meter.streams(meter.now, relay.facts)
+  meter.observe(() => progressOf(relay))
+  let waiting: ReadonlyArray<Uint8Array> = first
+  let ended = false
+
+  const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
+    ended = true
+    const complete = relay.finished && relay.isCounted
+    const usage = complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay))
+    const last = relay.end(usage, failure?.error)
+    const broken = relay.failure ?? failure?.error
+    if (complete && failure === undefined && relay.failure === undefined) meter.completedUsage = usage
+    meter.settle(usage, complete ? "provider_usage" : "estimated", broken?.status ?? (relay.finished ? 200 : 502))
+    return last
+  })
+
+  // The end itself is waited for, so that the connection can be used again, but no longer than this.
+  const soonOver: Bytes = Effect.timeoutOrElse(rest, { duration: "1 second", orElse: () => Cause.done() })
+
+  const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
+    if (ended) return Cause.done()
+    if (waiting.length > 0) {
+      const out = Buffer.concat(waiting.map((bytes) => relay.push(bytes)))
+      waiting = []
+      return out.length > 0 ? Effect.succeed([out] as const) : next
+    }
+    return Effect.matchEffect(relay.done ? soonOver : rest, {
+      onSuccess: (read) => {
+        if (relay.failure !== undefined) return finish(undefined)
+        waiting = read
+        return next
+      },
+      onFailure: (failure) => finish(Cause.isDone(failure) ? undefined : failure)
+    })
+  })
+
+  const finish = (failure: ProviderFailure | undefined) =>
+    Effect.flatMap(end(failure), (last) => (last.length > 0 ? Effect.succeed([last] as const) : Cause.done()))
+
+  return Stream.fromPull(Effect.succeed(next))
+}
+
+/** Where the first vector of an answer begins, if it is one of numbers. */
+const numbers = /"embedding"\s*:\s*\[/
+const longestHead = 4096
+
+const inBase64 = (item: unknown): unknown =>
+  isJson(item) && Array.isArray(item.embedding)
+    ? { ...item, embedding: Buffer.from(Float32Array.from(item.embedding.map(Number)).buffer).toString("base64") }
+    : item
+
+/** Vectors in base64, which OpenAI's SDK asks for by itself and reads nothing else as, whatever its provider answers. */
+const vectorsInBase64 = (answer: Uint8Array): Uint8Array => {
+  if (!numbers.test(Buffer.from(answer.subarray(0, longestHead)).toString("latin1"))) return answer
+  try {
+    const body: unknown = JSON.parse(Buffer.from(answer).toString("utf8"))
+    if (!isJson(body) || !Array.isArray(body.data)) return answer
+    return new TextEncoder().encode(JSON.stringify({ ...body, data: body.data.map(inBase64) }))
+  } catch {
+    return answer
+  }
+}
+
+/** What is known of an answer beside its text. */
+export interface CallReport {
+  /** Null where it costs nothing and reserved nothing. */
+  readonly reservationId: string | null
+  readonly provider: string
+  /** The provider's own name for the model that answered. */
+  readonly model: string
+  readonly attempts: ReadonlyArray<Attempt>
+  /** Nothing of a stream, whose end is still to come. */
+  readonly usage: TokenUsage
+  readonly costNanoUsd: bigint
+  costOf(usage: TokenUsage): bigint
+  readonly latencyMs: number
+  readonly upstreamLatencyMs: number
+  /** Whether it was given before, and comes from the response cache. */
+  readonly cached: boolean
+}
+
+/** A provider's answer, in the dialect of the caller. */
+export interface CallAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array | Stream.Stream<Uint8Array>
+  readonly report: CallReport
+}
+
+/** What an answer is written with, whether it streams or not. */
+const answerOptions = ({ body, dialect, writeError }: Call, { provider, model }: ModelTarget, meter: UsageMeter) => {
+  const { now } = meter
+  const id = meter.reservationId ?? ""
+  const asked = body.stream_options
+  return {
+    options: {
+      from: provider.dialect,
+      to: dialect,
+      head: {
+        model: String(body.model),
+        id: `${dialect === "openai" ? "chatcmpl" : "msg"}_${id.replaceAll("-", "")}`
+      },
+      createdSeconds: Math.floor(now / 1000),
+      writeError
+    },
+    report: {
+      reservationId: id,
+      provider: provider.id,
+      model,
+      attempts: meter.attempts,
+      costOf: (usage: TokenUsage) => meter.cost(usage),
+      latencyMs: now - meter.startedAt,
+      upstreamLatencyMs: meter.attempts.at(-1)?.durationMs ?? 0,
+      cached: false
+    },
+    includeUsage:
+      typeof asked === "object" && asked !== null && "include_usage" in asked && asked.include_usage === true
+  }
+}
+
+const streamOf = (
+  call: Call,
+  target: ModelTarget,
+  { headers, status }: ProviderAnswer,
+  { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
+  meter: UsageMeter
+): CallAnswer => {
+  const { includeUsage, options, report } = answerOptions(call, target, meter)
+  const body = streamedAnswer(first, rest, { ...options, includeUsage, keepsWords: meter.countsTokens }, meter)
+  const remaining = meter.remaining(undefined)
+  return {
+    status,
+    headers: {
+      ...forwardedResponseHeaders(headers),
+      "x-reservation-id": report.reservationId,
+      "content-type": "text/event-stream",
+      "x-accel-buffering": "no",
+      ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
+    },
+    body,
+    report: { ...report, usage: noUsage, costNanoUsd: 0n }
+  }
+}
+
+/** What a whole answer without a usage is counted by: its text, or all of its bytes; vectors have neither. */
+const progressIn = (given: Uint8Array, { operation }: Call, target: ModelTarget, meter: UsageMeter): Progress => {
+  if (operation === "embed") return { usage: undefined, textBytes: 0, texts: [] }
+  const text = extractText(given, target.provider.dialect)
+  if (text === undefined) {
+    return { usage: undefined, textBytes: Math.max(given.length, meter.answeredBytes), texts: [] }
+  }
+  return {
+    usage: undefined,
+    textBytes: text.reduce((sum, word) => sum + Buffer.byteLength(word), 0),
+    texts: meter.countsTokens ? text : []
+  }
+}
+
+const wholeOf = (
+  call: Call,
+  target: ModelTarget,
+  { headers, status }: ProviderAnswer,
+  given: Uint8Array,
+  meter: UsageMeter
+): Effect.Effect<CallAnswer, GatewayError> => {
+  const { body, dialect, operation } = call
+  const { includeUsage, options, report } = answerOptions(call, target, meter)
+  const whole = wholeAnswer(given, options, operation)
+  const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
+  meter.describe(read.facts)
+  const used =
+    read.usage === undefined ? meter.estimate(progressIn(given, call, target, meter)) : Effect.succeed(read.usage)
+  return Effect.flatMapEager(used, (usage) => {
+    const remaining = meter.remaining(meter.cost(usage))
+    const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", status)
+    if (Result.isFailure(whole)) return Effect.fail(whole.failure)
+    // Whoever asked in another dialect is told a usage in any case, and so the one that is charged.
+    const bytes =
+      read.usage === undefined && options.from !== options.to
+        ? withUsage(whole.success.bytes, dialect, usage)
+        : whole.success.bytes
+    const streamed =
+      body.stream === true ? wholeToStream(Buffer.from(bytes).toString("utf8"), dialect, includeUsage) : undefined
+    return Effect.succeed({
+      status,
+      headers: {
+        ...forwardedResponseHeaders(headers),
+        "x-reservation-id": report.reservationId,
+        "content-type": streamed === undefined ? "application/json" : "text/event-stream",
+        "x-cost-usd": usdText(cost),
+        ...(remaining === null ? {} : { "x-budget-remaining-usd": usdText(remaining) })
+      },
+      body:
+        streamed === undefined
+          ? body.encoding_format === "base64"
+            ? vectorsInBase64(bytes)
+            : bytes
+          : Stream.make(new TextEncoder().encode(streamed)),
+      report: { ...report, usage, costNanoUsd: cost }
+    })
+  })
+}
+
+/** A provider's answer in the dialect of the call, which is settled: a whole one at once, a stream when it ends. */
+export const relayResponse = (
+  call: Call,
+  target: ModelTarget,
+  answer: ProviderAnswer,
+  meter: UsageMeter
+): Effect.Effect<CallAnswer, GatewayError> => {
+  const given = answer.body
+  if (given instanceof Uint8Array) return wholeOf(call, target, answer, given, meter)
+  if (call.body.stream === true) {
+    return Effect.succeed(streamOf(call, target, answer, given, meter))
+  }
+  return Effect.flatMap(gatheredAnswer(given, target.provider.dialect, meter), (gathered) =>
+    wholeOf(call, target, answer, gathered, meter)
+  )
+}

@@ -1,0 +1,106 @@
+import { ModelNotFound } from "../configuration/domain.ts"
+import { type Strategy } from "../configuration/configuration-domain.ts"
+import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
+import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
+import { type Operation } from "../providers/provider.ts"
+
+/** The error for a name that no model has. */
+export const modelNotFound = (name: string): GatewayError<ModelNotFound> =>
+  gatewayError(new ModelNotFound({ detail: `The model \`${name}\` does not exist.` }), { param: "model" })
+
+/** The model of a name, if it can do what is asked. */
+export const resolveModel = (
+  gateway: GatewaySnapshot,
+  name: unknown,
+  operation: Operation
+): ServedModel | GatewayError => {
+  if (typeof name !== "string" || name === "") {
+    return invalidMember("model", "model: Expected the name of a model")
+  }
+  const model = gateway.modelNamed(name)
+  if (model === undefined) return modelNotFound(name)
+  const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
+  return (operation === "embed" ? embeds : model.kind === "chat")
+    ? model
+    : invalidMember("model", `The model \`${name}\` does not do this.`, "model_not_supported")
+}
+
+/** A target that a call may be sent to, and the model that it serves: the requested one, or a fallback. */
+export interface Candidate {
+  readonly model: ServedModel
+  readonly target: ModelTarget
+}
+
+/** The targets of a model and its fallbacks, in the order in which they are tried. */
+export const candidatesOf = (
+  gateway: GatewaySnapshot,
+  models: ReadonlyArray<ServedModel>,
+  operation: Operation,
+  facts: RoutingFacts
+): ReadonlyArray<Candidate> =>
+  models.flatMap((model) => {
+    // Only OpenAI's dialect has embeddings.
+    const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
+    return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
+  })
+
+/** What an order may depend on beside the configuration. */
+export interface RoutingFacts {
+  /** The latency that a target has lately had; undefined before its first answer. */
+  latency(target: ModelTarget): number | undefined
+  /** A number from 0 to below 1. */
+  random(): number
+}
+
+/** What a thousand tokens in and out cost, whatever share they have: enough to tell cheap from dear. */
+const dearness = ({ rates }: ModelTarget): bigint | undefined =>
+  rates === null ? undefined : rates.basic.input + rates.basic.output
+
+/** Nobody is put last for being unknown but by price, where unknown may be anything. */
+const byLatency = (facts: RoutingFacts) => (one: ModelTarget, other: ModelTarget) =>
+  (facts.latency(one) ?? 0) - (facts.latency(other) ?? 0)
+
+const byPrice = (one: ModelTarget, other: ModelTarget): number => {
+  const [a, b] = [dearness(one), dearness(other)]
+  if (a === undefined || b === undefined) return a === b ? 0 : a === undefined ? 1 : -1
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** Draws without putting back, each by its weight; what has none comes last. */
+const drawn = (targets: ReadonlyArray<ModelTarget>, random: () => number): ReadonlyArray<ModelTarget> => {
+  const left = [...targets]
+  const order: Array<ModelTarget> = []
+  while (left.length > 0) {
+    const total = left.reduce((sum, { weight }) => sum + weight, 0)
+    let mark = random() * total
+    const found = left.findIndex(({ weight }) => (mark -= weight) < 0)
+    order.push(...left.splice(Math.max(0, found), 1))
+  }
+  return order
+}
+
+const ordered = (targets: ReadonlyArray<ModelTarget>, strategy: Strategy, facts: RoutingFacts) => {
+  switch (strategy) {
+    case "weighted":
+      return drawn(targets, facts.random)
+    case "least-latency":
+      return targets.toSorted(byLatency(facts))
+    case "cheapest":
+      return targets.toSorted(byPrice)
+    case "priority":
+    case "subscription-first":
+      return targets
+  }
+}
+
+/** The order in which targets are tried: by their priority, and among equals as the strategy says. */
+export const routeOrder = (
+  targets: ReadonlyArray<ModelTarget>,
+  strategy: Strategy,
+  facts: RoutingFacts
+): ReadonlyArray<ModelTarget> => {
+  if (targets.length < 2) return targets
+  const groups = Map.groupBy(targets, ({ priority }) => priority)
+  const priorities = [...groups.keys()].toSorted((a, b) => a - b)
+  return priorities.flatMap((priority) => ordered(groups.get(priority) ?? [], strategy, facts))
+}

@@ -1,0 +1,177 @@
+import { Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
+import { Breakers } from "./breakers.ts"
+import { Bulkheads } from "./bulkheads.ts"
+import { attemptSpan } from "../telemetry/call-spans.ts"
+import {
+  type ProviderAnswer,
+  providerCredentials,
+  type ProviderFailure,
+  type ProviderRequest
+} from "../providers/provider.ts"
+import { attemptMeasured } from "../telemetry/metrics.ts"
+import { attemptFailed } from "./routing-metrics.ts"
+import { type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { ProviderHealth } from "./provider-health.ts"
+
+/** An attempt that was made, as answers and usage rows tell of it. */
+export interface Attempt {
+  readonly provider: string
+  readonly model: string
+  readonly status: number
+  readonly durationMs: number
+}
+
+/** Hears of the steps of an attempt. */
+export interface AttemptObserver {
+  /** The request leaves: from then on it may cost something. */
+  sent(span: Tracer.Span): void
+  /** It was answered; the observer ends the span when the cost is known. */
+  answered(span: Tracer.Span, answer: ProviderAnswer): void
+  failed(failure: ProviderFailure): void
+}
+
+/** Sends a request to a target: within the bulkhead of its provider and its breaker, as a span of its own. */
+export class Router extends Context.Service<
+  Router,
+  {
+    send(
+      target: ModelTarget,
+      request: ProviderRequest,
+      routing: GatewaySnapshot["routing"],
+      observer?: AttemptObserver
+    ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+  }
+>()("app/gateway/Router") {
+  static readonly layer = Layer.effect(
+    Router,
+    Effect.gen(function* () {
+      const breakers = yield* Breakers
+      const bulkheads = yield* Bulkheads
+      const clock = yield* Clock.Clock
+      const health = yield* ProviderHealth
+      // Where nothing is traced, all attempts share the span that tells nobody anything.
+      const untraced = yield* Effect.provideService(Effect.makeSpan("attempt"), References.TracerEnabled, false)
+
+      const ask = ({ model, provider }: ModelTarget, request: ProviderRequest) => {
+        const startedAt = clock.currentTimeMillisUnsafe()
+        return Effect.tapError(
+          Effect.map(provider.provider.send(request), (answer) => {
+            health.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
+            return answer
+          }),
+          ({ error, reason, received }) =>
+            Effect.sync(() => {
+              const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
+              // Every tenant sees it: in a provider's own words may be what another one said.
+              const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
+              health.record(provider.id, { reachable: reason === "status", latencyMs, error: told })
+            })
+        )
+      }
+
+      /** Whoever entered a provider's bulkhead leaves it with the whole answer, with a stream when its scope ends. */
+      const within = (
+        { provider }: ModelTarget,
+        deadline: number | undefined,
+        attempt: Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+      ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope> =>
+        Effect.uninterruptibleMask((restore) =>
+          Effect.flatMap(restore(bulkheads.enter(provider, deadline)), (place) =>
+            Effect.matchCauseEffect(restore(attempt), {
+              onSuccess: (answer): Effect.Effect<ProviderAnswer, never, Scope.Scope> => {
+                if (!(answer.body instanceof Uint8Array)) {
+                  const leaving = Effect.sync(() => place.leave())
+                  return Effect.as(
+                    Effect.flatMap(Effect.scope, (scope) => Scope.addFinalizer(scope, leaving)),
+                    answer
+                  )
+                }
+                place.leave()
+                return Effect.succeed(answer)
+              },
+              onFailure: (cause) => {
+                place.leave()
+                return Effect.failCause(cause)
+              }
+            })
+          )
+        )
+
+      return Router.of({
+        send: (target, request, routing, observer) => {
+          const tried = (span: Tracer.Span) => {
+            let sentAt: number | undefined
+            const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
+            const guarded = breakers.guard(
+              target.provider.id,
+              target.model,
+              routing
+            )(
+              Effect.suspend(() => {
+                sentAt = clock.currentTimeMillisUnsafe()
+                observer?.sent(span)
+                return ask(target, request)
+              })
+            )
+            const attempt = within(target, request.deadline, guarded)
+            const traced =
+              span === untraced ? attempt : Effect.withParentSpan(attempt, span, { captureStackTrace: false })
+            return Effect.onExit(traced, (exit) =>
+              Effect.sync(() => {
+                if (Exit.isSuccess(exit))
+                  return observer === undefined ? end(exit) : observer.answered(span, exit.value)
+                const failure = Exit.findErrorOption(exit)
+                if (Option.isSome(failure)) {
+                  observer?.failed(failure.value)
+                  const errorType = String(failure.value.received ?? failure.value.reason)
+                  attemptFailed(target.provider.id, errorType)
+                  if (sentAt !== undefined) {
+                    attemptMeasured(request.operation, target, errorType, clock.currentTimeMillisUnsafe() - sentAt)
+                  }
+                  span.attribute("error.type", errorType)
+                }
+                end(exit)
+              })
+            )
+          }
+          return Effect.withFiber((fiber) => {
+            if (!Context.get(fiber.context, References.TracerEnabled)) return tried(untraced)
+            const { name, options } = attemptSpan(target, request.operation)
+            return Effect.flatMap(Effect.makeSpan(name, options), tried)
+          })
+        }
+      })
+    })
+  )
+}
+
+/** Whether a later try may go better. */
+const isTransient = ({ error, reason, received }: ProviderFailure): boolean =>
+  reason !== "status" || [408, 409, 429].includes(error.status) || (received ?? error.status) >= 500
+
+/** Statuses that are about this target alone: a model that it does not have, or no longer. */
+const ofTarget = new Set<number | undefined>([404, 410])
+
+/** Whether another target may answer. */
+export const mayFailOver = (failure: ProviderFailure): boolean =>
+  isTransient(failure) || failure.error.code === providerCredentials || ofTarget.has(failure.received)
+
+/** Whether the same target may answer if it is asked again. */
+export const mayRepeat = (failure: ProviderFailure): boolean =>
+  isTransient(failure) && failure.reason !== "breaker-open" && failure.reason !== "busy"
+
+const firstPauseMs = 200
+const longestPauseMs = 5_000
+const longestRetryAfterSeconds = 10
+
+/** How long to wait before the next try at the same target; undefined where that would be too long. */
+export const pauseBefore = (
+  tries: number,
+  { retryAfterSeconds }: ProviderFailure,
+  random: number
+): number | undefined => {
+  if (retryAfterSeconds !== undefined) {
+    return retryAfterSeconds > longestRetryAfterSeconds ? undefined : retryAfterSeconds * 1000
+  }
+  return Math.min(longestPauseMs, firstPauseMs * 2 ** (tries - 1)) * (0.5 + random / 2)
+}

@@ -1,0 +1,82 @@
+import { type Message } from "./domain.ts"
+import { inputOf } from "./chat-to-messages.ts"
+import { noUsage } from "../domain.ts"
+import { toFinishReason, toStopReason } from "./finish.ts"
+import { type ChatCompletion, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
+import { toCompletionUsage, usageOfCompletion } from "../openai-chat/usage.ts"
+import { toMessageUsage, usageOfMessage } from "./usage.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+/** What an answer is told beside its content: the model by the caller's name for it, and an id where the provider gave none. */
+export interface AnswerHead {
+  readonly model: string
+  readonly id: string
+}
+
+/** A message of Anthropic's as a chat completion. */
+export const messageToCompletion = (message: Message, head: AnswerHead, createdSeconds: number): Json => {
+  const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
+  const thoughts = message.content.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
+  const calls = message.content.flatMap((block) =>
+    block.type === "tool_use"
+      ? [
+          {
+            id: block.id ?? "",
+            type: "function",
+            function: { name: block.name ?? "", arguments: JSON.stringify(block.input ?? {}) }
+          }
+        ]
+      : []
+  )
+  return {
+    id: message.id ?? head.id,
+    object: "chat.completion",
+    created: createdSeconds,
+    model: head.model,
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: "assistant",
+          content: texts.length === 0 ? null : texts.join(""),
+          refusal: null,
+          ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
+          ...(calls.length === 0 ? {} : { tool_calls: calls })
+        },
+        logprobs: null,
+        finish_reason: toFinishReason(message.stop_reason)
+      }
+    ],
+    usage: toCompletionUsage(message.usage ? usageOfMessage(message.usage) : noUsage)
+  }
+}
+
+/** A chat completion as a message of Anthropic's; arguments that are no JSON are handed on as they came, under `arguments`. */
+export const completionToMessage = (completion: ChatCompletion, head: AnswerHead): Json => {
+  const [choice] = completion.choices
+  const { content: words, refusal, tool_calls: calls } = choice?.message ?? {}
+  const thought = thoughtOf(choice?.message)
+  const content = textOfWords(words)
+  const blocks: ReadonlyArray<Json> = [
+    ...(thought ? [{ type: "thinking", thinking: thought, signature: "" }] : []),
+    ...(content ? [{ type: "text", text: content, citations: null }] : []),
+    ...(refusal ? [{ type: "text", text: refusal, citations: null }] : []),
+    ...(calls ?? []).map(({ function: { arguments: text, name }, id }, index) => ({
+      type: "tool_use",
+      id: id || `${head.id}_${index}`,
+      name,
+      input: inputOf(text ?? "") ?? { arguments: text }
+    }))
+  ]
+  return {
+    id: completion.id ?? head.id,
+    type: "message",
+    role: "assistant",
+    model: head.model,
+    content: blocks,
+    stop_reason: refusal ? "refusal" : toStopReason(choice?.finish_reason, (calls ?? []).length > 0),
+    stop_sequence: null,
+    usage: toMessageUsage(completion.usage ? usageOfCompletion(completion.usage) : noUsage)
+  }
+}

@@ -1,0 +1,192 @@
+import { Result } from "effect"
+import { type Fault } from "../../../kernel/problem.ts"
+import { type Untranslatable } from "../domain.ts"
+import { toContentBlock } from "./media.ts"
+import { type ChatMessage, type ChatPart, type ChatRequest } from "../openai-chat/domain.ts"
+import { takesSampling, thinkingOf } from "./thinking.ts"
+
+/** What a translation must know of the model that is asked. */
+export interface AnthropicTarget {
+  readonly model: string
+  /** What Anthropic's required `max_tokens` becomes where the caller set no limit. */
+  readonly maxOutputTokens: number
+}
+
+type Block = Readonly<Record<string, unknown>>
+type Turn = { readonly role: "user" | "assistant"; readonly content: Array<Block> }
+
+const onlyJson = "Answer with one JSON object and nothing else."
+
+/** A chat-completions request in Anthropic's form. */
+export const chatToMessages = (
+  request: ChatRequest,
+  target: AnthropicTarget
+): Result.Result<Readonly<Record<string, unknown>>, Untranslatable> => {
+  const faults: Array<Fault> = []
+  const refuse = (path: Fault["path"], message: string) => faults.push({ path, message })
+  const system: Array<Block> = []
+  const turns: Array<Turn> = []
+  const say = (role: Turn["role"], content: ReadonlyArray<Block>) => {
+    // Anthropic wants turns that alternate, and the results of one turn's tools in one message.
+    const last = turns.at(-1)
+    if (content.length === 0) return
+    if (last?.role === role) last.content.push(...content)
+    else turns.push({ role, content: [...content] })
+  }
+
+  for (const [index, message] of request.messages.entries()) {
+    const at = ["messages", index]
+    switch (message.role) {
+      case "system":
+      case "developer":
+        system.push(...blocksOf(message, at, refuse))
+        break
+      case "user":
+        say("user", blocksOf(message, at, refuse))
+        break
+      case "assistant":
+        say("assistant", [...blocksOf(message, at, refuse), ...toolUses(message, at, refuse)])
+        break
+      case "tool":
+        if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
+        say("user", [
+          {
+            type: "tool_result",
+            tool_use_id: callId(message.tool_call_id ?? ""),
+            content: blocksOf(message, at, refuse)
+          }
+        ])
+        break
+      case "function":
+        refuse([...at, "role"], "Functions were replaced by tools; only tools are translated")
+    }
+  }
+  refuseWhatHasNoForm(request, refuse)
+  trimBeginning(turns)
+
+  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? target.maxOutputTokens
+  const format = request.response_format
+  if (format?.type === "json_object") system.push({ type: "text", text: onlyJson })
+  const isMidway = turns.at(-1)?.content.some(({ type }) => type === "tool_result") ?? false
+  const asked = thinkingOf(request, target.model, maxTokens, isMidway)
+  const isSampled = takesSampling(target.model, asked)
+  const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages: turns }
+  if (system.length > 0) translated.system = system
+  if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)
+  // One is what it is anyway, and newer models take no two of them.
+  if (typeof request.top_p === "number" && request.top_p !== 1 && isSampled) translated.top_p = request.top_p
+  // Anthropic takes no stop sequence of blanks alone.
+  const stop = (typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])).filter(
+    (sequence) => sequence.trim() !== ""
+  )
+  if (stop.length > 0) translated.stop_sequences = stop
+  if (typeof request.stream === "boolean") translated.stream = request.stream
+  const tools = toolsOf(request, refuse)
+  if (tools.length > 0) translated.tools = tools
+  const choice = toolChoiceOf(request, refuse)
+  if (tools.length > 0 && choice !== undefined) translated.tool_choice = choice
+  const schema = format?.type === "json_schema" ? format.json_schema?.schema : undefined
+  if (schema || asked.effort !== undefined) {
+    translated.output_config = {
+      ...(schema ? { format: { type: "json_schema", schema } } : {}),
+      ...(asked.effort === undefined ? {} : { effort: asked.effort })
+    }
+  }
+  if (asked.thinking !== undefined) translated.thinking = asked.thinking
+  const user = request.safety_identifier ?? request.user
+  if (typeof user === "string") translated.metadata = { user_id: user }
+  return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
+}
+
+/** Anthropic takes no beginning of an answer that ends in blanks. */
+const trimBeginning = (turns: Array<Turn>): void => {
+  const last = turns.at(-1)
+  const block = last?.role === "assistant" ? last.content.at(-1) : undefined
+  if (last === undefined || block?.type !== "text") return
+  last.content.splice(-1, 1, ...textBlocks(String(block.text).trimEnd()))
+  if (last.content.length === 0) turns.pop()
+}
+
+/** An id as Anthropic takes it: other vendors put dots and colons into theirs. */
+const callId = (id: string): string => id.replaceAll(/[^a-zA-Z0-9_-]/g, "_")
+
+type Refuse = (path: Fault["path"], message: string) => void
+
+const textBlocks = (text: string): ReadonlyArray<Block> => (text === "" ? [] : [{ type: "text", text }])
+
+const blocksOf = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
+  const { content } = message
+  if (content === undefined || content === null) return []
+  if (typeof content === "string") return textBlocks(content)
+  return content.flatMap((part, index) => partBlocks(part, [...at, "content", index], refuse))
+}
+
+const partBlocks = (part: ChatPart, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> => {
+  if (part.type === "text") return textBlocks(part.text ?? "")
+  if (part.type === "refusal") return textBlocks(part.refusal ?? "")
+  const block = toContentBlock(part)
+  if (typeof block === "object") return [block]
+  refuse([...at, "type"], block)
+  return []
+}
+
+const toolUses = (message: ChatMessage, at: Fault["path"], refuse: Refuse): ReadonlyArray<Block> =>
+  (message.tool_calls ?? []).map((call, index) => {
+    const input = inputOf(call.function.arguments)
+    if (input === undefined) {
+      refuse([...at, "tool_calls", index, "function", "arguments"], "Expected a JSON object")
+    }
+    return { type: "tool_use", id: callId(call.id), name: call.function.name, input: input ?? {} }
+  })
+
+/** The arguments of a call as an object; a tool without parameters is often called with none. */
+export const inputOf = (text: string): object | undefined => {
+  if (text.trim() === "") return {}
+  try {
+    const input: unknown = JSON.parse(text)
+    return typeof input === "object" && input !== null && !Array.isArray(input) ? input : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const toolsOf = (request: ChatRequest, refuse: Refuse): ReadonlyArray<Block> =>
+  (request.tools ?? []).flatMap((tool, index) => {
+    if (tool.type !== "function" || !tool.function) {
+      refuse(["tools", index, "type"], `Only tools of type function are translated, not ${tool.type}`)
+      return []
+    }
+    const { description, name, parameters, strict } = tool.function
+    return [
+      {
+        name,
+        ...(typeof description === "string" ? { description } : {}),
+        ...(typeof strict === "boolean" ? { strict } : {}),
+        // OpenAI takes a schema of nothing for a tool without parameters; Anthropic wants to be told that it is an object.
+        input_schema: { type: "object", ...(parameters ?? { properties: {} }) }
+      }
+    ]
+  })
+
+const toolChoiceOf = (request: ChatRequest, refuse: Refuse): Block | undefined => {
+  const { parallel_tool_calls: parallel, tool_choice: asked } = request
+  const alone = parallel === false ? { disable_parallel_tool_use: true } : {}
+  if (typeof asked === "object" && asked !== null) {
+    if (asked.type === "function" && asked.function) return { type: "tool", name: asked.function.name, ...alone }
+    refuse(["tool_choice", "type"], `A choice of type ${asked.type} is not translated`)
+    return undefined
+  }
+  if (asked === "none") return { type: "none" }
+  if (asked === "required") return { type: "any", ...alone }
+  return typeof asked === "string" || parallel === false ? { type: "auto", ...alone } : undefined
+}
+
+const refuseWhatHasNoForm = (request: ChatRequest, refuse: Refuse): void => {
+  if ((request.n ?? 1) !== 1) refuse(["n"], "Anthropic's models give one choice")
+  if (request.logprobs === true) refuse(["logprobs"], "Anthropic's models give no log probabilities")
+  if (request.modalities?.some((modality) => modality !== "text")) refuse(["modalities"], "Only text is translated")
+  if ((request.functions?.length ?? 0) > 0) refuse(["functions"], "Functions were replaced by tools")
+  if (request.web_search_options !== undefined && request.web_search_options !== null) {
+    refuse(["web_search_options"], "A provider's own tools are not translated")
+  }
+}

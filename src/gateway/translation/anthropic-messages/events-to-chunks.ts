@@ -1,0 +1,146 @@
+import { type MessageEvent, type MessageUsage } from "./domain.ts"
+import { type AnswerHead } from "./answers.ts"
+import { noUsage, type TokenUsage } from "../domain.ts"
+import { toFinishReason } from "./finish.ts"
+import { laterUsage, usageOfMessage } from "./usage.ts"
+import { toCompletionUsage } from "../openai-chat/usage.ts"
+
+type Chunk = Readonly<Record<string, unknown>>
+
+interface Call {
+  readonly index: number
+  readonly input: unknown
+  sent: boolean
+}
+
+/** Turns the events of a message into the chunks of a chat completion. */
+export class EventsToChunks {
+  /** What the provider reported so far, as it reports it. */
+  private reported: MessageUsage | undefined
+  private stopReason: string | undefined
+  private readonly head: AnswerHead
+  private readonly createdSeconds: number
+  private readonly includeUsage: boolean
+  private id: string
+  private started = false
+  private ended = false
+  /** Calls by the index of their block; their own indices have no gaps. */
+  private readonly calls = new Map<number, Call>()
+
+  constructor(head: AnswerHead, createdSeconds: number, includeUsage: boolean) {
+    this.head = head
+    this.id = head.id
+    this.createdSeconds = createdSeconds
+    this.includeUsage = includeUsage
+  }
+
+  /** Whether the model said that it was done: a stream that breaks off before is an error. */
+  get finished(): boolean {
+    return this.stopReason !== undefined
+  }
+
+  /** The usage that the provider reported so far. */
+  get usage(): TokenUsage | undefined {
+    return this.reported === undefined ? undefined : usageOfMessage(this.reported)
+  }
+
+  push(event: MessageEvent): ReadonlyArray<Chunk> {
+    const chunks: Array<Chunk> = []
+    switch (event.type) {
+      case "message_start":
+        this.report(event.message?.usage)
+        if (!this.started) this.id = event.message?.id ?? this.id
+        this.start(chunks)
+        break
+      case "content_block_start":
+        this.startBlock(chunks, event)
+        break
+      case "content_block_delta":
+        this.delta(chunks, event)
+        break
+      case "content_block_stop":
+        this.complete(chunks, this.calls.get(event.index ?? 0))
+        break
+      case "message_delta":
+        this.report(event.usage)
+        this.stopReason = event.delta?.stop_reason ?? this.stopReason
+        break
+    }
+    return chunks
+  }
+
+  /** Says why the model stopped and, where the client asked for it, what it used. `usage` stands in for what was not reported. */
+  end(usage: TokenUsage = this.usage ?? noUsage): ReadonlyArray<Chunk> {
+    const chunks: Array<Chunk> = []
+    if (this.ended) return chunks
+    this.ended = true
+    this.start(chunks)
+    for (const call of this.calls.values()) this.complete(chunks, call)
+    chunks.push(this.chunk([{ index: 0, delta: {}, logprobs: null, finish_reason: toFinishReason(this.stopReason) }]))
+    if (this.includeUsage) chunks.push({ ...this.chunk([]), usage: toCompletionUsage(usage) })
+    return chunks
+  }
+
+  private report(usage: MessageUsage | null | undefined): void {
+    if (usage) this.reported = laterUsage(this.reported ?? {}, usage)
+  }
+
+  private start(chunks: Array<Chunk>): void {
+    if (this.started) return
+    this.started = true
+    this.say(chunks, { role: "assistant", content: "", refusal: null })
+  }
+
+  private startBlock(chunks: Array<Chunk>, { content_block: block, index }: MessageEvent): void {
+    this.start(chunks)
+    if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
+    if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
+    if (block?.type !== "tool_use" || this.calls.has(index ?? 0)) return
+    const call = { index: this.calls.size, input: block.input, sent: false }
+    this.calls.set(index ?? 0, call)
+    const named = { name: block.name ?? "", arguments: "" }
+    this.say(chunks, { tool_calls: [{ index: call.index, id: block.id ?? "", type: "function", function: named }] })
+  }
+
+  private delta(chunks: Array<Chunk>, { delta, index }: MessageEvent): void {
+    this.start(chunks)
+    switch (delta?.type) {
+      case "text_delta":
+        this.say(chunks, { content: delta.text ?? "" })
+        break
+      case "thinking_delta":
+        this.say(chunks, { reasoning_content: delta.thinking ?? "" })
+        break
+      case "input_json_delta": {
+        const call = this.calls.get(index ?? 0)
+        if (call !== undefined && delta.partial_json) this.argue(chunks, call, delta.partial_json)
+        break
+      }
+    }
+  }
+
+  /** Gives a call that had no deltas the input that its block began with: `{}` for a tool without parameters. */
+  private complete(chunks: Array<Chunk>, call: Call | undefined): void {
+    if (call !== undefined && !call.sent) this.argue(chunks, call, JSON.stringify(call.input ?? {}))
+  }
+
+  private argue(chunks: Array<Chunk>, call: Call, text: string): void {
+    call.sent = true
+    this.say(chunks, { tool_calls: [{ index: call.index, function: { arguments: text } }] })
+  }
+
+  private say(chunks: Array<Chunk>, delta: Chunk): void {
+    chunks.push(this.chunk([{ index: 0, delta, logprobs: null, finish_reason: null }]))
+  }
+
+  private chunk(choices: ReadonlyArray<Chunk>): Chunk {
+    return {
+      id: this.id,
+      object: "chat.completion.chunk",
+      created: this.createdSeconds,
+      model: this.head.model,
+      choices,
+      ...(this.includeUsage ? { usage: null } : {})
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import { type FinishReason } from "../domain.ts"
+
+const finishReasons: Readonly<Record<string, FinishReason>> = {
+  end_turn: "stop",
+  stop_sequence: "stop",
+  pause_turn: "stop",
+  max_tokens: "length",
+  model_context_window_exceeded: "length",
+  tool_use: "tool_calls",
+  refusal: "content_filter"
+}
+
+/** Anthropic's `stop_reason` in OpenAI's words. */
+export const toFinishReason = (stopReason: string | null | undefined): FinishReason =>
+  finishReasons[stopReason ?? ""] ?? "stop"
+
+const stopReasons: Readonly<Record<string, string>> = {
+  stop: "end_turn",
+  length: "max_tokens",
+  tool_calls: "tool_use",
+  function_call: "tool_use",
+  content_filter: "refusal"
+}
+
+/** OpenAI's `finish_reason` in Anthropic's words; some providers say `stop` although tools are called. */
+export const toStopReason = (finishReason: string | null | undefined, callsTools: boolean): string => {
+  const reason = stopReasons[finishReason ?? ""] ?? "end_turn"
+  return callsTools && reason === "end_turn" ? "tool_use" : reason
+}

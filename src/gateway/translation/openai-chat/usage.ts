@@ -1,0 +1,46 @@
+import { noUsage, type TokenUsage } from "../domain.ts"
+import { count, member } from "../usage.ts"
+
+/**
+ * OpenAI counts cached and written tokens within the prompt, and reasoning within the completion. xAI and Google count
+ * reasoning beside the completion, where only the total has it.
+ */
+export const usageOfCompletion = (usage: unknown): TokenUsage => {
+  const inputTokens = count(member(usage, "prompt_tokens"))
+  const completionTokens = count(member(usage, "completion_tokens"))
+  const outputTokens = Math.max(completionTokens, count(member(usage, "total_tokens")) - inputTokens)
+  const read = member(usage, "prompt_tokens_details")
+  const cachedInputTokens = Math.min(inputTokens, count(member(read, "cached_tokens")))
+  const reasoning = count(member(member(usage, "completion_tokens_details"), "reasoning_tokens"))
+  return {
+    inputTokens,
+    outputTokens,
+    cachedInputTokens,
+    cacheWriteTokens: Math.min(inputTokens - cachedInputTokens, count(member(read, "cache_write_tokens"))),
+    cacheWrite1hTokens: 0,
+    reasoningTokens: Math.min(outputTokens, Math.max(reasoning, outputTokens - completionTokens))
+  }
+}
+
+/** Vectors are no tokens, so all of them were read; some providers tell the total alone. */
+export const usageOfEmbedding = (usage: unknown): TokenUsage => ({
+  ...noUsage,
+  inputTokens: count(member(usage, "prompt_tokens")) || count(member(usage, "total_tokens"))
+})
+
+export const toCompletionUsage = (usage: TokenUsage) => ({
+  prompt_tokens: usage.inputTokens,
+  completion_tokens: usage.outputTokens,
+  total_tokens: usage.inputTokens + usage.outputTokens,
+  prompt_tokens_details: {
+    cached_tokens: usage.cachedInputTokens,
+    cache_write_tokens: usage.cacheWriteTokens,
+    audio_tokens: 0
+  },
+  completion_tokens_details: {
+    reasoning_tokens: usage.reasoningTokens,
+    audio_tokens: 0,
+    accepted_prediction_tokens: 0,
+    rejected_prediction_tokens: 0
+  }
+})

@@ -1,0 +1,163 @@
+import { ByteSize, Cause, Clock, Context, Effect, type Scope } from "effect"
+import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { type Capability } from "../../../kernel/capability.ts"
+import { CurrentPrincipal } from "../../../kernel/principal.ts"
+import { InternalError, Overloaded } from "../../../kernel/problems.ts"
+import { problemOf } from "../../../platform/http/failures.ts"
+import { CurrentRequest, headersOf, type RequestInfo } from "../../../platform/http/request.ts"
+import { Settings } from "../../../platform/settings/settings.ts"
+import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
+import { gatewayError, type GatewayError, type GatewayProblem, overloaded } from "../../errors/gateway-error.ts"
+import { type Call, parseRequest } from "../../pipeline/call-request.ts"
+import { CallPipeline } from "../../pipeline/call-pipeline.ts"
+import { MessageCounts } from "../../pipeline/message-counts.ts"
+import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { type Operation } from "../../providers/provider.ts"
+import { type Dialect } from "../../translation/domain.ts"
+import { type Quota } from "../../translation/errors.ts"
+import { type ErrorWriter } from "./error-writer.ts"
+
+/** A path of a vendor's API that makes calls. */
+export interface CallRoute {
+  readonly path: `/${string}`
+  readonly dialect: Dialect
+  readonly operation: Operation
+  readonly capability: Capability
+}
+
+type Request = HttpServerRequest.HttpServerRequest
+
+/** What a provider may see of the caller's headers; credentials, cookies and the gateway's own headers are left out. */
+const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+  const forwarded: Record<string, string> = {}
+  for (const name in headers) {
+    if (name === "user-agent" || name === "accept" || name.startsWith("anthropic-") || name.startsWith("openai-")) {
+      forwarded[name] = headers[name]!
+    }
+  }
+  return forwarded
+}
+
+/** The rate limit of requests without a valid credential, where it was reached. */
+const addressQuota = (info: RequestInfo | undefined, now: number): Quota | undefined => {
+  if (info?.rateLimit === undefined) return undefined
+  const { limit, remaining, resetSeconds } = info.rateLimit
+  return { unit: "requests", limit: BigInt(limit), remaining: BigInt(remaining), resetsAt: now + resetSeconds * 1000 }
+}
+
+/** Serves a path of a vendor's API, and every failure as the clients of its dialect read it. */
+export const serve = <E>(
+  path: string,
+  writerOf: (request: Request) => ErrorWriter,
+  work: (
+    request: Request,
+    requestId: string
+  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError<GatewayProblem>, E>
+) =>
+  Effect.withFiber((fiber) => {
+    const info = Context.get(fiber.context, CurrentRequest)
+    const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+    const requestId = info?.requestId ?? ""
+    if (info !== undefined) {
+      info.route = path
+      // Providers have a deadline of their own.
+      info.untimed()
+    }
+    return Effect.catchDefect(work(request, requestId), unexpected).pipe(
+      Effect.catch(({ error, headers, quota }) =>
+        Effect.map(Clock.currentTimeMillis, (now) => {
+          const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
+          const written = writerOf(request).answer(error, reached, requestId, now)
+          return HttpServerResponse.text(JSON.stringify(written.body), {
+            status: written.status,
+            contentType: "application/json",
+            headers: { ...headers, ...written.headers, "request-id": requestId }
+          })
+        })
+      )
+    )
+  })
+
+/** A defect, as an error that the caller's SDK can read. */
+const unexpected = (defect: unknown): Effect.Effect<never, GatewayError<GatewayProblem>> => {
+  const known = problemOf(Cause.die(defect))
+  if (known !== undefined) {
+    const detail = known.detail ?? known.title
+    if (known.status === 503) return Effect.fail(overloaded(detail, known.retryAfterSeconds ?? 1))
+    return Effect.fail(gatewayError(new Overloaded({ detail }), { status: known.status }))
+  }
+  return Effect.andThen(
+    Effect.logError("A call of the gateway failed", defect),
+    Effect.fail(gatewayError(new InternalError({})))
+  )
+}
+
+const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
+  const response =
+    body instanceof Uint8Array
+      ? HttpServerResponse.uint8Array(body, { status, contentType: "application/json" })
+      : HttpServerResponse.stream(body, { status, contentType: "text/event-stream" })
+  // As an option they would be copied twice.
+  Object.assign(response.headers, headers, { "request-id": requestId })
+  return response
+}
+
+/** Makes the route of a path that makes calls: authenticate, attribute, parse, call, answer. */
+export const makeCallRoutes = Effect.gen(function* () {
+  const authentication = yield* GatewayAuthentication
+  const pipeline = yield* CallPipeline
+  const counts = yield* MessageCounts
+  const { maxBodyBytes } = (yield* Settings).llm.gateway
+
+  return (route: CallRoute, errors: ErrorWriter) => {
+    const { capability, dialect, operation, path } = route
+
+    const callOf = Effect.fnUntraced(function* (request: Request, requestId: string) {
+      const headers = headersOf(request)
+      const caller = yield* authentication.attribute({
+        agentId: headers["x-agent-id"],
+        planId: headers["x-plan-id"],
+        reservationId: headers["x-reservation-id"],
+        taskType: headers["x-task-type"]
+      })
+      const { body, bytes } = yield* parseRequest(request, maxBodyBytes)
+      const { "idempotency-key": key, "x-cache": cache } = headers
+      const call: Call = {
+        dialect,
+        operation,
+        body,
+        bytes,
+        caller,
+        headers: forwardedRequestHeaders(headers),
+        cache: cache === "true" ? true : cache === "false" ? false : undefined,
+        idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
+        writeError: (error) => errors.event(error, requestId)
+      }
+      return call
+    })
+
+    const make = (call: Call): Effect.Effect<Omit<CallAnswer, "report">, GatewayError, Scope.Scope> =>
+      operation === "count-tokens"
+        ? Effect.map(counts.count(call), ({ bytes, headers }) => ({ status: 200, headers, body: bytes }))
+        : pipeline.call(call)
+
+    const answer = (request: Request, requestId: string) =>
+      Effect.flatMap(authentication.authenticate(request, [capability]), (principal) =>
+        Effect.provideService(
+          Effect.map(Effect.flatMap(callOf(request, requestId), make), (made) => responseOf(made, requestId)),
+          CurrentPrincipal,
+          principal
+        )
+      )
+
+    return HttpRouter.add(
+      "POST",
+      path,
+      Effect.provideService(
+        serve(path, () => errors, answer),
+        HttpIncomingMessage.MaxBodySize,
+        ByteSize.bytes(maxBodyBytes)
+      )
+    )
+  }
+})

@@ -1,0 +1,112 @@
+import { Option, Schema } from "effect"
+import { type TokenUsage } from "../../translation/domain.ts"
+import { ChatCompletion, textOfWords } from "../../translation/openai-chat/domain.ts"
+import { type EmbeddingRequest, type LlmMessage, type LlmPart, type LlmRequest } from "./request-domain.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+const partOf = (part: LlmPart): Json => {
+  switch (part.type) {
+    case "text":
+      return { type: "text", text: part.text }
+    case "image":
+      return { type: "image_url", image_url: { url: part.url } }
+    case "document": {
+      const data = `data:application/pdf;base64,${part.data}`
+      return { type: "file", file: { filename: part.name ?? "document.pdf", file_data: data } }
+    }
+  }
+}
+
+/** Nothing where only tools were called, which an answer says with an empty list. */
+const contentOf = (content: LlmMessage["content"]) =>
+  typeof content === "string" ? content : content === undefined || content.length === 0 ? null : content.map(partOf)
+
+const messageOf = ({ content, role, toolCallId, toolCalls = [] }: LlmMessage): Json => ({
+  role,
+  content: contentOf(content),
+  ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
+  ...(toolCalls.length === 0
+    ? {}
+    : {
+        tool_calls: toolCalls.map(({ arguments: input, id, name }) => ({
+          id,
+          type: "function",
+          function: { name, arguments: typeof input === "string" ? input : JSON.stringify(input) }
+        }))
+      })
+})
+
+const formatOf = (format: NonNullable<LlmRequest["responseFormat"]>): Json =>
+  format.type === "json-schema"
+    ? { type: "json_schema", json_schema: { name: "answer", schema: format.schema, strict: true } }
+    : { type: format.type === "json" ? "json_object" : "text" }
+
+const given = (members: Json): Json =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+
+/** The gateway's own request in OpenAI's words, from which every dialect is reached. */
+export const chatOf = (request: LlmRequest): Json =>
+  given({
+    model: request.model,
+    messages: request.messages.map(messageOf),
+    max_completion_tokens: request.maxTokens,
+    temperature: request.temperature,
+    top_p: request.topP,
+    stop: request.stop,
+    stream: request.stream,
+    stream_options: request.stream === true ? { include_usage: true } : undefined,
+    tools: request.tools?.map((tool) => ({ type: "function", function: tool })),
+    tool_choice:
+      typeof request.toolChoice === "object" ? { type: "function", function: request.toolChoice } : request.toolChoice,
+    response_format: request.responseFormat && formatOf(request.responseFormat),
+    reasoning_effort: request.reasoning?.effort
+  })
+
+export const embeddingsOf = ({ dimensions, input, model }: EmbeddingRequest): Json =>
+  given({ model, input, dimensions, encoding_format: "float" })
+
+const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
+const decodeEmbeddings = Schema.decodeUnknownOption(
+  Schema.fromJsonString(
+    Schema.Struct({ data: Schema.Array(Schema.Struct({ embedding: Schema.Array(Schema.Finite) })) })
+  )
+)
+
+const reasons = new Set(["stop", "length", "tool_calls", "content_filter"])
+
+/** What a completion says, in the gateway's own words. */
+export const saidIn = (bytes: Uint8Array) =>
+  Option.map(decodeCompletion(Buffer.from(bytes).toString("utf8")), ({ choices: [choice], id }) => {
+    const { content, refusal, tool_calls: calls } = choice?.message ?? {}
+    const text = textOfWords(content) || (refusal ?? "")
+    return {
+      id: id ?? "",
+      text,
+      content: text === "" ? [] : [{ type: "text" as const, text }],
+      toolCalls: (calls ?? []).map(({ function: { arguments: words, name }, id }, index) => ({
+        id: id || `call_${index}`,
+        name,
+        arguments: words ?? "{}"
+      })),
+      finishReason: finishOf(choice?.finish_reason)
+    }
+  })
+
+export const finishOf = (reason: string | null | undefined) =>
+  (reasons.has(reason ?? "") ? reason : "stop") as "stop" | "length" | "tool_calls" | "content_filter"
+
+/** The vectors of an answer. */
+export const vectorsIn = (bytes: Uint8Array) =>
+  Option.map(decodeEmbeddings(Buffer.from(bytes).toString("utf8")), ({ data }) =>
+    data.map(({ embedding }) => embedding)
+  )
+
+export const usageOf = (usage: TokenUsage) => ({
+  inputTokens: usage.inputTokens,
+  outputTokens: usage.outputTokens,
+  cachedInputTokens: usage.cachedInputTokens,
+  cacheWriteTokens: usage.cacheWriteTokens,
+  reasoningTokens: usage.reasoningTokens,
+  totalTokens: usage.inputTokens + usage.outputTokens
+})

@@ -1,0 +1,134 @@
+import { assert, describe, it } from "@effect/vitest"
+import { chatBound, embeddingBound, imageTokensOf } from "../../../src/gateway/metering/token-upper-bound.ts"
+import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
+
+const bound = (dialect: "openai" | "anthropic", body: Record<string, unknown>) =>
+  chatBound(dialect, body, Buffer.byteLength(JSON.stringify(body)))
+
+const says = (content: unknown) => ({ model: "m", messages: [{ role: "user", content }] })
+const paths = ({ unbounded }: ReturnType<typeof bound>) => unbounded.map(({ path }) => path.join("."))
+const base64 = Buffer.alloc(300_000, 7).toString("base64")
+
+const document = (data: string) => [
+  { type: "document", source: { type: "base64", media_type: "application/pdf", data } }
+]
+
+describe("the bound of a request", () => {
+  it("has a token for every byte of text at least, in any writing", () => {
+    for (const text of ["plain", "日本語のテキスト", "🌍".repeat(100), '\n\t"\\']) {
+      assert.isAtLeast(bound("openai", says(text)).inputTokens, Buffer.byteLength(text))
+      assert.isAtLeast(bound("anthropic", says(text)).inputTokens, Buffer.byteLength(text))
+    }
+  })
+
+  it("counts an image by what vendors take for one at most, not by its bytes", () => {
+    const openai = [{ type: "image_url", image_url: { url: `data:image/png;base64,${base64}` } }]
+    const anthropic = [{ type: "image", source: { type: "base64", media_type: "image/png", data: base64 } }]
+    const inResult = [{ type: "tool_result", tool_use_id: "t", content: anthropic }]
+    for (const [dialect, content] of [
+      ["openai", openai],
+      ["anthropic", anthropic],
+      ["anthropic", inResult]
+    ] as const) {
+      const { inputTokens } = bound(dialect, says(content))
+      assert.isAtLeast(inputTokens, 12_000)
+      assert.isAtMost(inputTokens, 13_000)
+    }
+  })
+
+  it("counts an image by what the dearest of its models takes", () => {
+    assert.deepStrictEqual(
+      [
+        ["gpt-4o", "claude-opus-4-1"],
+        ["gpt-4o", "gpt-4o-mini-2024-07-18"]
+      ].map(imageTokensOf),
+      [12_000, 48_169]
+    )
+    const body = says([{ type: "image_url", image_url: { url: "https://example.com/cat.png" } }])
+    const dear = chatBound("openai", body, 100, 48_169)
+    assert.strictEqual(dear.inputTokens - chatBound("openai", body, 100).inputTokens, 48_169 - 12_000)
+  })
+
+  it("counts data that is neither image nor document by its bytes", () => {
+    const text = [{ type: "document", source: { type: "base64", media_type: "text/plain", data: base64 } }]
+    const image = [{ type: "image", source: { type: "base64", media_type: "text/plain", data: base64 } }]
+    assert.isAtLeast(bound("anthropic", says(image)).inputTokens, base64.length)
+    assert.deepStrictEqual(paths(bound("anthropic", says(text))), ["messages.0.content.0"])
+  })
+
+  it("is none for what lies elsewhere in words that nobody knows, or for what is sold otherwise", () => {
+    for (const part of [
+      { type: "video_url", video_url: { url: "https://example.com/a.mp4" } },
+      { type: "audio_url" },
+      {}
+    ]) {
+      assert.deepStrictEqual(paths(bound("openai", says([part]))), ["messages.0.content.0"], JSON.stringify(part))
+    }
+    assert.deepStrictEqual(paths(bound("openai", says([{ type: "text", text: "Hi" }]))), [])
+    for (const member of ["search_parameters", "models", "plugins"]) {
+      assert.deepStrictEqual(paths(bound("openai", { ...says("Hi"), [member]: [{}] })), [member])
+    }
+  })
+
+  it("is found however deeply results are nested, and is none where that is too deep", () => {
+    let content: unknown = "Hi"
+    for (let depth = 0; depth < 20_000; depth++) content = [{ type: "tool_result", content }]
+    const body = says(content)
+    assert.lengthOf(chatBound("anthropic", body, 1_000_000).unbounded, 1)
+    assert.deepStrictEqual(textsOf(body).texts, [])
+  })
+
+  it("counts a document by the pages that it can have", () => {
+    const page = Buffer.alloc(640).toString("base64")
+    assert.isAtLeast(bound("anthropic", says(document(page))).inputTokens, 10 * 8000)
+    assert.isAtLeast(bound("anthropic", says(document(base64))).inputTokens, 600 * 8000)
+    assert.isAtMost(bound("anthropic", says(document(base64))).inputTokens, 600 * 8000 + 1000)
+  })
+
+  it("takes the larger of two limits, times the answers asked for, and what a prediction adds", () => {
+    const asked = bound("openai", {
+      ...says("x"),
+      max_tokens: 10,
+      max_completion_tokens: 7,
+      n: 3,
+      prediction: { type: "content", content: "y".repeat(500) }
+    })
+    assert.strictEqual(asked.askedOutputTokens, 10)
+    assert.strictEqual(asked.choices, 3)
+    assert.isAtLeast(asked.extraOutputTokens, 500)
+    assert.isUndefined(bound("openai", says("x")).askedOutputTokens)
+  })
+
+  it("names what has no bound", () => {
+    assert.sameMembers(
+      paths(
+        bound("openai", {
+          ...says([{ type: "input_audio" }, { type: "file", file: { file_id: "f" } }]),
+          service_tier: "priority",
+          web_search_options: {},
+          modalities: ["text", "audio"],
+          tools: [{ type: "function", function: {} }, { type: "web_search" }]
+        })
+      ),
+      ["messages.0.content.0", "messages.0.content.1", "service_tier", "web_search_options", "modalities", "tools.1"]
+    )
+    assert.sameMembers(
+      paths(
+        bound("anthropic", {
+          ...says([{ type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }]),
+          speed: "fast",
+          mcp_servers: [{}],
+          tools: [{ name: "f" }, { type: "bash_20250124", name: "bash" }, { type: "web_search_20260318" }]
+        })
+      ),
+      ["messages.0.content.0", "speed", "mcp_servers", "tools.2"]
+    )
+  })
+
+  it("bounds embeddings by their bytes, and token lists by their length", () => {
+    for (const input of ["日本語", ["a", "b"], [1, 2, 3], [[1, 2], [3]]]) {
+      const body = { model: "m", input }
+      assert.isAtLeast(embeddingBound(body, Buffer.byteLength(JSON.stringify(body))).inputTokens, input.length)
+    }
+  })
+})
