@@ -3,12 +3,10 @@ import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as crypto from "node:crypto"
 import * as fs from "node:fs/promises"
-import { CapsRepository } from "../../src/budgets/ledger/cap-repository.ts"
 import { CapIndex } from "../../src/budgets/ledger/cap-index.ts"
 import { ReservationId } from "../../src/budgets/ledger/domain.ts"
 import { LedgerStore } from "../../src/budgets/ledger/repository.ts"
-import { type ReserveItem } from "../../src/budgets/ledger/request.ts"
-import { ReserveBatch } from "../../src/budgets/ledger/reserve-batch.ts"
+import { type ReserveItem } from "../../src/budgets/ledger/protocol-domain.ts"
 import { TenantId } from "../../src/kernel/identifier.ts"
 import { connection, start } from "../../src/platform/embedded-postgres/embedded-postgres.ts"
 import { Database, poolLayer } from "../../src/platform/database/database.ts"
@@ -67,19 +65,23 @@ export const benchReserveFunction = Effect.gen(function* () {
   )
   yield* Effect.gen(function* () {
     const store = yield* LedgerStore
-    const caps = yield* CapsRepository
     const database = yield* Database
-    const { caps: all } = yield* database.transaction("all", caps.book(tenantId))
+    const { caps: all } = yield* database.transaction("all", store.capsOf(tenantId))
     const best = new Map<string, number>()
     for (let round = 0; round < rounds; round++) {
       for (const governing of [0, 1, 2, 4]) {
-        const books = new Map([[tenantId, new CapIndex({ version: 1n, caps: all.slice(0, governing) })]])
+        const index = new CapIndex({ revision: 1n, caps: all.slice(0, governing) })
         for (const size of [1, 4]) {
           const before = yield* timeOf("budgets_reserve")
           for (let call = 0; call < calls; call++) {
             const items = Array.from({ length: size }, itemOf)
-            const outcome = yield* store.reserve(new ReserveBatch(items, books, yield* DateTime.now, 3600).statement)
-            if (!("rooms" in outcome)) return yield* Effect.die(outcome)
+            const outcome = yield* store.reserve({
+              requests: items.map((item) => ({ item, caps: index.applicable(item.dimensions) })),
+              revisions: new Map([[tenantId, 1n]]),
+              now: yield* DateTime.now,
+              holdSeconds: 3600
+            })
+            if (outcome === "stale" || outcome.some((one) => one?.verdict !== "open")) return yield* Effect.die(outcome)
           }
           const after = yield* timeOf("budgets_reserve")
           const micros = ((after.millis - before.millis) / (after.calls - before.calls)) * 1000
@@ -91,7 +93,7 @@ export const benchReserveFunction = Effect.gen(function* () {
     for (const [what, micros] of best) process.stdout.write(`${what}: ${micros.toFixed(0)} µs\n`)
   }).pipe(
     Effect.provide(
-      Layer.mergeAll(LedgerStore.layer, CapsRepository.layer).pipe(
+      LedgerStore.layer.pipe(
         Layer.provideMerge(poolLayer({ connection: options, maxConnections: 1, statementTimeoutSeconds: 60 }))
       )
     )
