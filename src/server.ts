@@ -58,7 +58,7 @@ import { LlmAdminHandlers } from "./gateway/configuration/handlers.ts"
 import { LlmCallsHandlers, LlmHandlers } from "./gateway/wire/native/handlers.ts"
 import { GatewayCallsLayer, GatewayCatalogueLayer } from "./gateway/layers.ts"
 import { VendorRoutesLayer } from "./gateway/wire/vendor/routes.ts"
-import { AfterChargesLayer, SweeperLayer } from "./budgets/ledger/sweeper.ts"
+import { FlushSettlementsLayer, SweeperLayer } from "./budgets/ledger/service.ts"
 import { BudgetAlertsHandlers } from "./budgets/alerts/handlers.ts"
 import { ApprovalsHandlers } from "./budgets/approvals/handlers.ts"
 import { BudgetCapsHandlers } from "./budgets/caps/handlers.ts"
@@ -151,7 +151,13 @@ const Handlers = Layer.mergeAll(
   DashboardHandlers
 )
 
-const Middleware = Layer.mergeAll(ValidationLayer, AccessLayer, IdempotencyLayer, AfterChargesLayer, OAuthRequestsLayer)
+const Middleware = Layer.mergeAll(
+  ValidationLayer,
+  AccessLayer,
+  IdempotencyLayer,
+  FlushSettlementsLayer,
+  OAuthRequestsLayer
+)
 
 // Redis' client is loaded by those who use it only.
 const RateLimitStore = Layer.unwrap(

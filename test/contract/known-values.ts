@@ -15,6 +15,8 @@ export class KnownValues {
   private readonly values = new Map<string, Array<Known>>()
   private readonly withheld = new Set<Known>()
   private readonly places = new Set<string>()
+  /** Where ids stand: the first key of `values` that ends so, which stays the first. */
+  private readonly idKeys = new Map<string, string>()
   private readonly things = new Map<string, Array<Readonly<Record<string, Known>>>>()
 
   /** Keeps values out: those of the credentials that the test itself calls with. */
@@ -73,7 +75,11 @@ export class KnownValues {
   /** The places known that a path's parameters can be taken from together, the newest last. */
   placesOf(path: string): ReadonlyArray<string> {
     const form = new RegExp(`^${path.replace(/\{\w+\}/g, "[^/]+")}$`)
-    return [...this.places].filter((place) => form.test(place)).slice(-mostKept)
+    const newest: Array<string> = []
+    for (const place of [...this.places].toReversed()) {
+      if (form.test(place) && newest.push(place) === mostKept) break
+    }
+    return newest.toReversed()
   }
 
   /** Whether a member is known to hold the id of a thing. */
@@ -99,10 +105,18 @@ export class KnownValues {
     const place = placeOfMember[name]
     if (place !== undefined) return this.placesOf(place).map((known) => known.slice(known.lastIndexOf("/") + 1))
     const stem = /^(\w+)Id$/.exec(name)?.[1]?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-    for (const [key, values] of this.values) {
-      if (stem !== undefined && (key === `${stem}s.id` || key.endsWith(`-${stem}s.id`))) return values
+    return (stem === undefined ? undefined : this.idsOf(`${stem}s.id`)) ?? this.values.get(`.${name}`) ?? []
+  }
+
+  private idsOf(key: string): ReadonlyArray<Known> | undefined {
+    const known = this.idKeys.get(key)
+    if (known !== undefined) return this.values.get(known)
+    for (const [candidate, values] of this.values) {
+      if (candidate !== key && !candidate.endsWith(`-${key}`)) continue
+      this.idKeys.set(key, candidate)
+      return values
     }
-    return this.values.get(`.${name}`) ?? []
+    return undefined
   }
 }
 

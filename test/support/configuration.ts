@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import { clientOf } from "./client.ts"
 import { type TestService } from "./service.ts"
 
 type Service = TestService["Service"]
@@ -8,9 +9,8 @@ let made = 0
 
 /** An application of its own; answers its id. */
 export const makeApplication = Effect.fnUntraced(function* (service: Service) {
-  const answer = yield* service.call("POST", "/api/applications", { body: { name: `Shop ${++made}` } })
-  assert.strictEqual(answer.status, 201, answer.text)
-  return answer.body.id as number
+  const { body } = yield* clientOf(service).applications.create({ payload: { name: `Shop ${++made}` } })
+  return body.id
 })
 
 interface Members {
@@ -61,7 +61,7 @@ export const treePaths = Effect.fnUntraced(function* (service: Service, applicat
 
 /** The actions of the audit entries about a thing, the oldest first. */
 export const actionsOf = Effect.fnUntraced(function* (service: Service, entityType: string, entityId: number) {
-  const answer = yield* service.call("GET", `/api/audit-logs?entityType=${entityType}&entityId=${entityId}&limit=200`)
-  const entries: ReadonlyArray<{ readonly actionType: string }> = answer.body.items
-  return entries.map(({ actionType }) => actionType).toReversed()
+  const query = { entityType, entityId: String(entityId), limit: 200 }
+  const { items } = yield* clientOf(service).auditLogs.list({ query })
+  return items.map(({ actionType }) => actionType).toReversed()
 })

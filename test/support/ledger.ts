@@ -4,12 +4,11 @@ import { Audit, asSystem } from "../../src/audit/log/service.ts"
 import { type AuditOrigin } from "../../src/audit/log/domain.ts"
 import { type TenantId } from "../../src/kernel/identifier.ts"
 import { BudgetAlerts } from "../../src/budgets/alerts/service.ts"
-import { type Dimensions } from "../../src/budgets/ledger/cap-index.ts"
-import { type CapCreation, CapId, type CapUtilization } from "../../src/budgets/ledger/cap-domain.ts"
+import { type CloseItem, type Dimensions, type ReserveItem } from "../../src/budgets/ledger/protocol-domain.ts"
+import { type CapCreation, type CapUtilization } from "../../src/budgets/caps/domain.ts"
+import { CapId, ChargeId, ReservationId } from "../../src/budgets/ledger/domain.ts"
 import { BudgetCaps } from "../../src/budgets/caps/service.ts"
-import { ChargeId, ReservationId } from "../../src/budgets/ledger/domain.ts"
 import { Grants } from "../../src/budgets/caps/grants.ts"
-import { type CloseItem, type ReserveItem } from "../../src/budgets/ledger/request.ts"
 import { Ledger } from "../../src/budgets/ledger/service.ts"
 import { CapUtilizations } from "../../src/budgets/caps/utilization.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
@@ -80,7 +79,7 @@ export const closeItem = (
   id,
   tenantId: null,
   origin: "api",
-  unrestricted: true,
+  canActForOthers: true,
   amount: 0n,
   chargeId: ChargeId.make(newId()),
   ...members

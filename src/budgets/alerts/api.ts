@@ -1,4 +1,5 @@
-import { AfterCharges } from "../ledger/api.ts"
+import { FlushSettlements } from "../ledger/api.ts"
+import { CapId } from "../ledger/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/access.ts"
@@ -6,7 +7,6 @@ import { endpoint } from "../../kernel/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { AlertId, BudgetAlert } from "./domain.ts"
-import { CapId } from "../ledger/cap-domain.ts"
 
 const position = cursor(AlertId)
 
@@ -25,7 +25,7 @@ export class BudgetAlertsApi extends HttpApiGroup.make("budgetAlerts")
       success: page(BudgetAlert, position)
     })
   )
-  .middleware(AfterCharges)
+  .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/budgets/alerts")
   .annotateMerge(

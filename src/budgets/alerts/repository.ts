@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { AlertId } from "./domain.ts"
-import { AlertThreshold, CapId, CapScope } from "../ledger/cap-domain.ts"
+import { AlertThreshold, CapId, CapScope } from "../ledger/domain.ts"
 import { Unit } from "../ledger/quantity-domain.ts"
 
 /** An alert as it is stored, with the cap and the counter that it is of. */
@@ -30,27 +30,19 @@ export interface AlertFilter {
   readonly capId?: CapId | undefined
 }
 
-/** Thresholds that were passed; the ledger's statements note them. */
-export class AlertsRepository extends Context.Service<
-  AlertsRepository,
-  {
-    /** The newest first. */
-    list(filter: AlertFilter, after: AlertId | undefined, limit: number): Effect.Effect<ReadonlyArray<StoredAlert>>
-  }
->()("app/budgets/AlertsRepository") {
-  static readonly layer = Layer.effect(
-    AlertsRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const selectPage = SqlSchema.findAll({
-        Request: Schema.Struct({
-          tenantId: Schema.UndefinedOr(TenantId),
-          capId: Schema.UndefinedOr(CapId),
-          after: Schema.UndefinedOr(AlertId),
-          limit: Schema.Int
-        }),
-        Result: StoredAlert,
-        execute: ({ after, capId, limit, tenantId }) => sql`
+/** Reads the alerts that the functions of the ledger write. */
+export class AlertsRepository extends Context.Service<AlertsRepository>()("app/budgets/AlertsRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const selectPage = SqlSchema.findAll({
+      Request: Schema.Struct({
+        tenantId: Schema.UndefinedOr(TenantId),
+        capId: Schema.UndefinedOr(CapId),
+        after: Schema.UndefinedOr(AlertId),
+        limit: Schema.Int
+      }),
+      Result: StoredAlert,
+      execute: ({ after, capId, limit, tenantId }) => sql`
           SELECT a.id, a.tenant_id, a.cap_id, c.name, c.scope, b.counter_key, c.unit, a.measure, a.percent, a.limit_amount,
             a.spent, a.reserved, CASE WHEN isfinite(b.period_start) THEN b.period_start END AS period_start,
             CASE WHEN isfinite(b.period_end) THEN b.period_end END AS period_end, a.occurred_at
@@ -64,13 +56,16 @@ export class AlertsRepository extends Context.Service<
             ...(after === undefined ? [] : [sql`a.id < ${after}`])
           ])}
           ORDER BY a.id DESC LIMIT ${limit}`
-      })
-
-      return AlertsRepository.of({
-        list: Effect.fn("AlertsRepository.list")(({ capId, tenantId }, after, limit) =>
-          Effect.orDie(selectPage({ tenantId, capId, after, limit }))
-        )
-      })
     })
-  )
+
+    return {
+      /** The newest first. */
+      list: Effect.fn("AlertsRepository.list")(
+        ({ capId, tenantId }: AlertFilter, after: AlertId | undefined, limit: number) =>
+          Effect.orDie(selectPage({ tenantId, capId, after, limit }))
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -1,45 +1,35 @@
 import { Context, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
+import { emptySlice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { type AlertId, type BudgetAlert } from "./domain.ts"
 import { type AlertFilter, AlertsRepository, type StoredAlert } from "./repository.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
-import { allTenants } from "../ledger/cap-domain.ts"
+import { allTenants } from "../ledger/domain.ts"
 import { countedScope } from "../ledger/cap-index.ts"
 import { totalOf } from "../ledger/quantity-domain.ts"
 
 /** Thresholds of caps that were passed, each once in a period. */
-export class BudgetAlerts extends Context.Service<
-  BudgetAlerts,
-  {
-    list(filter: AlertFilter, after: AlertId | undefined, limit: number): Effect.Effect<Slice<BudgetAlert, AlertId>>
-  }
->()("app/budgets/BudgetAlerts") {
-  static readonly layer = Layer.effect(
-    BudgetAlerts,
-    Effect.gen(function* () {
-      const database = yield* Database
-      const repository = yield* AlertsRepository
-      return BudgetAlerts.of({
-        list: Effect.fn("BudgetAlerts.list")(function* (
-          filter: AlertFilter,
-          after: AlertId | undefined,
-          limit: number
-        ) {
-          const principal = yield* CurrentPrincipal
-          const own = withinTenant(principal, filter)
-          if (own === undefined) return emptySlice
-          const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
-          const { items, nextCursor } = slice(rows.map(alertView), limit, ({ id }) => id)
-          return { items: items.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
-        })
+export class BudgetAlerts extends Context.Service<BudgetAlerts>()("app/budgets/BudgetAlerts", {
+  make: Effect.gen(function* () {
+    const database = yield* Database
+    const repository = yield* AlertsRepository
+    return {
+      list: Effect.fn("BudgetAlerts.list")(function* (filter: AlertFilter, after: AlertId | undefined, limit: number) {
+        const principal = yield* CurrentPrincipal
+        const own = withinTenant(principal, filter)
+        if (own === undefined) return emptySlice
+        const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
+        const { items, nextCursor } = slice(rows.map(toAlert), limit, ({ id }) => id)
+        return { items: items.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
       })
-    })
-  ).pipe(Layer.provide(AlertsRepository.layer))
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(AlertsRepository.layer))
 }
 
-const alertView = ({ counterKey, limitAmount, scope, tenantId, ...alert }: StoredAlert): BudgetAlert => ({
+const toAlert = ({ counterKey, limitAmount, scope, tenantId, ...alert }: StoredAlert): BudgetAlert => ({
   ...alert,
   tenantId: tenantId === allTenants ? null : tenantId,
   scope: countedScope(scope, counterKey),

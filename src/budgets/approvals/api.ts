@@ -1,4 +1,13 @@
-import { AfterCharges } from "../ledger/api.ts"
+import { FlushSettlements } from "../ledger/api.ts"
+import { Approval, Denial, PendingApproval } from "./domain.ts"
+import {
+  PlanNotActive,
+  ReservationId,
+  ReservationNotFound,
+  ReservationNotHeld,
+  StillNoHeadroom
+} from "../ledger/domain.ts"
+import { Reservation } from "../reservations/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
@@ -8,8 +17,6 @@ import { Forbidden } from "../../kernel/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
-import { Approval, Denial, PendingApproval, Reservation, ReservationId } from "../ledger/domain.ts"
-import { PlanNotActive, ReservationNotFound, ReservationNotHeld, StillNoHeadroom } from "../ledger/problem-domain.ts"
 
 const approve = requires("budgets:approve")
 const id = { reservationId: ReservationId }
@@ -49,7 +56,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
     })
   )
   .middleware(Idempotency)
-  .middleware(AfterCharges)
+  .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/budgets/approvals")
   .annotateMerge(OpenApi.annotations({ title: "Approvals", description: "Reservations that need a decision." })) {}

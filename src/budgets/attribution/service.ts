@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Cache, Context, Effect, Exit, Layer } from "effect"
 import { type AgentId, type AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { type ApplicationId, type ApplicationNotFound } from "../../applications/applications/domain.ts"
@@ -6,32 +6,42 @@ import { Applications } from "../../applications/applications/service.ts"
 import { type AuditOrigin } from "../../audit/log/domain.ts"
 import { auditOrigin } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
-import { CurrentRepeatable } from "../../platform/idempotency/domain.ts"
 import { covers } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
+import { Database } from "../../platform/database/database.ts"
+import { CurrentRepeatable } from "../../platform/idempotency/domain.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
-import { type Dimensions } from "../ledger/cap-index.ts"
-import { CallPlans } from "./call-plans.ts"
-import { type PlanId } from "../ledger/domain.ts"
-import { type CallPlan } from "../ledger/plan-repository.ts"
-import { PlanNotFound } from "../ledger/problem-domain.ts"
-import { type Requester } from "../ledger/request.ts"
+import { type CallPlan, type PlanId, PlanNotFound } from "../ledger/domain.ts"
+import { type BudgetSubject, type Dimensions, type Requester } from "../ledger/protocol-domain.ts"
+import { LedgerStore } from "../ledger/repository.ts"
 
-/** What a caller declares of what it spends for. */
+/** The plans that calls name, of any tenant. What is cached of a plan never changes. */
+export class CallPlans extends Context.Service<CallPlans>()("app/budgets/CallPlans", {
+  make: Effect.gen(function* () {
+    const database = yield* Database
+    const store = yield* LedgerStore
+    const plans = yield* Cache.makeWith(
+      (id: PlanId) =>
+        database.transaction("all", store.planOf(id)).pipe(
+          Effect.flatMap(Effect.fromOption),
+          Effect.mapError(() => new PlanNotFound({}))
+        ),
+      { capacity: 50_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 day" : 0) }
+    )
+    return { get: (id: PlanId): Effect.Effect<CallPlan, PlanNotFound> => Cache.get(plans, id) }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(LedgerStore.layer))
+}
+
+/** What a caller declares about a reservation or a call. */
 export interface DeclaredAttribution extends Omit<Dimensions, "agentId" | "apiKeyId"> {
   readonly agentId?: AgentId | undefined
   readonly planId?: PlanId | undefined
 }
 
-/** What a spend counts for: the tenant, the values that scopes of caps name, and the plan that it draws on. */
-export interface BudgetSubject {
-  readonly tenantId: TenantId
-  readonly dimensions: Dimensions
-  readonly plan?: CallPlan | undefined
-}
-
-type AttributionError =
+export type AttributionError =
   | AgentNotActive
   | AgentNotFound
   | ApplicationNotFound
@@ -39,74 +49,70 @@ type AttributionError =
   | Forbidden
   | ValidationFailed
 
-/** Who spends: what the credential says, and what the caller may add to it. */
-export class Attribution extends Context.Service<
-  Attribution,
-  {
-    /** What a spend of the caller counts for; under a plan it is of the plan's agent and task type. */
-    resolve(declared: DeclaredAttribution): Effect.Effect<BudgetSubject, AttributionError>
-  }
->()("app/budgets/Attribution") {
-  static readonly layer = Layer.effect(
-    Attribution,
-    Effect.gen(function* () {
-      const agents = yield* Agents
-      const applications = yield* Applications
-      const callPlans = yield* CallPlans
-      const tenants = yield* Tenants
-      let known: TenantId | undefined
-      // The default tenant stays the default one, so it is asked for once.
-      const defaultTenant = Effect.suspend(() =>
-        known === undefined
-          ? Effect.tap(tenants.defaultId, (id) => Effect.sync(() => (known = id)))
-          : Effect.succeed(known)
-      )
+/**
+ * Resolves what a request counts for, once: from the credential, the plan and what the caller declares. The result is
+ * passed on to the ledger; a gateway call replaces model and provider in its dimensions for each target that it tries.
+ */
+export class Attribution extends Context.Service<Attribution>()("app/budgets/Attribution", {
+  make: Effect.gen(function* () {
+    const agents = yield* Agents
+    const applications = yield* Applications
+    const plans = yield* CallPlans
+    const tenants = yield* Tenants
+    let known: TenantId | undefined
+    // The default tenant never changes, so it is read once.
+    const defaultTenant = Effect.suspend(() =>
+      known === undefined
+        ? Effect.tap(tenants.defaultId, (id) => Effect.sync(() => (known = id)))
+        : Effect.succeed(known)
+    )
 
-      const spender = Effect.fnUntraced(function* (
-        principal: Principal,
-        { planId, ...given }: DeclaredAttribution
-      ): Effect.fn.Return<BudgetSubject, AttributionError> {
-        const plan = planId === undefined ? undefined : yield* callPlans.get(planId)
-        const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
-        const own = ownValues(principal)
-        for (const name of ["agentId", "applicationId"] as const) {
-          if (own[name] !== undefined && declared[name] !== undefined && declared[name] !== own[name]) {
-            return yield* new Forbidden({ missing: [], detail: `The credential is of another ${name}.` })
-          }
+    const lookUp = Effect.fnUntraced(function* (
+      principal: Principal,
+      { planId, ...given }: DeclaredAttribution
+    ): Effect.fn.Return<BudgetSubject, AttributionError> {
+      const plan = planId === undefined ? undefined : yield* plans.get(planId)
+      const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
+      const own = credentialValues(principal)
+      for (const name of ["agentId", "applicationId"] as const) {
+        if (own[name] !== undefined && declared[name] !== undefined && declared[name] !== own[name]) {
+          return yield* new Forbidden({ missing: [], detail: `The credential is of another ${name}.` })
         }
-        if (own.applicationId === undefined && declared.applicationId !== undefined) {
-          yield* applications.known(declared.applicationId as ApplicationId)
-        }
-        const dimensions = { ...declared, ...own }
-        const agentId = declared.agentId ?? own.agentId
-        const tenantId =
-          agentId === undefined
-            ? (principal.tenantId ?? (yield* defaultTenant))
-            : yield* agents.activeTenantOf(agentId as AgentId)
-        return { tenantId, dimensions, plan }
-      })
-
-      return Attribution.of({
-        resolve: (declared) =>
-          Effect.withFiber((fiber): Effect.Effect<BudgetSubject, AttributionError> => {
-            const principal = Context.get(fiber.context, CurrentPrincipal)
-            const own = ownValues(principal)
-            const isAsked =
-              declared.planId !== undefined ||
-              declared.agentId !== undefined ||
-              declared.applicationId !== undefined ||
-              own.agentId !== undefined
-            // Most name nothing that has to be looked up.
-            return isAsked || principal.tenantId === undefined
-              ? spender(principal, declared)
-              : Effect.succeed({ tenantId: principal.tenantId, dimensions: { ...declared, ...own }, plan: undefined })
-          })
-      })
+      }
+      if (own.applicationId === undefined && declared.applicationId !== undefined) {
+        yield* applications.known(declared.applicationId as ApplicationId)
+      }
+      const agentId = declared.agentId ?? own.agentId
+      const tenantId =
+        agentId === undefined
+          ? (principal.tenantId ?? (yield* defaultTenant))
+          : yield* agents.activeTenantOf(agentId as AgentId)
+      return { tenantId, dimensions: { ...declared, ...own }, plan }
     })
-  ).pipe(Layer.provide(CallPlans.layer))
+
+    return {
+      /** Under a plan a request counts for the plan's agent and task type. */
+      resolve: (declared: DeclaredAttribution): Effect.Effect<BudgetSubject, AttributionError> =>
+        Effect.withFiber((fiber): Effect.Effect<BudgetSubject, AttributionError> => {
+          const principal = Context.get(fiber.context, CurrentPrincipal)
+          const own = credentialValues(principal)
+          const needsLookUp =
+            declared.planId !== undefined ||
+            declared.agentId !== undefined ||
+            declared.applicationId !== undefined ||
+            own.agentId !== undefined
+          // Most requests name nothing that has to be looked up.
+          return needsLookUp || principal.tenantId === undefined
+            ? lookUp(principal, declared)
+            : Effect.succeed({ tenantId: principal.tenantId, dimensions: { ...declared, ...own }, plan: undefined })
+        })
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(CallPlans.layer))
 }
 
-/** What a caller declares, with what the plan says of it; a plan of another agent is none to the caller. */
+/** The declared values completed by those of the plan. A plan of another agent does not exist for the caller. */
 const underPlan = (
   { name, tenantId }: Principal,
   plan: CallPlan,
@@ -128,14 +134,14 @@ const underPlan = (
 
 const after = (name: string, prefix: string) => (name.startsWith(prefix) ? name.slice(prefix.length) : undefined)
 
-/** What a credential is of; it says that by itself, and no caller says otherwise. */
-const ownValues = ({
-  apiKeyId: besides,
+/** The values that a credential fixes; a request cannot override them. */
+const credentialValues = ({
+  apiKeyId: combined,
   applicationId,
   name
 }: Principal): Pick<Dimensions, "agentId" | "apiKeyId" | "applicationId"> => {
   const agentId = after(name, "agent:")
-  const apiKeyId = after(name, "api-key:") ?? besides
+  const apiKeyId = after(name, "api-key:") ?? combined
   const own: { -readonly [Name in "agentId" | "apiKeyId" | "applicationId"]?: Dimensions[Name] } = {}
   if (agentId !== undefined) own.agentId = agentId
   if (apiKeyId !== undefined) own.apiKeyId = apiKeyId
@@ -143,7 +149,7 @@ const ownValues = ({
   return own
 }
 
-/** The caller as rows name it. */
+/** The caller as the ledger's rows name it. */
 export const requester: Effect.Effect<Requester> = Effect.withFiber((fiber) =>
   Effect.succeed({
     principal: Context.get(fiber.context, CurrentPrincipal).name,
@@ -151,7 +157,7 @@ export const requester: Effect.Effect<Requester> = Effect.withFiber((fiber) =>
   })
 )
 
-/** The same, and as entries of the audit log name it. */
+/** The same with what entries of the audit log need. */
 export const auditedRequester: Effect.Effect<Requester & { readonly audit: AuditOrigin }> = Effect.zipWith(
   requester,
   auditOrigin,
@@ -163,8 +169,8 @@ export const canActForOthers = ({ capabilities, kind }: Principal): boolean =>
   kind !== "agent" && capabilities.some((held) => covers(held, "budgets:write"))
 
 /**
- * What a list is asked for, with the caller's tenant in it, so that rows are found by their key: row-level security alone
- * reads everybody's and drops them. Nothing, where another tenant's are asked for.
+ * A filter with the caller's tenant in it, so that rows are found by their key: with row-level security alone the database
+ * reads the rows of every tenant and drops them. Undefined where another tenant's rows are wanted.
  */
 export const withinTenant = <Filter extends { readonly tenantId?: TenantId | undefined }>(
   { tenantId }: Principal,
@@ -174,7 +180,7 @@ export const withinTenant = <Filter extends { readonly tenantId?: TenantId | und
   return filter.tenantId === undefined || filter.tenantId === tenantId ? { ...filter, tenantId } : undefined
 }
 
-/** Whether a caller sees what is counted under a scope: an agent knows nothing of what others spend. */
+/** Whether a caller may see a counter of this scope: an agent must not learn what others spend. */
 export const seesCounted = (
   { kind, name }: Principal,
   { agentId }: { readonly agentId?: string | number | undefined }

@@ -1,4 +1,19 @@
-import { AfterCharges } from "../ledger/api.ts"
+import { FlushSettlements } from "../ledger/api.ts"
+import {
+  Cap,
+  CapCreation,
+  CapImmutable,
+  CapNotFound,
+  CapUpdate,
+  CapUtilization,
+  Grant,
+  GrantCreation,
+  GrantId,
+  GrantNotFound,
+  TooManyCaps,
+  UtilizationKey
+} from "./domain.ts"
+import { CapId } from "../ledger/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotFound } from "../../identity/agents/domain.ts"
@@ -15,21 +30,6 @@ import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
-import {
-  Cap,
-  CapCreation,
-  CapId,
-  CapImmutable,
-  CapNotFound,
-  CapUtilization,
-  CapUpdate,
-  Grant,
-  GrantCreation,
-  GrantId,
-  GrantNotFound,
-  UtilizationKey,
-  TooManyCaps
-} from "../ledger/cap-domain.ts"
 
 const read = requires("budgets:read")
 const write = requires("budgets:write")
@@ -154,7 +154,7 @@ export class BudgetCapsApi extends HttpApiGroup.make("budgetCaps")
     })
   )
   .middleware(Idempotency)
-  .middleware(AfterCharges)
+  .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/budgets")
   .annotateMerge(

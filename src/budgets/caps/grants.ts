@@ -1,99 +1,76 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Audit } from "../../audit/log/service.ts"
-import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { slice } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
-import {
-  type CapId,
-  type CapNotFound,
-  type Grant,
-  grantActions,
-  type GrantCreation,
-  type GrantId,
-  GrantNotFound
-} from "../ledger/cap-domain.ts"
-import { type StoredCap } from "../ledger/cap-repository.ts"
-import { BudgetCaps, recordedIn } from "./service.ts"
+import { type CapId, type StoredCap } from "../ledger/domain.ts"
+import { type Grant, grantActions, type GrantCreation, type GrantId, GrantNotFound } from "./domain.ts"
+import { AgentCapPolicy, BudgetCaps, recordedIn } from "./service.ts"
 import { GrantsRepository, type StoredGrant } from "./grant-repository.ts"
-import { requireLoosening, requireOwn } from "./own-caps.ts"
 import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 
-/** Raises of caps for a while. */
-export class Grants extends Context.Service<
-  Grants,
-  {
-    list(capId: CapId, after: GrantId | undefined, limit: number): Effect.Effect<Slice<Grant, GrantId>, CapNotFound>
-    get(capId: CapId, id: GrantId): Effect.Effect<Grant, CapNotFound | GrantNotFound>
-    create(capId: CapId, input: GrantCreation): Effect.Effect<Grant, CapNotFound | ValidationFailed | Forbidden>
-    /** Ends a grant; again does nothing. */
-    end(capId: CapId, id: GrantId): Effect.Effect<void, CapNotFound | Forbidden | GrantNotFound>
-  }
->()("app/budgets/Grants") {
-  static readonly layerNoDeps = Layer.effect(
-    Grants,
-    Effect.gen(function* () {
-      const audit = yield* Audit
-      const caps = yield* BudgetCaps
-      const database = yield* Database
-      const repository = yield* GrantsRepository
+/** Grants: temporary raises of caps. */
+export class Grants extends Context.Service<Grants>()("app/budgets/Grants", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const caps = yield* BudgetCaps
+    const database = yield* Database
+    const repository = yield* GrantsRepository
 
-      const list = Effect.fn("Grants.list")(function* (capId: CapId, after: GrantId | undefined, limit: number) {
-        const cap = yield* caps.find(capId)
-        const rows = yield* database.transaction(
-          scopeOf(yield* CurrentPrincipal),
-          repository.list(cap, after, limit + 1)
-        )
-        return slice(
-          rows.map((grant) => viewOf(cap, grant)),
-          limit,
-          ({ id }) => id
-        )
-      })
-
-      const get = Effect.fn("Grants.get")(function* (capId: CapId, id: GrantId) {
-        const cap = yield* caps.find(capId)
-        const found = yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.find(cap, id))
-        return Option.isNone(found) ? yield* new GrantNotFound({}) : viewOf(cap, found.value)
-      })
-
-      const create = Effect.fn("Grants.create")(function* (capId: CapId, input: GrantCreation) {
-        const cap = yield* caps.take(capId)
-        yield* requireLoosening
-        const now = yield* DateTime.now
-        const faults = faultsOf(cap, input, now)
-        if (faults.length > 0) return yield* new ValidationFailed({ errors: faults })
-        const grant = yield* repository.insert(cap, {
-          amount: amountOf(cap.unit, input.amount),
-          reason: input.reason,
-          expiresAt: input.expiresAt ?? null,
-          createdAt: now,
-          createdBy: (yield* CurrentPrincipal).name
-        })
-        const after = viewOf(cap, grant)
-        const entry = { action: grantActions.BudgetGrantCreated, entityId: grant.id, tenantId: recordedIn(cap) }
-        return { value: after, entries: [{ ...entry, after }] }
-      }, audit.change)
-
-      const end = Effect.fn("Grants.end")(function* (capId: CapId, id: GrantId) {
-        const cap = yield* caps.take(capId)
-        yield* requireOwn(cap.scope)
-        const found = yield* repository.end(cap, id, yield* DateTime.now)
-        if (Option.isNone(found)) return yield* new GrantNotFound({})
-        if (found.value.endedAt !== null) return { value: undefined, entries: [] }
-        const entry = { action: grantActions.BudgetGrantEnded, entityId: id, tenantId: recordedIn(cap) }
-        return { value: undefined, entries: [{ ...entry, before: viewOf(cap, found.value) }] }
-      }, audit.change)
-
-      return Grants.of({ list, get, create, end })
+    const list = Effect.fn("Grants.list")(function* (capId: CapId, after: GrantId | undefined, limit: number) {
+      const cap = yield* caps.find(capId)
+      const rows = yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.list(cap, after, limit + 1))
+      return slice(
+        rows.map((grant) => toGrant(cap, grant)),
+        limit,
+        ({ id }) => id
+      )
     })
-  )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(GrantsRepository.layer))
+    const get = Effect.fn("Grants.get")(function* (capId: CapId, id: GrantId) {
+      const cap = yield* caps.find(capId)
+      const found = yield* database.transaction(scopeOf(yield* CurrentPrincipal), repository.find(cap, id))
+      return Option.isNone(found) ? yield* new GrantNotFound({}) : toGrant(cap, found.value)
+    })
+
+    const create = Effect.fn("Grants.create")(function* (capId: CapId, input: GrantCreation) {
+      const cap = yield* caps.take(capId)
+      yield* AgentCapPolicy.requireLoosening
+      const now = yield* DateTime.now
+      const faults = faultsOf(cap, input, now)
+      if (faults.length > 0) return yield* new ValidationFailed({ errors: faults })
+      const grant = yield* repository.insert(cap, {
+        amount: amountOf(cap.unit, input.amount),
+        reason: input.reason,
+        expiresAt: input.expiresAt ?? null,
+        createdAt: now,
+        createdBy: (yield* CurrentPrincipal).name
+      })
+      const after = toGrant(cap, grant)
+      const entry = { action: grantActions.BudgetGrantCreated, entityId: grant.id, tenantId: recordedIn(cap) }
+      return { value: after, entries: [{ ...entry, after }] }
+    }, audit.change)
+
+    /** Ends a grant; again does nothing. */
+    const end = Effect.fn("Grants.end")(function* (capId: CapId, id: GrantId) {
+      const cap = yield* caps.take(capId)
+      yield* AgentCapPolicy.requireOwn(cap.scope)
+      const found = yield* repository.end(cap, id, yield* DateTime.now)
+      if (Option.isNone(found)) return yield* new GrantNotFound({})
+      if (found.value.endedAt !== null) return { value: undefined, entries: [] }
+      const entry = { action: grantActions.BudgetGrantEnded, entityId: id, tenantId: recordedIn(cap) }
+      return { value: undefined, entries: [{ ...entry, before: toGrant(cap, found.value) }] }
+    }, audit.change)
+
+    return { list, get, create, end }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(GrantsRepository.layer))
 }
 
 const faultsOf = ({ unit }: StoredCap, { amount, expiresAt }: GrantCreation, now: DateTime.Utc) => {
-  const amountFault = amount === 0 ? "Expected more than nothing" : quantityFault(unit, amount)
+  const amountFault = amount === 0 ? "Expected more than 0" : quantityFault(unit, amount)
   return [
     ...(amountFault === undefined ? [] : [{ path: ["payload", "amount"], message: amountFault }]),
     ...(expiresAt !== undefined && expiresAt !== null && DateTime.isLessThanOrEqualTo(expiresAt, now)
@@ -102,7 +79,7 @@ const faultsOf = ({ unit }: StoredCap, { amount, expiresAt }: GrantCreation, now
   ]
 }
 
-const viewOf = ({ unit }: StoredCap, { amount, ...grant }: StoredGrant): Grant => ({
+const toGrant = ({ unit }: StoredCap, { amount, ...grant }: StoredGrant): Grant => ({
   ...grant,
   amount: quantityOf(unit, amount)
 })

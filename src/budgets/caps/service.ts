@@ -1,12 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { type AgentNotFound } from "../../identity/agents/domain.ts"
-import { type ApiKeyNotFound } from "../../identity/api-keys/domain.ts"
-import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
-import { type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
+import { emptySlice, slice } from "../../kernel/page.ts"
 import { entityTag, type IfMatch, meets, VersionMismatch } from "../../kernel/precondition.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
@@ -14,176 +10,179 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { TenantNotFound } from "../../identity/tenants/domain.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
 import { withinTenant } from "../attribution/service.ts"
+import { allTenants, CapId, type StoredCap } from "../ledger/domain.ts"
 import {
-  allTenants,
   type Cap,
   capActions,
   type CapCreation,
-  CapId,
   CapImmutable,
   CapNotFound,
   type CapUpdate,
-  naturalAnchor,
-  type TooManyCaps
-} from "../ledger/cap-domain.ts"
-import { type CapFilter, CapsRepository, type StoredCap } from "../ledger/cap-repository.ts"
-import { isLooser, requireLoosening, requireOwn } from "./own-caps.ts"
+  naturalAnchor
+} from "./domain.ts"
+import { type CapFilter, CapsRepository } from "./repository.ts"
 import { amountOf, quantityFault, quantityOf } from "../ledger/quantity-domain.ts"
 
-type UnknownNamed = TenantNotFound | AgentNotFound | ApiKeyNotFound | ApplicationNotFound
+/** Budget caps: created, changed and deleted by callers with `budgets:write`. */
+export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/BudgetCaps", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const database = yield* Database
+    const repository = yield* CapsRepository
+    const tenants = yield* Tenants
+    const { budgets } = yield* Settings
 
-/** What may be spent: made, changed and ended by those who may write budgets. */
-export class BudgetCaps extends Context.Service<
-  BudgetCaps,
-  {
-    list(filter: CapFilter, after: CapId | undefined, limit: number): Effect.Effect<Slice<Cap, CapId>>
-    get(id: CapId): Effect.Effect<Cap, CapNotFound>
-    create(input: CapCreation): Effect.Effect<Cap, UnknownNamed | TooManyCaps | ValidationFailed | Forbidden>
-    update(
+    const list = Effect.fn("BudgetCaps.list")(function* (filter: CapFilter, after: CapId | undefined, limit: number) {
+      const principal = yield* CurrentPrincipal
+      const own = withinTenant(principal, filter)
+      if (own === undefined) return emptySlice
+      const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
+      return slice(rows.map(toCap), limit, (cap) => cap.id)
+    })
+
+    const found = Effect.flatMap(
+      Option.match({
+        onNone: () => Effect.fail(new CapNotFound({})),
+        onSome: (cap: StoredCap) => Effect.succeed(cap)
+      })
+    )
+    const find = Effect.fn("BudgetCaps.find")(function* (id: CapId) {
+      return yield* found(database.transaction(scopeOf(yield* CurrentPrincipal), repository.find(id)))
+    })
+    const take = (id: CapId) => found(repository.lock(id))
+
+    const tenantOfNew = Effect.fnUntraced(function* (given: TenantId | null | undefined) {
+      const { tenantId } = yield* CurrentPrincipal
+      if (tenantId !== undefined) {
+        return given === undefined
+          ? tenantId
+          : yield* new Forbidden({ missing: [], detail: "Only system callers may name a tenant." })
+      }
+      if (given === undefined) return yield* tenants.defaultId
+      // Caps over all tenants are stored under the nil id, and requested with null.
+      return given === allTenants ? yield* new TenantNotFound({}) : (given ?? allTenants)
+    })
+
+    const create = Effect.fn("BudgetCaps.create")(function* (input: CapCreation) {
+      yield* AgentCapPolicy.requireOwn(input.scope ?? {})
+      const tenantId = yield* tenantOfNew(input.tenantId)
+      if (input.scope !== undefined) yield* repository.requireNamed(tenantId, input.scope)
+      const timeZone = input.timeZone ?? "UTC"
+      if (timeZone !== "UTC" && !(yield* repository.knowsZone(timeZone))) {
+        return yield* fault("timeZone", "Expected a time zone of the IANA database, such as Europe/Berlin")
+      }
+      const now = yield* DateTime.now
+      const cap = yield* repository.insert(
+        {
+          tenantId,
+          id: CapId.make(allTenants),
+          name: input.name,
+          scope: input.scope ?? {},
+          unit: input.unit,
+          limitAmount: amountOf(input.unit, input.limit),
+          period: input.period,
+          windowSeconds: input.windowSeconds ?? null,
+          timeZone,
+          anchor: input.anchor ?? naturalAnchor(input.period),
+          mode: input.mode ?? "hard",
+          alertThresholds: input.alertThresholds ?? [],
+          status: input.status ?? "active",
+          version: 1,
+          createdAt: now,
+          updatedAt: now
+        },
+        (yield* CurrentPrincipal).name,
+        budgets.maxCaps
+      )
+      const entry = { action: capActions.BudgetCapCreated, entityId: cap.id, after: capSnapshot(cap) }
+      return { value: toCap(cap), entries: [{ ...entry, tenantId: recordedIn(cap) }] }
+    }, audit.change)
+
+    const update = Effect.fn("BudgetCaps.update")(function* (
       id: CapId,
       input: CapUpdate,
       ifMatch: IfMatch | undefined
-    ): Effect.Effect<Cap, CapNotFound | CapImmutable | ValidationFailed | VersionMismatch | Forbidden>
-    /** Ends a cap; what it counted stays. */
-    delete(id: CapId): Effect.Effect<void, CapNotFound | Forbidden>
-    /** The cap under lock until the transaction ends, if it is one that the caller may change. */
-    take(id: CapId): Effect.Effect<StoredCap, CapNotFound, Change>
-    /** The cap as it is stored, if the caller may see it. */
-    find(id: CapId): Effect.Effect<StoredCap, CapNotFound>
-  }
->()("app/budgets/BudgetCaps") {
-  static readonly layerNoDeps = Layer.effect(
-    BudgetCaps,
-    Effect.gen(function* () {
-      const audit = yield* Audit
-      const database = yield* Database
-      const repository = yield* CapsRepository
-      const tenants = yield* Tenants
-      const { budgets } = yield* Settings
-
-      const list = Effect.fn("BudgetCaps.list")(function* (filter: CapFilter, after: CapId | undefined, limit: number) {
-        const principal = yield* CurrentPrincipal
-        const own = withinTenant(principal, filter)
-        if (own === undefined) return emptySlice
-        const rows = yield* database.transaction(scopeOf(principal), repository.list(own, after, limit + 1))
-        return slice(rows.map(capView), limit, (cap) => cap.id)
-      })
-
-      const found = Effect.flatMap(
-        Option.match({
-          onNone: () => Effect.fail(new CapNotFound({})),
-          onSome: (cap: StoredCap) => Effect.succeed(cap)
-        })
+    ) {
+      const before = yield* take(id)
+      yield* AgentCapPolicy.requireOwn(before.scope)
+      if (!meets(ifMatch, before.version)) return yield* new VersionMismatch({ version: before.version })
+      const differing = immutable.filter(
+        (member) => input[member] !== undefined && !same(input[member], before[member])
       )
-      const find = Effect.fn("BudgetCaps.find")(function* (id: CapId) {
-        return yield* found(database.transaction(scopeOf(yield* CurrentPrincipal), repository.find(id)))
+      if (differing.length > 0) return yield* new CapImmutable({ members: differing })
+      const limitFault = quantityFault(before.unit, input.limit)
+      if (limitFault !== undefined) return yield* fault("limit", limitFault)
+      const wanted = {
+        ...before,
+        name: input.name,
+        limitAmount: amountOf(before.unit, input.limit),
+        mode: input.mode ?? before.mode,
+        alertThresholds: input.alertThresholds ?? before.alertThresholds,
+        status: input.status ?? before.status
+      }
+      if (isLooser(before, wanted)) yield* AgentCapPolicy.requireLoosening
+      if (same(capSnapshot(before), capSnapshot(wanted))) return { value: toCap(before), entries: [] }
+      const after = yield* repository.update({
+        ...wanted,
+        version: before.version + 1,
+        updatedAt: yield* DateTime.now
       })
-      const take = (id: CapId) => found(repository.lock(id))
+      const entry = { action: capActions.BudgetCapUpdated, entityId: id, tenantId: recordedIn(before) }
+      return {
+        value: toCap(after),
+        entries: [{ ...entry, before: capSnapshot(before), after: capSnapshot(after) }]
+      }
+    }, audit.change)
 
-      const tenantOfNew = Effect.fnUntraced(function* (given: TenantId | null | undefined) {
-        const { tenantId } = yield* CurrentPrincipal
-        if (tenantId !== undefined) {
-          return given === undefined
-            ? tenantId
-            : yield* new Forbidden({ missing: [], detail: "Only system callers name a tenant." })
-        }
-        if (given === undefined) return yield* tenants.defaultId
-        // The id that such caps are kept under is nobody's: they are asked for with null.
-        return given === allTenants ? yield* new TenantNotFound({}) : (given ?? allTenants)
-      })
+    const remove = Effect.fn("BudgetCaps.delete")(function* (id: CapId) {
+      const before = yield* take(id)
+      yield* AgentCapPolicy.requireLoosening
+      yield* repository.delete(before, yield* DateTime.now)
+      const entry = { action: capActions.BudgetCapDeleted, entityId: id, before: capSnapshot(before) }
+      return { value: undefined, entries: [{ ...entry, tenantId: recordedIn(before) }] }
+    }, audit.change)
 
-      const create = Effect.fn("BudgetCaps.create")(function* (input: CapCreation) {
-        yield* requireOwn(input.scope ?? {})
-        const tenantId = yield* tenantOfNew(input.tenantId)
-        if (input.scope !== undefined) yield* repository.requireNamed(tenantId, input.scope)
-        const timeZone = input.timeZone ?? "UTC"
-        if (timeZone !== "UTC" && !(yield* repository.knowsZone(timeZone))) {
-          return yield* fault("timeZone", "Expected a time zone of the IANA database, such as Europe/Berlin")
-        }
-        const now = yield* DateTime.now
-        const cap = yield* repository.insert(
-          {
-            tenantId,
-            id: CapId.make(allTenants),
-            name: input.name,
-            scope: input.scope ?? {},
-            unit: input.unit,
-            limitAmount: amountOf(input.unit, input.limit),
-            period: input.period,
-            windowSeconds: input.windowSeconds ?? null,
-            timeZone,
-            anchor: input.anchor ?? naturalAnchor(input.period),
-            mode: input.mode ?? "hard",
-            alertThresholds: input.alertThresholds ?? [],
-            status: input.status ?? "active",
-            version: 1,
-            createdAt: now,
-            updatedAt: now
-          },
-          (yield* CurrentPrincipal).name,
-          budgets.maxCaps
-        )
-        const entry = { action: capActions.BudgetCapCreated, entityId: cap.id, after: capSnapshot(cap) }
-        return { value: capView(cap), entries: [{ ...entry, tenantId: recordedIn(cap) }] }
-      }, audit.change)
-
-      const update = Effect.fn("BudgetCaps.update")(function* (
-        id: CapId,
-        input: CapUpdate,
-        ifMatch: IfMatch | undefined
-      ) {
-        const before = yield* take(id)
-        yield* requireOwn(before.scope)
-        if (!meets(ifMatch, before.version)) return yield* new VersionMismatch({ version: before.version })
-        const differing = immutable.filter(
-          (member) => input[member] !== undefined && !same(input[member], before[member])
-        )
-        if (differing.length > 0) return yield* new CapImmutable({ members: differing })
-        const limitFault = quantityFault(before.unit, input.limit)
-        if (limitFault !== undefined) return yield* fault("limit", limitFault)
-        const wanted = {
-          ...before,
-          name: input.name,
-          limitAmount: amountOf(before.unit, input.limit),
-          mode: input.mode ?? before.mode,
-          alertThresholds: input.alertThresholds ?? before.alertThresholds,
-          status: input.status ?? before.status
-        }
-        if (isLooser(before, wanted)) yield* requireLoosening
-        if (same(capSnapshot(before), capSnapshot(wanted))) return { value: capView(before), entries: [] }
-        const after = yield* repository.update({
-          ...wanted,
-          version: before.version + 1,
-          updatedAt: yield* DateTime.now
-        })
-        const entry = { action: capActions.BudgetCapUpdated, entityId: id, tenantId: recordedIn(before) }
-        return {
-          value: capView(after),
-          entries: [{ ...entry, before: capSnapshot(before), after: capSnapshot(after) }]
-        }
-      }, audit.change)
-
-      const remove = Effect.fn("BudgetCaps.delete")(function* (id: CapId) {
-        const before = yield* take(id)
-        yield* requireLoosening
-        yield* repository.delete(before, yield* DateTime.now)
-        const entry = { action: capActions.BudgetCapDeleted, entityId: id, before: capSnapshot(before) }
-        return { value: undefined, entries: [{ ...entry, tenantId: recordedIn(before) }] }
-      }, audit.change)
-
-      return BudgetCaps.of({
-        list,
-        get: (id) => Effect.map(find(id), capView),
-        create,
-        update,
-        delete: remove,
-        take,
-        find
-      })
-    })
-  )
-
+    return {
+      list,
+      get: (id: CapId) => Effect.map(find(id), toCap),
+      create,
+      update,
+      delete: remove,
+      /** The cap under lock until the transaction ends, if the caller may change it. */
+      take,
+      /** The cap as it is stored, if the caller may see it. */
+      find
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(CapsRepository.layer))
+}
+
+/** How much a mode admits beyond the limit, least first. */
+const modes: ReadonlyArray<StoredCap["mode"]> = ["hard", "approval", "soft"]
+
+/** Whether a change lets more be spent under a cap. */
+const isLooser = (before: StoredCap, after: StoredCap): boolean =>
+  after.limitAmount > before.limitAmount ||
+  modes.indexOf(after.mode) > modes.indexOf(before.mode) ||
+  (before.status === "active" && after.status === "paused")
+
+const forbidden = (detail: string) => Effect.fail(new Forbidden({ missing: [], detail }))
+
+/** What an agent may do with caps, whatever its scopes. */
+export const AgentCapPolicy = {
+  /** An agent acts for itself alone: it writes caps on itself only. */
+  requireOwn: ({ agentId }: StoredCap["scope"]): Effect.Effect<void, Forbidden> =>
+    Effect.flatMap(CurrentPrincipal, ({ kind, name }) =>
+      kind !== "agent" || name === `agent:${agentId}`
+        ? Effect.void
+        : forbidden("An agent can only write caps on itself.")
+    ),
+  /** An agent loosens no cap, not even another's: two agents would loosen each other's. */
+  requireLoosening: Effect.flatMap(CurrentPrincipal, ({ kind }) =>
+    kind === "agent" ? forbidden("An agent cannot loosen a cap.") : Effect.void
+  )
 }
 
 const immutable = ["scope", "unit", "period", "windowSeconds", "timeZone", "anchor"] as const
@@ -197,19 +196,19 @@ const same = (a: unknown, b: unknown): boolean => JSON.stringify(sorted(a)) === 
 const fault = (member: string, message: string) =>
   Effect.fail(new ValidationFailed({ errors: [{ path: ["payload", member], message }] }))
 
-/** Whose log a change of a cap belongs into; nobody's alone when it is over all tenants. */
+/** The tenant whose log records a change of a cap; null when the cap is over all tenants. */
 export const recordedIn = ({ tenantId }: StoredCap): TenantId | null => (tenantId === allTenants ? null : tenantId)
 
-export const capView = ({ limitAmount, tenantId, ...cap }: StoredCap): Cap => ({
+export const toCap = ({ limitAmount, tenantId, ...cap }: StoredCap): Cap => ({
   ...cap,
   tenantId: tenantId === allTenants ? null : tenantId,
   limit: quantityOf(cap.unit, limitAmount)
 })
 
 const capSnapshot = (cap: StoredCap) => {
-  const { createdAt: _, updatedAt: __, version: ___, ...view } = capView(cap)
+  const { createdAt: _, updatedAt: __, version: ___, ...view } = toCap(cap)
   return view
 }
 
-/** The tag of a cap's version. */
+/** The entity tag of a cap's version. */
 export const tagOf = ({ version }: Cap): string => entityTag(version)

@@ -2,11 +2,11 @@ import { Context, type DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import { AlertThreshold, CapId, CapScope, UtilizationKey } from "../ledger/cap-domain.ts"
+import { AlertThreshold, CapId, CapScope, Sum } from "../ledger/domain.ts"
+import { UtilizationKey } from "./domain.ts"
 import { Unit } from "../ledger/quantity-domain.ts"
-import { Sum } from "../ledger/repository.ts"
 
-/** A counter of a cap as it stands. */
+/** A counter of a cap with its current use. */
 export const CounterUtilization = Schema.Struct({
   tenantId: TenantId,
   capId: CapId,
@@ -38,21 +38,10 @@ export interface UtilizationFilter {
 
 const nil = "00000000-0000-0000-0000-000000000000"
 
-export class UtilizationRepository extends Context.Service<
-  UtilizationRepository,
+export class UtilizationRepository extends Context.Service<UtilizationRepository>()(
+  "app/budgets/UtilizationRepository",
   {
-    /** Every cap with each of its counters that runs; a cap that counts each value has none before the first. */
-    list(
-      filter: UtilizationFilter,
-      at: DateTime.Utc,
-      after: UtilizationKey | undefined,
-      limit: number
-    ): Effect.Effect<ReadonlyArray<CounterUtilization>>
-  }
->()("app/budgets/UtilizationRepository") {
-  static readonly layer = Layer.effect(
-    UtilizationRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const select = SqlSchema.findAll({
         Request: Schema.Struct({
@@ -108,13 +97,17 @@ export class UtilizationRepository extends Context.Service<
           ORDER BY c.id, coalesce(b.id, ${nil}::uuid) LIMIT ${limit}`
       })
 
-      return UtilizationRepository.of({
-        list: Effect.fn("UtilizationRepository.list")((filter, at, after, limit) =>
-          Effect.orDie(
-            select({ tenantId: undefined, capId: undefined, counterKey: undefined, ...filter, at, after, limit })
-          )
+      return {
+        /** Every cap with each of its current counters; a cap that counts each value has none before the first. */
+        list: Effect.fn("UtilizationRepository.list")(
+          (filter: UtilizationFilter, at: DateTime.Utc, after: UtilizationKey | undefined, limit: number) =>
+            Effect.orDie(
+              select({ tenantId: undefined, capId: undefined, counterKey: undefined, ...filter, at, after, limit })
+            )
         )
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

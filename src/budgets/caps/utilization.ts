@@ -1,51 +1,41 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { emptySlice, type Slice, slice } from "../../kernel/page.ts"
+import { emptySlice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"
-import { type CapUtilization, type UtilizationKey } from "../ledger/cap-domain.ts"
+import { type CapUtilization, type UtilizationKey } from "./domain.ts"
 import { quantityOf, totalOf } from "../ledger/quantity-domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
 
-/** How caps stand, read from the counters themselves: whatever was answered is in it. */
-export class CapUtilizations extends Context.Service<
-  CapUtilizations,
-  {
-    list(
-      filter: UtilizationFilter,
-      after: UtilizationKey | undefined,
-      limit: number
-    ): Effect.Effect<Slice<CapUtilization, UtilizationKey> & { readonly asOf: DateTime.Utc }>
-  }
->()("app/budgets/CapUtilizations") {
-  static readonly layer = Layer.effect(
-    CapUtilizations,
-    Effect.gen(function* () {
-      const database = yield* Database
-      const repository = yield* UtilizationRepository
-      return CapUtilizations.of({
-        list: Effect.fn("CapUtilizations.list")(function* (
-          filter: UtilizationFilter,
-          after: UtilizationKey | undefined,
-          limit: number
-        ) {
-          const asOf = yield* DateTime.now
-          const principal = yield* CurrentPrincipal
-          const own = withinTenant(principal, filter)
-          if (own === undefined) return { asOf, ...emptySlice }
-          const found = repository.list(own, asOf, after, limit + 1)
-          const { items, nextCursor } = slice(
-            yield* database.transaction(scopeOf(principal), found),
-            limit,
-            ({ capId, counterId }): UtilizationKey => [capId, counterId]
-          )
-          const utilizations = items.map((counter) => utilizationOf(counter, asOf))
-          return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
-        })
+/** The use of each cap, read from the counters themselves: it includes every reservation that was answered. */
+export class CapUtilizations extends Context.Service<CapUtilizations>()("app/budgets/CapUtilizations", {
+  make: Effect.gen(function* () {
+    const database = yield* Database
+    const repository = yield* UtilizationRepository
+    return {
+      list: Effect.fn("CapUtilizations.list")(function* (
+        filter: UtilizationFilter,
+        after: UtilizationKey | undefined,
+        limit: number
+      ) {
+        const asOf = yield* DateTime.now
+        const principal = yield* CurrentPrincipal
+        const own = withinTenant(principal, filter)
+        if (own === undefined) return { asOf, ...emptySlice }
+        const found = repository.list(own, asOf, after, limit + 1)
+        const { items, nextCursor } = slice(
+          yield* database.transaction(scopeOf(principal), found),
+          limit,
+          ({ capId, counterId }): UtilizationKey => [capId, counterId]
+        )
+        const utilizations = items.map((counter) => utilizationOf(counter, asOf))
+        return { asOf, items: utilizations.filter(({ scope }) => seesCounted(principal, scope)), nextCursor }
       })
-    })
-  ).pipe(Layer.provide(UtilizationRepository.layer))
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(UtilizationRepository.layer))
 }
 
 const warningPercent = 80
@@ -87,7 +77,7 @@ const stateOf = (
   return spent * hundred >= limit * BigInt(warning) ? "warning" : "ok"
 }
 
-/** What the period will have spent at the rate so far, and when nothing is left at that rate. */
+/** The spending that the rate so far projects for the period, and when it exhausts the cap. */
 const outlookOf = (
   { createdAt, periodEnd, periodStart, spent, unit, windowSeconds }: CounterUtilization,
   limit: bigint,
@@ -100,7 +90,7 @@ const outlookOf = (
     return { projected: windowSeconds === null && periodEnd !== null ? totalOf(unit, 0n) : null, exhaustsAt: null }
   }
   const end = periodEnd?.epochMilliseconds
-  // The rate of the first moments says nothing of a month.
+  // The rate of the first moments predicts nothing about a month.
   const enoughMillis = end === undefined ? hourMillis : (end - start) / 10
   if (nowMillis - start < enoughMillis) return { projected: null, exhaustsAt: null }
   const remaining = BigInt(Math.max((end ?? nowMillis) - nowMillis, 0))
@@ -108,11 +98,11 @@ const outlookOf = (
   const left = limit > spent ? limit - spent : 0n
   const exhaustsIn = (left * elapsed) / spent
   const exhausts = BigInt(nowMillis) + exhaustsIn
-  const latest = end ?? farthest
+  const latest = end ?? latestInstant
   return {
     projected: projected === null ? null : totalOf(unit, projected),
     exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
   }
 }
 const hourMillis = 3_600_000
-const farthest = Date.UTC(9999, 11, 31)
+const latestInstant = Date.UTC(9999, 11, 31)

@@ -1,7 +1,7 @@
 import { HttpApiMiddleware } from "effect/http-api"
 
 /**
- * Shows what is spent once the calls that were answered before are charged: the gateway does not make its callers wait for
- * that.
+ * Writes the enqueued settlements before a request is answered: the gateway does not let its callers wait for them, so an
+ * answer about spending would otherwise miss calls that have ended.
  */
-export class AfterCharges extends HttpApiMiddleware.Service<AfterCharges>()("app/budgets/AfterCharges") {}
+export class FlushSettlements extends HttpApiMiddleware.Service<FlushSettlements>()("app/budgets/FlushSettlements") {}

@@ -1,8 +1,8 @@
 import { type Cause, Effect, Exit, Predicate } from "effect"
 import { SqlError } from "effect/sql"
 
-/** The SQLSTATE with which the database refused a statement; none where it did not, or did not answer. */
-const stateOf = (cause: Cause.Cause<unknown>): string | undefined => {
+/** The SQLSTATE with which the database refused a statement; undefined where it did not, or did not answer. */
+const sqlStateOf = (cause: Cause.Cause<unknown>): string | undefined => {
   for (const reason of cause.reasons) {
     const error = reason._tag === "Die" ? reason.defect : undefined
     if (!SqlError.isSqlError(error)) continue
@@ -12,19 +12,16 @@ const stateOf = (cause: Cause.Cause<unknown>): string | undefined => {
   return undefined
 }
 
-/** What values do to a statement: data, constraints and limits of the program. It was rolled back, so it may run again. */
-const classes = new Set(["22", "23", "54", "P0"])
+/** Errors caused by values: data, constraints and limits of the program. The statement was rolled back and may run again. */
+const classesOfValues = new Set(["22", "23", "54", "P0"])
 
-/** Whether a statement failed by what it was asked, and not by a database that is away, busy or stopped. */
-const isOfStatement = (cause: Cause.Cause<unknown>): boolean => classes.has(stateOf(cause)?.slice(0, 2) ?? "")
+const isCausedByValues = (cause: Cause.Cause<unknown>): boolean =>
+  classesOfValues.has(sqlStateOf(cause)?.slice(0, 2) ?? "")
 
-/** Whether a number became larger than the database holds. */
-export const isOverflow = (cause: Cause.Cause<unknown>): boolean => stateOf(cause) === "22003"
+/** Whether a number exceeded what its column holds. */
+export const isOverflow = (cause: Cause.Cause<unknown>): boolean => sqlStateOf(cause) === "22003"
 
-/**
- * Runs a statement for many items. Where it fails by what it was asked it is run again for each half of them, so that what
- * one item broke fails that item alone.
- */
+/** Runs a statement for many items. Where their values make it fail, each half runs again, so that an invalid item fails alone. */
 export const bisectOnFailure = <Item, Result>(
   run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
 ): ((items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Result>>>) => {
@@ -33,7 +30,7 @@ export const bisectOnFailure = <Item, Result>(
       onSuccess: (results) => Effect.succeed(results.map((result) => Exit.succeed(result))),
       onFailure: (cause) => {
         const half = Math.ceil(items.length / 2)
-        return half < items.length && isOfStatement(cause)
+        return half < items.length && isCausedByValues(cause)
           ? Effect.zipWith(runAll(items.slice(0, half)), runAll(items.slice(half)), (some, others) => [
               ...some,
               ...others

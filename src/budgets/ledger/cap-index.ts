@@ -1,59 +1,38 @@
+import { Cache, Context, Effect, Exit, Layer } from "effect"
 import { hash } from "node:crypto"
-import { type Book, type StoredCap } from "./cap-repository.ts"
-
-/** The values of a reservation that scopes of caps name. */
-export interface Dimensions {
-  readonly agentId?: string | undefined
-  readonly model?: string | undefined
-  readonly provider?: string | undefined
-  readonly taskType?: string | undefined
-  readonly applicationId?: number | undefined
-  readonly apiKeyId?: string | undefined
-  readonly userId?: string | undefined
-}
+import { type TenantId } from "../../kernel/identifier.ts"
+import { Database } from "../../platform/database/database.ts"
+import { allTenants, type StoredCap } from "./domain.ts"
+import { type ApplicableCap, type BudgetSubject, type Dimensions } from "./protocol-domain.ts"
+import { LedgerStore } from "./repository.ts"
 
 const dimensions = ["agentId", "model", "provider", "taskType", "applicationId", "apiKeyId", "userId"] as const
 type Dimension = (typeof dimensions)[number]
 
-/** A cap that governs a reservation, and the key of the counter that it counts on; a plan is one for its calls. */
-export interface ApplicableCap {
-  readonly cap: Pick<
-    StoredCap,
-    | "tenantId"
-    | "id"
-    | "name"
-    | "unit"
-    | "mode"
-    | "status"
-    | "limitAmount"
-    | "alertThresholds"
-    | "period"
-    | "windowSeconds"
-  >
-  readonly counterKey: string
-  readonly isPlan?: true
-}
-
-interface GoverningCap extends ApplicableCap {
+interface StoredApplicableCap extends ApplicableCap {
   readonly cap: StoredCap
 }
 
-/** The caps of one tenant, found by what they name: as many look-ups as there are kinds of scopes. */
+const maxCachedTenants = 10_000
+/** Calls that repeat have few distinct values. */
+const maxCachedLookups = 1000
+
+/** The caps of one tenant, indexed by the dimensions that their scopes name: one look-up for each kind of scope. */
 export class CapIndex {
-  readonly version: bigint
+  readonly revision: bigint
   readonly size: number
-  /** Whether any of them asks somebody before it refuses. */
+  /** Whether any of them needs an approval where it has no room. */
   readonly asksForApproval: boolean
   /** The dimensions that any of them names. */
   private readonly named: ReadonlyArray<Dimension>
-  private readonly known = new Map<string, ReadonlyArray<GoverningCap>>()
+  private readonly known = new Map<string, ReadonlyArray<StoredApplicableCap>>()
   private readonly shapes = new Map<
     string,
     { readonly bound: ReadonlyArray<Dimension>; readonly caps: Map<string, Array<StoredCap>> }
   >()
 
-  constructor({ caps, version }: Book) {
-    this.version = version
+  constructor({ caps, revision }: { readonly caps: ReadonlyArray<StoredCap>; readonly revision: bigint }) {
+    this.revision = revision
     this.size = caps.length
     this.asksForApproval = caps.some(({ mode }) => mode === "approval")
     this.named = dimensions.filter((name) => caps.some(({ scope }) => scope[name] !== undefined))
@@ -67,65 +46,135 @@ export class CapIndex {
     }
   }
 
-  /** The caps that govern a reservation with these values. */
-  governing(values: Dimensions): ReadonlyArray<GoverningCap> {
+  /** The caps that apply to a reservation with these values. */
+  applicable(values: Dimensions): ReadonlyArray<StoredApplicableCap> {
     let key = ""
     for (const name of this.named) key += values[name] === undefined ? "\0" : `=${values[name]}\0`
-    let governing = this.known.get(key)
-    if (governing === undefined) {
-      if (this.known.size >= mostKnown) this.known.clear()
-      this.known.set(key, (governing = this.find(values)))
+    let applicable = this.known.get(key)
+    if (applicable === undefined) {
+      if (this.known.size >= maxCachedLookups) this.known.clear()
+      this.known.set(key, (applicable = this.find(values)))
     }
-    return governing
+    return applicable
   }
 
-  private find(values: Dimensions): ReadonlyArray<GoverningCap> {
-    const found: Array<GoverningCap> = []
+  private find(values: Dimensions): ReadonlyArray<StoredApplicableCap> {
+    const found: Array<StoredApplicableCap> = []
     for (const { bound, caps } of this.shapes.values()) {
       for (const cap of caps.get(keyOf(bound, values)) ?? []) found.push({ cap, counterKey: counterKey(cap, values) })
     }
-    // In the order in which they were made, which is that of their ids.
+    // In the order of creation, which is that of their ids.
     return found.length < 2 ? found : found.toSorted((a, b) => (a.cap.id < b.cap.id ? -1 : 1))
   }
 }
-
-/** What is called again and again has few values. */
-const mostKnown = 1000
 
 const keyOf = (
   bound: ReadonlyArray<Dimension>,
   values: Readonly<Partial<Record<Dimension, string | number | undefined>>>
 ): string => (bound.length === 0 ? "" : JSON.stringify(bound.map((name) => values[name] ?? null)))
 
-/** What is counted by itself, as JSON; empty where all is counted together. What has no value counts as `none`. */
+/** The values that are counted separately, as JSON; empty where there is one counter. A missing value counts as `none`. */
 const counterKey = ({ scope }: StoredCap, values: Dimensions): string => {
   const counted: Record<string, string | number> = {}
   for (const name of dimensions) if (scope[name] === "each") counted[name] = values[name] ?? "none"
   if (Object.keys(counted).length === 0) return ""
   const key = JSON.stringify(counted)
-  return key.length <= longestKey ? key : JSON.stringify(abbreviated(counted))
+  return key.length <= maxKeyLength ? key : JSON.stringify(abbreviated(counted))
 }
 
-/** In UTF-16, of which three bytes at most are stored for one: an index takes 2,704 for all of its columns. */
-const longestKey = 800
-const longestValue = 40
+/** In UTF-16, of which three bytes at most are stored for one: an index takes 2,704 bytes for all of its columns. */
+const maxKeyLength = 800
+const maxValueLength = 40
 
-/** Values that no index would take, each as its beginning and its SHA-256. */
+/** Values too long for an index, each as its beginning and its SHA-256. */
 const abbreviated = (counted: Readonly<Record<string, string | number>>): Record<string, string | number> =>
   Object.fromEntries(
     Object.entries(counted).map(([name, value]) => [
       name,
-      typeof value === "string" && value.length > longestValue
+      typeof value === "string" && value.length > maxValueLength
         ? `${value
-            .slice(0, longestValue)
+            .slice(0, maxValueLength)
             .toWellFormed()
             .replace(/\uFFFD$/, "")}… (SHA-256 ${hash("sha256", value)})`
         : value
     ])
   )
 
-/** The scope of one counter of a cap: what it counts by itself in the place of `each`. */
+/** The scope of one counter of a cap: the counted value in the place of `each`. */
 export const countedScope = (scope: StoredCap["scope"], key: string): Readonly<Record<string, string | number>> => ({
   ...scope,
   ...(key === "" ? {} : (JSON.parse(key) as Record<string, string | number>))
 })
+
+/** The indexes of the tenants of some reservations, and that of the caps over all tenants. */
+export type CapIndexesByTenant = ReadonlyMap<TenantId, CapIndex>
+
+/** The caps of its tenant and those over all tenants that apply to a reservation. */
+export const applicableCaps = (
+  indexes: CapIndexesByTenant,
+  { dimensions, tenantId }: Pick<BudgetSubject, "dimensions" | "tenantId">
+): ReadonlyArray<StoredApplicableCap> => {
+  const own = indexes.get(tenantId)?.applicable(dimensions) ?? []
+  const ofAll = indexes.get(allTenants)?.applicable(dimensions) ?? []
+  return ofAll.length === 0 ? own : [...own, ...ofAll]
+}
+
+/** The revision of each tenant's caps, which the ledger compares with the current one. */
+export const revisionsOf = (indexes: CapIndexesByTenant): ReadonlyArray<readonly [TenantId, bigint]> =>
+  Array.from(indexes, ([tenantId, { revision }]) => [tenantId, revision] as const)
+
+/**
+ * The caps of tenants, cached in memory. A copy may be old: the ledger's statement compares its revision with the current
+ * one in the same transaction, and the copy is read again. So no decision is based on old caps.
+ */
+export class CapIndexes extends Context.Service<CapIndexes>()("app/budgets/CapIndexes", {
+  make: Effect.gen(function* () {
+    const database = yield* Database
+    const store = yield* LedgerStore
+    const indexes = yield* Cache.makeWith(
+      (tenantId: TenantId) =>
+        Effect.map(database.transaction("all", store.capsOf(tenantId)), (caps) => new CapIndex(caps)),
+      { capacity: maxCachedTenants, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 hour" : 0) }
+    )
+    // A call looks twice: what is present is found without an effect.
+    const present = new Map<TenantId, CapIndex>()
+    const getOne = (tenantId: TenantId) => {
+      const index = present.get(tenantId)
+      if (index !== undefined) return Effect.succeed(index)
+      return Effect.tap(Cache.get(indexes, tenantId), (read) =>
+        Effect.sync(() => {
+          if (present.size === maxCachedTenants) present.clear()
+          present.set(tenantId, read)
+        })
+      )
+    }
+    return {
+      /** The caps of the tenants of some reservations, and those over all tenants. */
+      of: (subjects: ReadonlyArray<Pick<BudgetSubject, "tenantId">>): Effect.Effect<CapIndexesByTenant> => {
+        const found = new Map<TenantId, CapIndex>()
+        const wanted = new Set(subjects.map(({ tenantId }) => tenantId)).add(allTenants)
+        for (const tenantId of wanted) {
+          const index = present.get(tenantId)
+          if (index !== undefined) found.set(tenantId, index)
+        }
+        if (found.size === wanted.size) return Effect.succeed(found)
+        return Effect.map(
+          Effect.forEach(wanted, (tenantId) => Effect.map(getOne(tenantId), (index) => [tenantId, index] as const)),
+          (all) => new Map(all)
+        )
+      },
+      /** Reads them again. */
+      refresh: (tenantIds: Iterable<TenantId>): Effect.Effect<void> =>
+        Effect.forEach(
+          [...tenantIds, allTenants],
+          (tenantId) => {
+            present.delete(tenantId)
+            return Cache.invalidate(indexes, tenantId)
+          },
+          { discard: true }
+        )
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
+}

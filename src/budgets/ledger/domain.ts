@@ -1,14 +1,14 @@
-import { Schema } from "effect"
+import { Schema, SchemaTransformation } from "effect"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { ApiKeyId } from "../../identity/api-keys/domain.ts"
 import { ApplicationId } from "../../applications/applications/domain.ts"
 import { auditActions } from "../../kernel/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
-import { Instant } from "../../kernel/instant.ts"
+import { Instant, InstantFromDate } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
 import { name, storable } from "../../kernel/text.ts"
-import { Usd, UsdOrZero } from "../../kernel/usd.ts"
-import { CapId, Label } from "./cap-domain.ts"
-import { Total } from "./quantity-domain.ts"
+import { UsdOrZero } from "../../kernel/usd.ts"
+import { Total, Unit } from "./quantity-domain.ts"
 
 export const ReservationId = Uuid.pipe(Schema.brand("ReservationId"))
 export type ReservationId = typeof ReservationId.Type
@@ -25,18 +25,87 @@ export const PlanStatus = Schema.Literals(["active", "suspended", "completed", "
 })
 export type PlanStatus = typeof PlanStatus.Type
 
-const mostTokens = 1_000_000_000_000
-const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: mostTokens }))).annotate({
-  examples: [1200]
+export const CapId = Uuid.pipe(Schema.brand("CapId"))
+export type CapId = typeof CapId.Type
+
+/** Where caps over all tenants are kept: tenants' ids are never nil. */
+export const allTenants = TenantId.make("00000000-0000-0000-0000-000000000000")
+
+/** A value of a dimension that a caller names freely. */
+export const Label = name(200).annotate({ examples: ["summarize"] })
+
+const each = Schema.Literal("each")
+const dimension = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.Union([each, schema]))
+
+/** Which spend a cap governs: all dimensions that it names must match; `each` counts every value by itself. */
+export const CapScope = Schema.Struct({
+  agentId: dimension(AgentId),
+  model: Schema.optionalKey(Label),
+  provider: Schema.optionalKey(Label),
+  taskType: Schema.optionalKey(Label),
+  applicationId: dimension(ApplicationId),
+  apiKeyId: dimension(ApiKeyId),
+  userId: Schema.optionalKey(Label)
+}).annotate({
+  identifier: "CapScope",
+  description: "Which spend the cap governs: all that is named must match; `each` gives every value its own counter",
+  examples: [{ agentId: "each" }]
 })
-/** Input and output together. */
-const AllTokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 2 * mostTokens }))).annotate({
-  examples: [1200]
+export type CapScope = typeof CapScope.Type
+
+export const Period = Schema.Literals([
+  "minute",
+  "hour",
+  "day",
+  "week",
+  "month",
+  "quarter",
+  "year",
+  "total",
+  "rolling"
+]).annotate({ examples: ["month"] })
+export type Period = typeof Period.Type
+
+export const CapMode = Schema.Literals(["hard", "soft", "approval"]).annotate({
+  description: "`hard` refuses, `approval` holds until somebody approves, `soft` only counts and alerts",
+  examples: ["hard"]
 })
-const TtlSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, maximum: 86_400 }))).annotate({
-  examples: [300]
+export type CapMode = typeof CapMode.Type
+
+export const CapStatus = Schema.Literals(["active", "paused"]).annotate({ examples: ["active"] })
+
+export const AlertThreshold = Schema.Struct({
+  measure: Schema.Literals(["spent", "committed", "forecast"]).annotate({
+    description: "`committed` is what is spent and reserved, `forecast` what the period will have spent at this rate",
+    examples: ["spent"]
+  }),
+  percent: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))).annotate({ examples: [80] })
+}).annotate({
+  identifier: "AlertThreshold",
+  description:
+    "Passed, it is told once in a period: an alert of the cap, and `BudgetCapThresholdPassed` in the audit log"
 })
-export const ttlSecondsDefault = 300
+
+/** A cap as it is stored. */
+export const StoredCap = Schema.Struct({
+  tenantId: TenantId,
+  id: CapId,
+  name: Schema.String,
+  scope: CapScope,
+  unit: Unit,
+  limitAmount: Schema.BigInt,
+  period: Period,
+  windowSeconds: Schema.NullOr(Schema.Int),
+  timeZone: Schema.String,
+  anchor: Schema.NullOr(Schema.Int),
+  mode: CapMode,
+  alertThresholds: Schema.Array(AlertThreshold),
+  status: CapStatus,
+  version: Schema.Int,
+  createdAt: InstantFromDate,
+  updatedAt: InstantFromDate
+})
+export type StoredCap = typeof StoredCap.Type
 
 /** What a caller wants to find again: a few short texts. */
 export const Metadata = Schema.Record(storable(Schema.String), storable(Schema.String))
@@ -50,76 +119,6 @@ export const Metadata = Schema.Record(storable(Schema.String), storable(Schema.S
   .annotate({ description: "The caller's own words, at most 4,096 characters", examples: [{ ticket: "4711" }] })
 export type Metadata = typeof Metadata.Type
 
-/** What a call may cost, by the catalogue's prices. */
-const Estimate = Schema.Struct({ model: Label, inputTokens: Tokens, maxOutputTokens: Tokens }).annotate({
-  identifier: "SpendEstimate",
-  examples: [{ model: "gpt-5", inputTokens: 1200, maxOutputTokens: 400 }]
-})
-export type Estimate = typeof Estimate.Type
-
-/** What a call did use, priced by the catalogue. */
-const Usage = Schema.Struct({
-  model: Label,
-  inputTokens: Tokens,
-  outputTokens: Tokens,
-  cacheReadTokens: Schema.optionalKey(Tokens),
-  cacheWriteTokens: Schema.optionalKey(Tokens),
-  reasoningTokens: Schema.optionalKey(Tokens)
-})
-  .pipe(
-    Schema.check(
-      Schema.makeFilter(
-        ({ cacheReadTokens = 0, cacheWriteTokens = 0, inputTokens, outputTokens, reasoningTokens = 0 }) => [
-          ...(cacheReadTokens + cacheWriteTokens > inputTokens
-            ? [
-                {
-                  path: ["inputTokens"],
-                  issue: "Expected at least cacheReadTokens and cacheWriteTokens, which are among them"
-                }
-              ]
-            : []),
-          ...(reasoningTokens > outputTokens
-            ? [{ path: ["outputTokens"], issue: "Expected at least reasoningTokens, which are among them" }]
-            : [])
-        ]
-      )
-    )
-  )
-  .annotate({ identifier: "SpendUsage", examples: [{ model: "gpt-5", inputTokens: 1180, outputTokens: 212 }] })
-export type Usage = typeof Usage.Type
-
-const isPriced = Schema.makeFilter(
-  ({ amountUsd, estimate, model }: { amountUsd?: bigint; estimate?: Estimate; model?: string }) => [
-    ...(amountUsd !== undefined && estimate !== undefined
-      ? [{ path: ["estimate"], issue: "Expected only one of amountUsd and estimate" }]
-      : []),
-    ...(estimate !== undefined && model !== undefined && model !== estimate.model
-      ? [{ path: ["model"], issue: "Expected the model of the estimate" }]
-      : [])
-  ]
-)
-
-export const ReserveRequest = Schema.Struct({
-  agentId: Schema.optionalKey(AgentId),
-  planId: Schema.optionalKey(PlanId),
-  model: Schema.optionalKey(Label),
-  provider: Schema.optionalKey(Label),
-  taskType: Schema.optionalKey(Label),
-  applicationId: Schema.optionalKey(ApplicationId),
-  userId: Schema.optionalKey(Label),
-  amountUsd: Schema.optionalKey(Usd),
-  estimate: Schema.optionalKey(Estimate),
-  tokens: Schema.optionalKey(Tokens),
-  ttlSeconds: Schema.optionalKey(TtlSeconds),
-  metadata: Schema.optionalKey(Metadata)
-})
-  .pipe(Schema.check(isPriced))
-  .annotate({
-    identifier: "ReserveRequest",
-    examples: [{ amountUsd: 250_000_000n, tokens: 1600, taskType: "summarize" }]
-  })
-export type ReserveRequest = typeof ReserveRequest.Type
-
 /** A cap that governs a reservation. Whoever may not read budgets sees of it only which it is and when it starts anew. */
 export const GoverningCap = Schema.Struct({
   capId: CapId,
@@ -128,29 +127,6 @@ export const GoverningCap = Schema.Struct({
   resetsAt: Schema.NullOr(Instant)
 }).annotate({ identifier: "GoverningCap" })
 export type GoverningCap = typeof GoverningCap.Type
-
-const RemainingSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 31_536_000 }))).annotate({
-  examples: [300]
-})
-
-const reserved = {
-  id: ReservationId,
-  amountUsd: UsdOrZero,
-  tokens: AllTokens,
-  expiresAt: Instant,
-  remainingTtlSeconds: RemainingSeconds,
-  caps: Schema.Array(GoverningCap),
-  planId: Schema.NullOr(PlanId)
-}
-
-/** The answer to a reserve that was admitted. */
-export const OpenedReservation = Schema.Struct({ ...reserved, state: Schema.tag("open") }).annotate({
-  identifier: "OpenedReservation"
-})
-/** The answer to a reserve that somebody has to approve: it takes no headroom until then. */
-export const HeldReservation = Schema.Struct({ ...reserved, state: Schema.tag("held") }).annotate({
-  identifier: "HeldReservation"
-})
 
 export const ReservationState = Schema.Literals(["held", "open", "denied", "expired", "released", "settled"]).annotate({
   examples: ["open"]
@@ -163,128 +139,88 @@ export const Origin = Schema.Literals(["api", "gateway", "plan"]).annotate({
 })
 export type Origin = typeof Origin.Type
 
-/** What was asked to be kept free, and what became of it. */
-export const Reservation = Schema.Struct({
-  id: ReservationId,
+/** Amounts of one row in JSON, which fit a double. */
+export const Amount = Schema.Finite.pipe(
+  Schema.decodeTo(Schema.BigInt, SchemaTransformation.transform({ decode: BigInt, encode: Number }))
+)
+/** Sums, which may exceed what a double holds. */
+export const Sum = Schema.String.pipe(
+  Schema.decodeTo(Schema.BigInt, SchemaTransformation.transform({ decode: BigInt, encode: String }))
+)
+
+/** A reservation as it is stored. */
+export const StoredReservation = Schema.Struct({
   tenantId: TenantId,
+  id: ReservationId,
   state: ReservationState,
   origin: Origin,
   agentId: Schema.NullOr(AgentId),
   planId: Schema.NullOr(PlanId),
   applicationId: Schema.NullOr(ApplicationId),
   apiKeyId: Schema.NullOr(ApiKeyId),
-  userId: Schema.NullOr(Label),
-  model: Schema.NullOr(Label),
-  provider: Schema.NullOr(Label),
-  taskType: Schema.NullOr(Label),
-  amountUsd: UsdOrZero,
-  tokens: AllTokens,
-  ttlSeconds: TtlSeconds,
+  userId: Schema.NullOr(Schema.String),
+  model: Schema.NullOr(Schema.String),
+  provider: Schema.NullOr(Schema.String),
+  taskType: Schema.NullOr(Schema.String),
+  amount: Amount,
+  tokens: Schema.Int,
+  ttlSeconds: Schema.Int,
   expiresAt: Instant,
   createdAt: Instant,
-  createdBy: Schema.String.annotate({ examples: ["service-account"] }),
-  metadata: Schema.NullOr(Metadata),
+  createdBy: Schema.String,
+  metadata: Schema.NullOr(Schema.Record(Schema.String, Schema.String)),
+  counterIds: Schema.Array(Uuid),
+  answer: Schema.NullOr(
+    Schema.Struct({
+      state: Schema.Literals(["open", "held"]),
+      amount: Schema.optionalKey(Amount),
+      tokens: Schema.optionalKey(Schema.Int),
+      ttl: Schema.optionalKey(Schema.Int),
+      caps: Schema.NullOr(
+        Schema.Array(Schema.Struct({ tenantId: TenantId, id: Uuid, name: Schema.String, unit: Schema.String }))
+      ),
+      headrooms: Schema.NullOr(Schema.Array(Sum)),
+      ends: Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite)))
+    })
+  ),
   decidedAt: Schema.NullOr(Instant),
-  decidedBy: Schema.NullOr(Schema.String.annotate({ examples: ["account:0198a5b0-7c00-7000-8000-00000000002a"] })),
-  decisionReason: Schema.NullOr(Schema.String.annotate({ examples: ["Month-end close"] })),
+  decidedBy: Schema.NullOr(Schema.String),
+  decisionReason: Schema.NullOr(Schema.String),
   closedAt: Schema.NullOr(Instant),
   chargeId: Schema.NullOr(ChargeId),
-  actualUsd: Schema.NullOr(UsdOrZero),
-  actualTokens: Schema.NullOr(AllTokens),
-  late: Schema.Boolean.annotate({ description: "Settled after it had expired or was released" })
-}).annotate({ identifier: "Reservation" })
-export type Reservation = typeof Reservation.Type
+  actual: Schema.NullOr(Amount),
+  actualTokens: Schema.NullOr(Schema.Int),
+  late: Schema.Boolean
+})
+export type StoredReservation = typeof StoredReservation.Type
 
-/** What something did cost. */
-export const Charge = Schema.Struct({
+/** A charge or a refund as it is stored. */
+export const StoredEntry = Schema.Struct({
+  tenantId: TenantId,
   id: ChargeId,
   reservationId: ReservationId,
-  amountUsd: UsdOrZero,
-  tokens: AllTokens,
-  overrunUsd: UsdOrZero.annotate({ description: "How much of it is more than was reserved" }),
-  late: Schema.Boolean,
-  metadata: Schema.NullOr(Metadata),
-  occurredAt: Instant,
-  createdBy: Schema.String.annotate({ examples: ["service-account"] })
-}).annotate({ identifier: "Charge" })
-export type Charge = typeof Charge.Type
-
-export const ReconcileRequest = Schema.Struct({
-  reservationId: ReservationId,
-  actualUsd: Schema.optionalKey(UsdOrZero),
-  usage: Schema.optionalKey(Usage),
-  metadata: Schema.optionalKey(Metadata)
-})
-  .pipe(
-    Schema.check(
-      Schema.makeFilter(({ actualUsd, usage }: { actualUsd?: bigint; usage?: Usage }) =>
-        (actualUsd === undefined) === (usage === undefined)
-          ? { path: ["actualUsd"], issue: "Expected one of actualUsd and usage" }
-          : undefined
-      )
-    )
-  )
-  .annotate({
-    identifier: "ReconcileRequest",
-    examples: [{ reservationId: ReservationId.make("0198a5b0-7c00-7000-8000-00000000002a"), actualUsd: 180_000_000n }]
-  })
-export type ReconcileRequest = typeof ReconcileRequest.Type
-
-export const Reconciled = Schema.Struct({ reservation: Reservation, charge: Charge }).annotate({
-  identifier: "Reconciled"
-})
-export type Reconciled = typeof Reconciled.Type
-
-export const ExtendRequest = Schema.Struct({ ttlSeconds: TtlSeconds }).annotate({
-  identifier: "ExtendRequest",
-  examples: [{ ttlSeconds: 600 }]
-})
-
-const Reason = name(500).annotate({ examples: ["Provider credited the call"] })
-
-export const RefundRequest = Schema.Struct({ chargeId: ChargeId, amountUsd: Usd, reason: Reason }).annotate({
-  identifier: "RefundRequest",
-  examples: [
-    {
-      chargeId: ChargeId.make("0198a5b0-7c00-7000-8000-00000000002a"),
-      amountUsd: 50_000_000n,
-      reason: "Provider credited the call"
-    }
-  ]
-})
-export type RefundRequest = typeof RefundRequest.Type
-
-/** What came back of a charge. */
-export const Refund = Schema.Struct({
-  id: ChargeId,
+  kind: Schema.Literals(["charge", "refund"]),
   chargeId: ChargeId,
-  reservationId: ReservationId,
-  amountUsd: Usd,
-  reason: Reason,
+  amount: Amount,
+  tokens: Schema.Int,
+  overrun: Amount,
+  late: Schema.Boolean,
+  reason: Schema.NullOr(Schema.String),
+  metadata: Schema.NullOr(Schema.Record(Schema.String, Schema.String)),
   occurredAt: Instant,
-  createdBy: Schema.String.annotate({ examples: ["service-account"] })
-}).annotate({ identifier: "Refund" })
-export type Refund = typeof Refund.Type
-
-export const Approval = Schema.Struct({
-  reason: Schema.optionalKey(Reason),
-  ceilingUsd: Schema.optionalKey(Usd).annotate({ description: "Approves at most this much of it" }),
-  override: Schema.optionalKey(Schema.Boolean).annotate({
-    description: "Raises caps of mode `approval` by what is short; needs budgets:write too"
-  })
-}).annotate({ identifier: "Approval", examples: [{ reason: "Month-end close", override: true }] })
-export type Approval = typeof Approval.Type
-
-export const Denial = Schema.Struct({ reason: Reason }).annotate({
-  identifier: "Denial",
-  examples: [{ reason: "Not this month" }]
+  createdBy: Schema.String
 })
+export type StoredEntry = typeof StoredEntry.Type
 
-/** A reservation that waits for an approval, with the caps that govern it. */
-export const PendingApproval = Schema.Struct({ reservation: Reservation, caps: Schema.Array(GoverningCap) }).annotate({
-  identifier: "PendingApproval"
+/** The part of a plan that its calls need; it never changes. */
+export const CallPlan = Schema.Struct({
+  tenantId: TenantId,
+  id: PlanId,
+  agentId: AgentId,
+  taskType: Schema.NullOr(Schema.String),
+  name: Schema.NullOr(Schema.String)
 })
-export type PendingApproval = typeof PendingApproval.Type
+export type CallPlan = typeof CallPlan.Type
 
 /** What people decide about spending, and what was refused; reservations and charges are a record of their own. */
 export const spendActions = auditActions("Reservation", [
@@ -294,3 +230,138 @@ export const spendActions = auditActions("Reservation", [
   "SpendRefused"
 ])
 export const sweepActions = auditActions("Tenant", ["SpendReservationsExpired"])
+
+/** Why a cap or a plan lets nothing more in. */
+export const denial = {
+  reason: Schema.Literals(["exhausted", "exceeds-limit", "in-flight"]),
+  capId: Schema.NullOr(CapId),
+  planId: Schema.optionalKey(PlanId).annotate({ description: "The plan, where it is that which has no room" }),
+  limit: Schema.optionalKey(Total),
+  spent: Schema.optionalKey(Total),
+  reserved: Schema.optionalKey(Total),
+  headroom: Schema.optionalKey(Total),
+  resetsAt: Schema.NullOr(Instant),
+  caps: Schema.Array(GoverningCap)
+}
+
+export type Denial = { readonly detail: string } & Schema.Struct<typeof denial>["Type"]
+
+export class BudgetDenied extends Problem<BudgetDenied>()(
+  "BudgetDenied",
+  {
+    slug: "budget-denied",
+    status: 402,
+    meaning:
+      "A budget cap has no room. `exhausted`: it is spent. `exceeds-limit`: the amount is more than the cap ever allows. `in-flight`: it would fit once open reservations settle."
+  },
+  denial
+) {}
+
+export class ReservationNotFound extends Problem<ReservationNotFound>()("ReservationNotFound", {
+  slug: "reservation-not-found",
+  status: 404,
+  meaning: "No reservation that the caller may see has this id."
+}) {}
+
+export class PlanNotFound extends Problem<PlanNotFound>()("PlanNotFound", {
+  slug: "plan-not-found",
+  status: 404,
+  meaning: "The agent has no plan with this id."
+}) {}
+
+export class PlanNotActive extends Problem<PlanNotActive>()(
+  "PlanNotActive",
+  {
+    slug: "plan-not-active",
+    status: 409,
+    meaning:
+      "The plan is not active: `planStatus` says what it is. A heartbeat revives one that is suspended; what has ended stays ended."
+  },
+  { planStatus: PlanStatus }
+) {}
+
+export class ChargeNotFound extends Problem<ChargeNotFound>()("ChargeNotFound", {
+  slug: "charge-not-found",
+  status: 404,
+  meaning: "No charge that the caller may see has this id."
+}) {}
+
+export class ReservationManaged extends Problem<ReservationManaged>()(
+  "ReservationManaged",
+  {
+    slug: "reservation-managed",
+    status: 409,
+    meaning: "The gateway or a plan looks after this reservation; it is not settled, released or extended by hand."
+  },
+  { origin: Origin }
+) {}
+
+export class ReservationSettled extends Problem<ReservationSettled>()("ReservationSettled", {
+  slug: "reservation-settled",
+  status: 409,
+  meaning: "The reservation is settled, with another actual or for good."
+}) {}
+
+export class ReservationNotOpen extends Problem<ReservationNotOpen>()(
+  "ReservationNotOpen",
+  {
+    slug: "reservation-not-open",
+    status: 409,
+    meaning: "The reservation is not, or no longer, open."
+  },
+  { state: ReservationState }
+) {}
+
+export class CounterFull extends Problem<CounterFull>()("CounterFull", {
+  slug: "counter-full",
+  status: 409,
+  meaning:
+    "A cap that governs the reservation can count no more in its period: about nine billion US dollars, or nine billion billions of tokens. What was reserved can always be settled."
+}) {}
+
+export class ReservationTooSmall extends Problem<ReservationTooSmall>()(
+  "ReservationTooSmall",
+  {
+    slug: "reservation-too-small",
+    status: 409,
+    meaning: "The call may cost more than the reservation has."
+  },
+  { estimateUsd: UsdOrZero.annotate({ description: "What the call may cost" }) }
+) {}
+
+export class ReservationNotHeld extends Problem<ReservationNotHeld>()("ReservationNotHeld", {
+  slug: "reservation-not-held",
+  status: 409,
+  meaning: "The reservation does not, or no longer, wait for an approval."
+}) {}
+
+export class StillNoHeadroom extends Problem<StillNoHeadroom>()(
+  "StillNoHeadroom",
+  {
+    slug: "still-no-headroom",
+    status: 409,
+    meaning:
+      "A cap still has no room for the reservation; `override` raises caps of mode approval, and no hard one, nor for a tenant's caller one over all tenants."
+  },
+  { capId: Schema.NullOr(CapId) }
+) {}
+
+export class RefundExceedsCharge extends Problem<RefundExceedsCharge>()(
+  "RefundExceedsCharge",
+  {
+    slug: "refund-exceeds-charge",
+    status: 409,
+    meaning: "All refunds of a charge together are at most the charge; `refundableUsd` is what is left."
+  },
+  { refundableUsd: UsdOrZero }
+) {}
+
+export class PriceUnknown extends Problem<PriceUnknown>()(
+  "PriceUnknown",
+  {
+    slug: "price-unknown",
+    status: 400,
+    meaning: "The catalogue has no price for this model; name the amount in US dollars instead."
+  },
+  { model: Schema.String }
+) {}

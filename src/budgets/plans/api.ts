@@ -1,4 +1,5 @@
-import { AfterCharges } from "../ledger/api.ts"
+import { FlushSettlements } from "../ledger/api.ts"
+import { BudgetDenied, PlanId, PlanNotActive, PlanNotFound, PlanStatus } from "../ledger/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
@@ -9,8 +10,6 @@ import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempot
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { PlanId, PlanStatus } from "../ledger/domain.ts"
-import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
 import { Heartbeat, Plan, PlanExtension, PlanExtensionDenied, PlanHasOpenReservations, PlanStart } from "./domain.ts"
 
 const read = requires("plans:read")
@@ -115,7 +114,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
       .annotate(HandlesIdempotency, true)
   )
   .middleware(Idempotency)
-  .middleware(AfterCharges)
+  .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/agents/:agentId/plans")
   .annotateMerge(

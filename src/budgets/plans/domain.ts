@@ -7,9 +7,7 @@ import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
 import { name } from "../../kernel/text.ts"
 import { Usd, UsdOrZero } from "../../kernel/usd.ts"
-import { Label } from "../ledger/cap-domain.ts"
-import { Metadata, PlanId, PlanStatus } from "../ledger/domain.ts"
-import { denial } from "../ledger/problem-domain.ts"
+import { denial, Label, Metadata, PlanId, PlanStatus } from "../ledger/domain.ts"
 
 const PlanName = name(200).annotate({ examples: ["Read the invoices of March"] })
 const HeartbeatSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 5, maximum: 86_400 }))).annotate({

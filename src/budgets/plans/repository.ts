@@ -1,16 +1,11 @@
-import { Context, type DateTime, Effect, Layer, Option, Schema, SchemaTransformation } from "effect"
+import { Context, type DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { PlanId, PlanStatus } from "../ledger/domain.ts"
+import { PlanId, PlanStatus, Sum } from "../ledger/domain.ts"
 
-/** Sums, which no double may hold. */
-const Sum = Schema.String.pipe(
-  Schema.decodeTo(Schema.BigInt, SchemaTransformation.transform({ decode: BigInt, encode: String }))
-)
-
-/** A plan as it stood at the moment of a statement. */
+/** A plan at the moment of a statement. */
 export const StoredPlan = Schema.Struct({
   id: PlanId,
   tenantId: TenantId,
@@ -49,7 +44,7 @@ const Outcome = Schema.Union([
   Schema.Struct({
     verdict: Schema.Literals(["done", "same"]),
     plan: StoredPlan,
-    /** Open calls that somebody else was at work on. */
+    /** Whether another transaction was closing one of its calls. */
     hasCalls: Schema.optionalKey(Schema.Boolean)
   }),
   Schema.Struct({ verdict: Schema.Literal("replay"), sha256: Schema.String, plan: StoredPlan })
@@ -67,38 +62,21 @@ const Page = Schema.Struct({
 })
 const Row = Schema.Struct({ plan: StoredPlan })
 
-/** Plans; they change by functions of the ledger, each of which is a transaction of its own. */
-export class PlansRepository extends Context.Service<
-  PlansRepository,
-  {
-    find(agentId: AgentId, id: PlanId, at: DateTime.Utc): Effect.Effect<Option.Option<StoredPlan>>
-    /** The newest first. */
-    list(
-      tenantId: TenantId,
-      agentId: AgentId,
-      status: PlanStatus | undefined,
-      after: PlanId | undefined,
-      limit: number,
-      at: DateTime.Utc
-    ): Effect.Effect<ReadonlyArray<StoredPlan>>
-    change(request: object): Effect.Effect<PlanOutcome>
-  }
->()("app/budgets/PlansRepository") {
-  static readonly layer = Layer.effect(
-    PlansRepository,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const selectOne = SqlSchema.findOneOption({
-        Request: Key,
-        Result: Row,
-        execute: ({ agentId, at, id }) => sql`
+/** Plans. They are changed by functions of the ledger, each of which is a transaction of its own. */
+export class PlansRepository extends Context.Service<PlansRepository>()("app/budgets/PlansRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const selectOne = SqlSchema.findOneOption({
+      Request: Key,
+      Result: Row,
+      execute: ({ agentId, at, id }) => sql`
           SELECT budget_plan_json(l, ${at}::timestamptz) AS plan FROM budget_plans l
           WHERE l.id = ${id} AND l.agent_id = ${agentId}`
-      })
-      const selectPage = SqlSchema.findAll({
-        Request: Page,
-        Result: Row,
-        execute: ({ after, agentId, at, limit, status, tenantId }) => sql`
+    })
+    const selectPage = SqlSchema.findAll({
+      Request: Page,
+      Result: Row,
+      execute: ({ after, agentId, at, limit, status, tenantId }) => sql`
           SELECT budget_plan_json(l, ${at}::timestamptz) AS plan FROM budget_plans l
           WHERE ${sql.and([
             sql`l.tenant_id = ${tenantId}`,
@@ -109,29 +87,39 @@ export class PlansRepository extends Context.Service<
             ...(after === undefined ? [] : [sql`l.id < ${after}`])
           ])}
           ORDER BY l.id DESC LIMIT ${limit}`
-      })
-      const call = SqlSchema.findOne({
-        Request: Schema.String,
-        Result: Schema.Struct({ outcome: Outcome }),
-        execute: (request) => sql`SELECT budgets_plan(${request}::text::json) AS outcome`
-      })
+    })
+    const call = SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ outcome: Outcome }),
+      execute: (request) => sql`SELECT budgets_plan(${request}::text::json) AS outcome`
+    })
 
-      return PlansRepository.of({
-        find: Effect.fn("PlansRepository.find")((agentId, id, at) =>
-          Effect.map(
-            Effect.orDie(selectOne({ agentId, id, at })),
-            Option.map(({ plan }) => plan)
-          )
-        ),
-        list: Effect.fn("PlansRepository.list")((tenantId, agentId, status, after, limit, at) =>
+    return {
+      find: Effect.fn("PlansRepository.find")((agentId: AgentId, id: PlanId, at: DateTime.Utc) =>
+        Effect.map(
+          Effect.orDie(selectOne({ agentId, id, at })),
+          Option.map(({ plan }) => plan)
+        )
+      ),
+      /** The newest first. */
+      list: Effect.fn("PlansRepository.list")(
+        (
+          tenantId: TenantId,
+          agentId: AgentId,
+          status: PlanStatus | undefined,
+          after: PlanId | undefined,
+          limit: number,
+          at: DateTime.Utc
+        ) =>
           Effect.map(Effect.orDie(selectPage({ tenantId, agentId, status, after, limit, at })), (rows) =>
             rows.map(({ plan }) => plan)
           )
-        ),
-        change: Effect.fn("PlansRepository.change")((request) =>
-          Effect.map(Effect.orDie(call(JSON.stringify(request))), ({ outcome }) => outcome)
-        )
-      })
-    })
-  )
+      ),
+      change: Effect.fn("PlansRepository.change")((request: object) =>
+        Effect.map(Effect.orDie(call(JSON.stringify(request))), ({ outcome }) => outcome)
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

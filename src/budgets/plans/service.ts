@@ -1,24 +1,31 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { type AgentId, AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
+import { type AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
 import { allowsTaskType } from "../../identity/agent-templates/limits-domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type IdempotencyKeyReused, checkReplay } from "../../platform/idempotency/domain.ts"
 import { type AuditAction } from "../../kernel/audit-action.ts"
-import { type Slice, slice } from "../../kernel/page.ts"
+import { slice } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { auditedRequester } from "../attribution/service.ts"
-import { PlanId, type PlanStatus } from "../ledger/domain.ts"
-import { BudgetDenied, PlanNotActive, PlanNotFound } from "../ledger/problem-domain.ts"
-import { entryOf, slotOf } from "../ledger/request.ts"
+import { applicableCaps, CapIndexes, revisionsOf } from "../ledger/cap-index.ts"
+import { allTenants, PlanId, PlanNotActive, PlanNotFound, type PlanStatus, type StoredCap } from "../ledger/domain.ts"
+import { denialOf, problemOf } from "../ledger/problems.ts"
+import {
+  type ApplicableCap,
+  auditEntryOf,
+  type AvailableBudget,
+  type BudgetSubject,
+  capsOfRequest,
+  slotColumns
+} from "../ledger/protocol-domain.ts"
+import { totalOf } from "../ledger/quantity-domain.ts"
 import { Ledger } from "../ledger/service.ts"
-import { denialOf, uncovered } from "../reservations/views.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
-  type Heartbeat,
   heartbeatSecondsDefault,
   type Plan,
   planActions,
@@ -27,217 +34,261 @@ import {
   PlanHasOpenReservations,
   type PlanStart
 } from "./domain.ts"
-import { type HeldChange, PlanHolds } from "./holds.ts"
-import { PlansRepository, type StoredPlan } from "./repository.ts"
-import { planView } from "./view.ts"
+import { type PlanOutcome, PlansRepository, type StoredPlan } from "./repository.ts"
 
-type Refused = AgentNotFound | PlanNotFound | PlanNotActive | IdempotencyKeyReused
+/** A change of a plan, with the caps that it holds budget on, in their places. */
+interface ChangeUnderCaps {
+  readonly outcome: PlanOutcome | { readonly verdict: "uncovered" }
+  readonly held: ReadonlyArray<ApplicableCap>
+}
 
-/** Plans of agents: a budget that is held ahead, drawn on call by call, and given back in the end. */
-export class Plans extends Context.Service<
-  Plans,
-  {
-    start(
-      agentId: AgentId,
-      input: PlanStart
-    ): Effect.Effect<Plan, Refused | AgentNotActive | BudgetDenied | ValidationFailed>
-    list(
+/** Changes of plans that move budget. */
+export class PlanChanges extends Context.Service<PlanChanges>()("app/budgets/PlanChanges", {
+  make: Effect.gen(function* () {
+    const capIndexes = yield* CapIndexes
+    const ledger = yield* Ledger
+    const repository = yield* PlansRepository
+
+    /** Changes a plan together with the caps that it holds budget on; nothing is denied because of what is due. */
+    const underCaps = Effect.fn("PlanChanges.underCaps")(function* (
+      subject: BudgetSubject,
+      requiresCap: boolean,
+      request: object
+    ): Effect.fn.Return<ChangeUnderCaps> {
+      let isFresh = false
+      for (;;) {
+        const now = DateTime.formatIso(yield* DateTime.now)
+        const indexes = yield* capIndexes.of([subject])
+        const applicable = applicableCaps(indexes, subject)
+        if (requiresCap && applicable.length === 0) {
+          if (isFresh) return { outcome: { verdict: "uncovered" }, held: [] }
+          // An uncovered plan never reaches the statement, which alone knows whether the copy is old.
+          yield* capIndexes.refresh(indexes.keys())
+          isFresh = true
+          continue
+        }
+        const held = applicable.filter(({ cap }) => isHeldByPlans(cap))
+        yield* ledger.reclaim(held.some(({ cap }) => cap.tenantId === allTenants) ? null : subject.tenantId)
+        const outcome = yield* repository.change({
+          ...request,
+          ...capsOfRequest(held, revisionsOf(indexes)),
+          now,
+          tenant: subject.tenantId
+        })
+        if (outcome.verdict !== "stale") return { outcome, held }
+        yield* capIndexes.refresh(indexes.keys())
+      }
+    })
+
+    return { underCaps }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
+}
+
+/** Plans of agents: a budget that is reserved ahead, drawn on call by call, and returned in the end. */
+export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
+  make: Effect.gen(function* () {
+    const agents = yield* Agents
+    const database = yield* Database
+    const changes = yield* PlanChanges
+    const ledger = yield* Ledger
+    const random = yield* SecureRandom.SecureRandom
+    const repository = yield* PlansRepository
+    const { budgets } = yield* Settings
+
+    const find = Effect.fnUntraced(function* (agentId: AgentId, id: PlanId) {
+      yield* agents.tenantOf(agentId)
+      const scope = scopeOf(yield* CurrentPrincipal)
+      const found = yield* database.transaction(scope, repository.find(agentId, id, yield* DateTime.now))
+      return yield* Option.match(found, {
+        onNone: () => Effect.fail(new PlanNotFound({})),
+        onSome: Effect.succeed
+      })
+    })
+
+    const list = Effect.fn("Plans.list")(function* (
       agentId: AgentId,
       status: PlanStatus | undefined,
       after: PlanId | undefined,
       limit: number
-    ): Effect.Effect<Slice<Plan, PlanId>, AgentNotFound>
-    get(agentId: AgentId, id: PlanId): Effect.Effect<Plan, AgentNotFound | PlanNotFound>
-    /** Raises the budget on all governing caps or on none. */
-    extend(
+    ) {
+      const tenantId = yield* agents.tenantOf(agentId)
+      const now = yield* DateTime.now
+      const rows = yield* database.transaction(
+        tenantId,
+        repository.list(tenantId, agentId, status, after, limit + 1, now)
+      )
+      return slice(rows.map(toPlan), limit, (plan) => plan.id)
+    })
+
+    /** What every request to change a plan has in common. */
+    const requestFor = Effect.fnUntraced(function* (
+      kind: string,
       agentId: AgentId,
       id: PlanId,
-      input: PlanExtension
-    ): Effect.Effect<Plan, Refused | AgentNotActive | PlanExtensionDenied | ValidationFailed>
-    /** Gives back what is not spent; again answers the same. */
-    complete(agentId: AgentId, id: PlanId): Effect.Effect<Plan, Refused | PlanHasOpenReservations>
-    /** The same at once: releases what its calls hold, and they settle late. */
-    abort(agentId: AgentId, id: PlanId): Effect.Effect<Plan, Refused>
-    heartbeat(agentId: AgentId, id: PlanId): Effect.Effect<Heartbeat, Refused | AgentNotActive>
-  }
->()("app/budgets/Plans") {
-  static readonly layerNoDeps = Layer.effect(
-    Plans,
-    Effect.gen(function* () {
-      const agents = yield* Agents
-      const database = yield* Database
-      const holds = yield* PlanHolds
-      const ledger = yield* Ledger
-      const random = yield* SecureRandom.SecureRandom
-      const repository = yield* PlansRepository
-      const { budgets } = yield* Settings
+      action: AuditAction,
+      after: object
+    ) {
+      const by = yield* auditedRequester
+      const entries = [auditEntryOf(1, action, id, by.audit, { agentId, ...after })]
+      return { ...slotColumns(by), kind, id, agent: agentId, waiting: false, entries }
+    })
 
-      const find = Effect.fnUntraced(function* (agentId: AgentId, id: PlanId) {
-        yield* agents.tenantOf(agentId)
-        const scope = scopeOf(yield* CurrentPrincipal)
-        const found = yield* database.transaction(scope, repository.find(agentId, id, yield* DateTime.now))
-        return yield* Option.match(found, {
-          onNone: () => Effect.fail(new PlanNotFound({})),
-          onSome: Effect.succeed
-        })
+    const start = Effect.fn("Plans.start")(function* (agentId: AgentId, input: PlanStart) {
+      const agent = yield* agents.get(agentId)
+      if (agent.status !== "active") return yield* new AgentNotActive({})
+      const taskType = input.taskType ?? agent.defaultTaskType
+      if (!allowsTaskType(agent.allowedTaskTypes, taskType)) {
+        return yield* fault("taskType", "Expected a task type that the agent is allowed")
+      }
+      const { applicationId } = yield* CurrentPrincipal
+      const dimensions = { agentId, applicationId, taskType: taskType ?? undefined }
+      const heartbeatSeconds = input.heartbeatSeconds ?? heartbeatSecondsDefault
+      const id = PlanId.make(yield* random.uuidV7())
+      const request = yield* requestFor("start", agentId, id, planActions.PlanStarted, { taskType, heartbeatSeconds })
+      const started = yield* changes.underCaps({ tenantId: agent.tenantId, dimensions }, budgets.requireCap, {
+        ...request,
+        application: applicationId,
+        task_type: taskType,
+        name: input.name,
+        amount: Number(input.budgetUsd),
+        heartbeat: heartbeatSeconds,
+        expires: input.expiresInSeconds,
+        metadata: input.metadata
       })
+      const denial = denialOfChange(started, input.budgetUsd)
+      if (denial !== undefined) return yield* problemOf(yield* CurrentPrincipal, denial)
+      return toPlan(yield* doneOf(started.outcome))
+    })
 
-      const list = Effect.fn("Plans.list")(function* (
-        agentId: AgentId,
-        status: PlanStatus | undefined,
-        after: PlanId | undefined,
-        limit: number
-      ) {
-        const tenantId = yield* agents.tenantOf(agentId)
-        const now = yield* DateTime.now
-        const rows = yield* database.transaction(
-          tenantId,
-          repository.list(tenantId, agentId, status, after, limit + 1, now)
-        )
-        return slice(rows.map(planView), limit, (plan) => plan.id)
+    const extend = Effect.fn("Plans.extend")(function* (agentId: AgentId, id: PlanId, input: PlanExtension) {
+      const { additionalUsd, reason } = input
+      yield* agents.activeTenantOf(agentId)
+      const { applicationId, taskType, tenantId } = yield* find(agentId, id)
+      const dimensions = { agentId, applicationId: applicationId ?? undefined, taskType: taskType ?? undefined }
+      const about = { additionalUsd: Number(additionalUsd) / 1e9, ...(reason === undefined ? {} : { reason }) }
+      const extended = yield* changes.underCaps({ tenantId, dimensions }, false, {
+        ...(yield* requestFor("extend", agentId, id, planActions.PlanExtended, about)),
+        amount: Number(additionalUsd),
+        most: Number(largestNanoUsd)
       })
+      const denial = denialOfChange(extended, additionalUsd)
+      if (denial?.verdict === "denied") {
+        return yield* new PlanExtensionDenied(denialOf(yield* CurrentPrincipal, denial))
+      }
+      if (extended.outcome.verdict === "excessive") {
+        return yield* fault("additionalUsd", "Expected at most 8388607.999999999 US dollars with what the plan has")
+      }
+      return toPlan(yield* doneOf(extended.outcome))
+    })
 
-      /** What every request to change a plan says. */
-      const requestFor = Effect.fnUntraced(function* (
-        kind: string,
-        agentId: AgentId,
-        id: PlanId,
-        action: AuditAction,
-        after: object
-      ) {
-        const by = yield* auditedRequester
-        const entries = [entryOf(1, action, id, by.audit, { agentId, ...after })]
-        return { ...slotOf(by), kind, id, agent: agentId, waiting: false, entries }
-      })
-
-      /** Why a change was denied, if it was. */
-      const denialFor = Effect.fnUntraced(function* ({ held, outcome }: HeldChange, amount: bigint) {
-        if (outcome.verdict === "uncovered") return uncovered
-        if (outcome.verdict !== "denied") return undefined
-        const available = held.map((one, index) => ({
-          ...one,
-          headroom: outcome.headrooms[index] ?? 0n,
-          resetsAt: outcome.ends[index] ?? null
-        }))
-        const budget = available[outcome.failing - 1]
-        if (budget === undefined) return undefined
-        const { limit, reserved, spent } = outcome
-        const asked = { usd: amount, tokens: 0n, requests: 0n }
-        return denialOf(yield* CurrentPrincipal, { budget, limit, spent, reserved }, available, asked)
-      })
-
-      const start = Effect.fn("Plans.start")(function* (agentId: AgentId, input: PlanStart) {
-        const agent = yield* agents.get(agentId)
-        if (agent.status !== "active") return yield* new AgentNotActive({})
-        const taskType = input.taskType ?? agent.defaultTaskType
-        if (!allowsTaskType(agent.allowedTaskTypes, taskType)) {
-          return yield* fault("taskType", "Expected a task type that the agent is allowed")
-        }
-        const { applicationId } = yield* CurrentPrincipal
-        const dimensions = { agentId, applicationId, taskType: taskType ?? undefined }
-        const heartbeatSeconds = input.heartbeatSeconds ?? heartbeatSecondsDefault
-        const id = PlanId.make(yield* random.uuidV7())
-        const request = yield* requestFor("start", agentId, id, planActions.PlanStarted, { taskType, heartbeatSeconds })
-        const started = yield* holds.change(agent.tenantId, dimensions, budgets.requireCap, {
-          ...request,
-          application: applicationId,
-          task_type: taskType,
-          name: input.name,
-          amount: Number(input.budgetUsd),
-          heartbeat: heartbeatSeconds,
-          expires: input.expiresInSeconds,
-          metadata: input.metadata
-        })
-        const denial = yield* denialFor(started, input.budgetUsd)
-        if (denial !== undefined) return yield* new BudgetDenied(denial)
-        return planView(yield* doneOf(started.outcome))
-      })
-
-      const extend = Effect.fn("Plans.extend")(function* (agentId: AgentId, id: PlanId, input: PlanExtension) {
-        const { additionalUsd, reason } = input
-        yield* agents.activeTenantOf(agentId)
-        const { applicationId, taskType, tenantId } = yield* find(agentId, id)
-        const dimensions = { agentId, applicationId: applicationId ?? undefined, taskType: taskType ?? undefined }
-        const about = { additionalUsd: Number(additionalUsd) / 1e9, ...(reason === undefined ? {} : { reason }) }
-        const extended = yield* holds.change(tenantId, dimensions, false, {
-          ...(yield* requestFor("extend", agentId, id, planActions.PlanExtended, about)),
-          amount: Number(additionalUsd),
-          most: Number(largestNanoUsd)
-        })
-        const denial = yield* denialFor(extended, additionalUsd)
-        if (denial !== undefined) return yield* new PlanExtensionDenied(denial)
-        if (extended.outcome.verdict === "excessive") {
-          return yield* fault("additionalUsd", "Expected at most 8388607.999999999 US dollars with what the plan has")
-        }
-        return planView(yield* doneOf(extended.outcome))
-      })
-
-      /** One change of a plan that no cap can refuse. */
-      const change = Effect.fnUntraced(function* (
-        kind: string,
-        agentId: AgentId,
-        id: PlanId,
-        action: AuditAction,
-        waiting = false
-      ) {
-        const tenant = yield* agents.tenantOf(agentId)
-        const request = yield* requestFor(kind, agentId, id, action, {})
-        return yield* repository.change({
-          ...request,
-          waiting,
-          now: DateTime.formatIso(yield* DateTime.now),
-          tenant,
-          books: []
-        })
-      })
-
-      const complete = Effect.fn("Plans.complete")(function* (agentId: AgentId, id: PlanId) {
-        const once = change("completed", agentId, id, planActions.PlanCompleted)
-        let outcome = yield* once
-        if (outcome.verdict === "calls-open" && outcome.isDue) {
-          yield* ledger.reclaim(yield* agents.tenantOf(agentId))
-          outcome = yield* once
-        }
-        if (outcome.verdict === "calls-open") return yield* new PlanHasOpenReservations({})
-        return planView(yield* doneOf(outcome))
-      })
-
-      const abort = Effect.fn("Plans.abort")(function* (agentId: AgentId, id: PlanId) {
-        const outcome = yield* change("aborted", agentId, id, planActions.PlanAborted)
-        // Calls that were being settled or released in that moment are waited for; no new ones come.
-        const isLeft = "hasCalls" in outcome && outcome.hasCalls === true
-        return planView(
-          yield* doneOf(isLeft ? yield* change("aborted", agentId, id, planActions.PlanAborted, true) : outcome)
-        )
-      })
-
-      const heartbeat = Effect.fn("Plans.heartbeat")(function* (agentId: AgentId, id: PlanId) {
-        yield* agents.activeTenantOf(agentId)
-        const { heartbeatBy } = yield* doneOf(yield* change("heartbeat", agentId, id, planActions.PlanResumed))
-        return { heartbeatBy }
-      })
-
-      return Plans.of({
-        start,
-        list,
-        get: (agentId, id) => Effect.map(find(agentId, id), planView),
-        extend,
-        complete,
-        abort,
-        heartbeat
+    /** A change that no cap can deny. */
+    const change = Effect.fnUntraced(function* (
+      kind: string,
+      agentId: AgentId,
+      id: PlanId,
+      action: AuditAction,
+      waiting = false
+    ) {
+      const tenant = yield* agents.tenantOf(agentId)
+      const request = yield* requestFor(kind, agentId, id, action, {})
+      return yield* repository.change({
+        ...request,
+        waiting,
+        now: DateTime.formatIso(yield* DateTime.now),
+        tenant,
+        books: []
       })
     })
-  )
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(PlanHolds.layer), Layer.provide(PlansRepository.layer))
+    const complete = Effect.fn("Plans.complete")(function* (agentId: AgentId, id: PlanId) {
+      const once = change("completed", agentId, id, planActions.PlanCompleted)
+      let outcome = yield* once
+      if (outcome.verdict === "calls-open" && outcome.isDue) {
+        yield* ledger.reclaim(yield* agents.tenantOf(agentId))
+        outcome = yield* once
+      }
+      if (outcome.verdict === "calls-open") return yield* new PlanHasOpenReservations({})
+      return toPlan(yield* doneOf(outcome))
+    })
+
+    const abort = Effect.fn("Plans.abort")(function* (agentId: AgentId, id: PlanId) {
+      const outcome = yield* change("aborted", agentId, id, planActions.PlanAborted)
+      // Calls that were being closed at that moment are waited for; no new ones can start.
+      const isLeft = "hasCalls" in outcome && outcome.hasCalls === true
+      return toPlan(
+        yield* doneOf(isLeft ? yield* change("aborted", agentId, id, planActions.PlanAborted, true) : outcome)
+      )
+    })
+
+    const heartbeat = Effect.fn("Plans.heartbeat")(function* (agentId: AgentId, id: PlanId) {
+      yield* agents.activeTenantOf(agentId)
+      const { heartbeatBy } = yield* doneOf(yield* change("heartbeat", agentId, id, planActions.PlanResumed))
+      return { heartbeatBy }
+    })
+
+    return {
+      start,
+      list,
+      get: (agentId: AgentId, id: PlanId) => Effect.map(find(agentId, id), toPlan),
+      extend,
+      complete,
+      abort,
+      heartbeat
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(
+    Layer.provide(PlanChanges.layer),
+    Layer.provide(PlansRepository.layer)
+  )
+}
+
+/** The verdict of the ledger where a change was denied. */
+const denialOfChange = ({ held, outcome }: ChangeUnderCaps, amount: bigint) => {
+  if (outcome.verdict === "uncovered") return { verdict: "uncovered" } as const
+  if (outcome.verdict !== "denied") return undefined
+  const { limit, reserved, spent } = outcome
+  const available = held.map((one, index): AvailableBudget => ({
+    ...one,
+    headroom: outcome.headrooms[index] ?? 0n,
+    resetsAt: outcome.ends[index] ?? null
+  }))
+  const budget = available[outcome.failing - 1]
+  if (budget === undefined) return undefined
+  const requested = { usd: amount, tokens: 0n, requests: 0n }
+  const insufficient = { budget, limit, spent, reserved, requested }
+  return { verdict: "denied", insufficient, available } as const
+}
+
+const secondsOfWeek = 604_800
+const longPeriods = new Set<StoredCap["period"]>(["week", "month", "quarter", "year", "total"])
+const heldDimensions = new Set(["agentId", "applicationId", "taskType"])
+
+/** Caps with short periods, or with dimensions in which the calls of a plan differ, are checked call by call. */
+const isHeldByPlans = ({ period, scope, unit, windowSeconds }: StoredCap): boolean =>
+  unit === "usd" &&
+  (longPeriods.has(period) || (windowSeconds ?? 0) >= secondsOfWeek) &&
+  Object.keys(scope).every((name) => heldDimensions.has(name))
+
+const toPlan = (stored: StoredPlan): Plan => {
+  const { applicationId: _, budget, remaining, reserved, spent, ...plan } = stored
+  return {
+    ...plan,
+    budgetUsd: budget,
+    spentUsd: totalOf("usd", spent),
+    reservedUsd: totalOf("usd", reserved),
+    remainingUsd: totalOf("usd", remaining)
+  }
 }
 
 const fault = (member: string, message: string) =>
   Effect.fail(new ValidationFailed({ errors: [{ path: ["payload", member], message }] }))
 
-/** The plan as a change left it, or why nothing was changed. */
+/** The plan after a change, or the problem where nothing was changed. */
 const doneOf = (
-  outcome: HeldChange["outcome"]
+  outcome: ChangeUnderCaps["outcome"]
 ): Effect.Effect<StoredPlan, PlanNotFound | PlanNotActive | IdempotencyKeyReused> => {
   switch (outcome.verdict) {
     case "done":
@@ -250,6 +301,6 @@ const doneOf = (
     case "inactive":
       return Effect.fail(new PlanNotActive({ planStatus: outcome.status }))
     default:
-      return Effect.die(new Error(`A change of a plan was answered ${outcome.verdict}`))
+      return Effect.die(new Error(`The ledger answered ${outcome.verdict} to a change of a plan`))
   }
 }

@@ -1,4 +1,32 @@
-import { AfterCharges } from "../ledger/api.ts"
+import { FlushSettlements } from "../ledger/api.ts"
+import {
+  BudgetDenied,
+  CapId,
+  ChargeNotFound,
+  CounterFull,
+  PlanId,
+  PlanNotActive,
+  PlanNotFound,
+  PriceUnknown,
+  RefundExceedsCharge,
+  ReservationId,
+  ReservationManaged,
+  ReservationNotFound,
+  ReservationNotOpen,
+  ReservationSettled,
+  ReservationState
+} from "../ledger/domain.ts"
+import {
+  ExtendRequest,
+  HeldReservation,
+  OpenedReservation,
+  Reconciled,
+  ReconcileRequest,
+  Refund,
+  RefundRequest,
+  Reservation,
+  ReserveRequest
+} from "./domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
@@ -12,34 +40,6 @@ import { TenantId } from "../../kernel/identifier.ts"
 import { Created } from "../../kernel/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { CapId } from "../ledger/cap-domain.ts"
-import {
-  ExtendRequest,
-  HeldReservation,
-  OpenedReservation,
-  PlanId,
-  ReconcileRequest,
-  Reconciled,
-  Refund,
-  RefundRequest,
-  Reservation,
-  ReservationId,
-  ReservationState,
-  ReserveRequest
-} from "../ledger/domain.ts"
-import {
-  BudgetDenied,
-  CounterFull,
-  ChargeNotFound,
-  PlanNotActive,
-  PlanNotFound,
-  PriceUnknown,
-  RefundExceedsCharge,
-  ReservationManaged,
-  ReservationNotFound,
-  ReservationNotOpen,
-  ReservationSettled
-} from "../ledger/problem-domain.ts"
 
 const read = requires("spend:read")
 const write = requires("spend:write")
@@ -149,7 +149,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
     })
   )
   .middleware(Idempotency)
-  .middleware(AfterCharges)
+  .middleware(FlushSettlements)
   .middleware(Access)
   .prefix("/api/spend")
   .annotate(LimitedByCaps, true)

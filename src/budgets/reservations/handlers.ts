@@ -2,9 +2,8 @@ import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
 import { pageLimitDefault } from "../../kernel/page.ts"
-import { Refunds } from "./refunds.ts"
+import { ReservationService, type Reserved } from "./service.ts"
 import { ReservationQueries } from "./queries.ts"
-import { type Reserved, ReservationService } from "./service.ts"
 import { SpendApi } from "./api.ts"
 
 const answered = (reserved: Reserved) => {
@@ -17,17 +16,16 @@ const answered = (reserved: Reserved) => {
 export const SpendHandlers = fastGroupHandlers(
   SpendApi,
   Effect.fn(function* (handlers) {
-    const refunds = yield* Refunds
-    const reservations = yield* ReservationQueries
-    const spend = yield* ReservationService
+    const queries = yield* ReservationQueries
+    const reservations = yield* ReservationService
     return handlers.handleAll({
-      reserve: ({ payload }) => Effect.map(spend.reserve(payload), answered),
-      reconcile: ({ payload }) => spend.reconcile(payload),
-      list: ({ query: { cursor, limit, ...filter } }) => reservations.list(filter, cursor, limit ?? pageLimitDefault),
-      get: ({ params }) => reservations.get(params.id),
-      release: ({ params }) => spend.release(params.id),
-      extend: ({ params, payload }) => spend.extend(params.id, payload.ttlSeconds),
-      refund: ({ payload }) => refunds.create(payload)
+      reserve: ({ payload }) => Effect.map(reservations.reserve(payload), answered),
+      reconcile: ({ payload }) => reservations.reconcile(payload),
+      list: ({ query: { cursor, limit, ...filter } }) => queries.list(filter, cursor, limit ?? pageLimitDefault),
+      get: ({ params }) => queries.get(params.id),
+      release: ({ params }) => reservations.release(params.id),
+      extend: ({ params, payload }) => reservations.extend(params.id, payload.ttlSeconds),
+      refund: ({ payload }) => reservations.refund(payload)
     })
   })
 )

@@ -3,9 +3,15 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import { CapId } from "../ledger/cap-domain.ts"
-import { ChargeId, Origin, PlanId, ReservationId, ReservationState } from "../ledger/domain.ts"
-import { StoredReservation } from "../ledger/repository.ts"
+import {
+  CapId,
+  ChargeId,
+  Origin,
+  PlanId,
+  ReservationId,
+  ReservationState,
+  StoredReservation
+} from "../ledger/domain.ts"
 
 const Filter = Schema.Struct({
   tenantId: Schema.optionalKey(TenantId),
@@ -31,26 +37,11 @@ const columns = `
     'decidedBy', r.decided_by, 'decisionReason', r.decision_reason, 'closedAt', r.closed_at, 'chargeId', r.charge_id,
     'actual', r.actual, 'actualTokens', r.actual_tokens, 'late', r.late) AS reservation`
 
-/** Reservations to read; they change by the ledger alone. */
-export class ReservationsRepository extends Context.Service<
-  ReservationsRepository,
+/** Reads reservations; only the ledger changes them. */
+export class ReservationsRepository extends Context.Service<ReservationsRepository>()(
+  "app/budgets/ReservationsRepository",
   {
-    find(id: ReservationId): Effect.Effect<Option.Option<StoredReservation>>
-    /** The one that a charge is of. */
-    charged(chargeId: ChargeId): Effect.Effect<Option.Option<StoredReservation>>
-    /** The newest first. */
-    list(
-      filter: ReservationFilter,
-      after: ReservationId | undefined,
-      limit: number
-    ): Effect.Effect<ReadonlyArray<StoredReservation>>
-    /** When the periods end that reservations count in, by their caps; null: never. */
-    ends(ids: ReadonlyArray<ReservationId>): Effect.Effect<ReadonlyArray<PeriodEnd>>
-  }
->()("app/budgets/ReservationsRepository") {
-  static readonly layer = Layer.effect(
-    ReservationsRepository,
-    Effect.gen(function* () {
+    make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const all = sql.literal(columns)
       const selectOne = SqlSchema.findOneOption({
@@ -102,26 +93,32 @@ export class ReservationsRepository extends Context.Service<
           WHERE r.id IN ${sql.in(ids)}`
       })
 
-      return ReservationsRepository.of({
-        ends: Effect.fn("ReservationsRepository.ends")((ids) =>
+      return {
+        /** When the periods end that reservations count in, by their caps; null: never. */
+        ends: Effect.fn("ReservationsRepository.ends")((ids: ReadonlyArray<ReservationId>) =>
           ids.length === 0 ? Effect.succeed([]) : Effect.orDie(selectEnds(ids))
         ),
-        find: Effect.fn("ReservationsRepository.find")((id) =>
+        find: Effect.fn("ReservationsRepository.find")((id: ReservationId) =>
           Effect.map(
             Effect.orDie(selectOne(id)),
             Option.map((row) => row.reservation)
           )
         ),
-        charged: Effect.fn("ReservationsRepository.charged")((chargeId) =>
+        /** The reservation that a charge belongs to. */
+        charged: Effect.fn("ReservationsRepository.charged")((chargeId: ChargeId) =>
           Effect.map(
             Effect.orDie(selectCharged(chargeId)),
             Option.map((row) => row.reservation)
           )
         ),
-        list: Effect.fn("ReservationsRepository.list")((filter, after, limit) =>
-          Effect.map(Effect.orDie(selectPage({ filter, after, limit })), (rows) => rows.map((row) => row.reservation))
+        /** The newest first. */
+        list: Effect.fn("ReservationsRepository.list")(
+          (filter: ReservationFilter, after: ReservationId | undefined, limit: number) =>
+            Effect.map(Effect.orDie(selectPage({ filter, after, limit })), (rows) => rows.map((row) => row.reservation))
         )
-      })
+      }
     })
-  )
+  }
+) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -1,47 +1,62 @@
-import { Context, type DateTime, Effect, Layer } from "effect"
+import { Context, type DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { type AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
-import { type ApplicationNotFound } from "../../applications/applications/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
-import { type IdempotencyKeyReused, checkReplay } from "../../platform/idempotency/domain.ts"
+import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { requester, Attribution, canActForOthers } from "../attribution/service.ts"
+import { Attribution, auditedRequester, canActForOthers, requester } from "../attribution/service.ts"
 import {
   ChargeId,
+  ChargeNotFound,
   type GoverningCap,
   type PlanId,
-  type ReconcileRequest,
-  type Reconciled,
-  type Reservation,
+  PriceUnknown,
   type ReservationId,
-  type ReserveRequest,
-  spendActions,
-  ttlSecondsDefault
-} from "../ledger/domain.ts"
-import { Prices } from "./prices.ts"
-import {
-  BudgetDenied,
-  CounterFull,
-  PlanNotActive,
-  PlanNotFound,
-  type PriceUnknown,
-  ReservationManaged,
   ReservationNotFound,
-  ReservationNotOpen,
-  ReservationSettled
-} from "../ledger/problem-domain.ts"
-import { type StoredReservation } from "../ledger/repository.ts"
-import { type CloseResult } from "../ledger/request.ts"
-import { ReservationQueries } from "./queries.ts"
+  spendActions,
+  type StoredEntry,
+  type StoredReservation
+} from "../ledger/domain.ts"
+import { problemOf, toGoverningCap, toGoverningCaps } from "../ledger/problems.ts"
+import { type CloseItem } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
-import { capView, capViews, chargeView, denialOf, reservationView, uncovered } from "./views.ts"
+import {
+  type Charge,
+  type Estimate,
+  type ReconcileRequest,
+  type Refund,
+  type RefundRequest,
+  type ReserveRequest,
+  ttlSecondsDefault,
+  type Usage
+} from "./domain.ts"
+import { ReservationQueries, toReservation } from "./queries.ts"
 
-/** A reservation as a reserve answers it. */
+/** The cost of calls in nano-dollars. The catalog of models provides it. */
+export class Prices extends Context.Service<
+  Prices,
+  {
+    /** The most that a call may cost. */
+    estimate(estimate: Estimate): Effect.Effect<bigint, PriceUnknown>
+    /** The actual cost of a call. */
+    charge(usage: Usage): Effect.Effect<bigint, PriceUnknown>
+  }
+>()("app/budgets/Prices") {
+  /** Without a catalog no model has a price. */
+  static readonly layerNone = Layer.succeed(
+    Prices,
+    Prices.of({
+      estimate: ({ model }) => Effect.fail(new PriceUnknown({ model })),
+      charge: ({ model }) => Effect.fail(new PriceUnknown({ model }))
+    })
+  )
+}
+
+/** A reservation as the answer to a reserve shows it. */
 export type Reserved = ReservedAs<"open"> | ReservedAs<"held">
 
 interface ReservedAs<State> {
@@ -55,207 +70,196 @@ interface ReservedAs<State> {
   readonly planId: PlanId | null
 }
 
-type ReserveRefused =
-  | BudgetDenied
-  | AgentNotActive
-  | AgentNotFound
-  | ApplicationNotFound
-  | PlanNotFound
-  | PlanNotActive
-  | PriceUnknown
-  | Forbidden
-  | ValidationFailed
-  | IdempotencyKeyReused
-type CloseRefused = ReservationNotFound | ReservationManaged | ReservationSettled | ReservationNotOpen | Forbidden
+/** The operations of /api/spend. */
+export class ReservationService extends Context.Service<ReservationService>()("app/budgets/ReservationService", {
+  make: Effect.gen(function* () {
+    const attribution = yield* Attribution
+    const audit = yield* Audit
+    const ledger = yield* Ledger
+    const prices = yield* Prices
+    const random = yield* SecureRandom.SecureRandom
+    const queries = yield* ReservationQueries
+    const { budgets } = yield* Settings
 
-/** What callers of /api/spend may do: the rules above the ledger. */
-export class ReservationService extends Context.Service<
-  ReservationService,
-  {
-    reserve(request: ReserveRequest): Effect.Effect<Reserved, ReserveRefused>
-    reconcile(
-      request: ReconcileRequest
-    ): Effect.Effect<Reconciled, CloseRefused | CounterFull | PriceUnknown | ValidationFailed | IdempotencyKeyReused>
-    /** Gives a reservation back; again does nothing. */
-    release(id: ReservationId): Effect.Effect<void, CloseRefused>
-    extend(id: ReservationId, ttlSeconds: number): Effect.Effect<Reservation, CloseRefused>
-  }
->()("app/budgets/ReservationService") {
-  static readonly layer = Layer.effect(
-    ReservationService,
-    Effect.gen(function* () {
-      const attribution = yield* Attribution
-      const audit = yield* Audit
-      const ledger = yield* Ledger
-      const prices = yield* Prices
-      const random = yield* SecureRandom.SecureRandom
-      const reservations = yield* ReservationQueries
-      const { budgets } = yield* Settings
-
-      const reserve = Effect.fnUntraced(function* (request: ReserveRequest) {
-        const { amountUsd, estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
-        const { dimensions, plan, tenantId } = yield* attribution.resolve(
-          estimate === undefined ? declared : { model: estimate.model, ...declared }
-        )
-        const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* priced("estimate", prices.estimate(estimate))
-        const counted = tokens ?? (estimate === undefined ? 0 : estimate.inputTokens + estimate.maxOutputTokens)
-        const principal = yield* CurrentPrincipal
-        const id = (yield* random.uuidV7()) as ReservationId
-        const result = yield* ledger.reserve({
-          ...(yield* requester),
-          kind: "reserve",
-          id,
-          tenantId,
-          origin: "api",
-          dimensions,
-          plan,
-          amount,
-          tokens: counted,
-          ttlSeconds,
-          metadata
-        })
-        switch (result.verdict) {
-          case "open":
-          case "held": {
-            const seconds = result.verdict === "open" ? ttlSeconds : budgets.holdSeconds
-            return {
-              id,
-              state: result.verdict,
-              amountUsd: amount,
-              tokens: counted,
-              expiresAt: secondsAfter(result.at, seconds),
-              remainingTtlSeconds: seconds,
-              caps: capViews(principal, result.available),
-              planId: plan?.id ?? null
-            }
-          }
-          case "denied":
-          case "no-room":
-            yield* audit.refused({
-              action: spendActions.SpendRefused,
-              target: result.insufficient.budget.cap.id,
-              reason: "A budget cap has no room"
-            })
-            return yield* new BudgetDenied(
-              denialOf(principal, result.insufficient, result.available, {
-                usd: amount,
-                tokens: BigInt(counted),
-                requests: 1n
-              })
-            )
-          case "uncovered":
-            return yield* new BudgetDenied(uncovered)
-          case "replay":
-            yield* checkReplay(result.sha256)
-            return replayed(principal, result.reservation, budgets.holdSeconds)
-          case "plan-missing":
-            return yield* new PlanNotFound({})
-          case "plan-inactive":
-            return yield* new PlanNotActive({ planStatus: result.planStatus })
-          default:
-            return yield* Effect.die(new Error(`The ledger answered ${result.verdict} to a reserve`))
-        }
-      })
-
-      /** Why a reservation stays as it is, in the words of what the caller sees of it. */
-      const refuse = Effect.fnUntraced(function* (id: ReservationId, verdict: CloseResult["verdict"]) {
-        const { kind } = yield* CurrentPrincipal
-        if (verdict === "unopened") {
-          return yield* new ReservationNotOpen({ state: (yield* reservations.find(id)).state })
-        }
-        if (verdict === "foreign" && kind === "agent") {
-          yield* reservations.find(id)
-          return yield* new Forbidden({ missing: [], detail: "Another principal made this reservation." })
-        }
-        yield* refusalOf(verdict)
-      })
-
-      const close = Effect.fnUntraced(function* (
-        kind: "settle" | "release",
-        id: ReservationId,
-        what: Pick<Parameters<typeof ledger.close>[0], "amount" | "tokens" | "usage" | "metadata">
-      ) {
-        const principal = yield* CurrentPrincipal
-        const result = yield* ledger.close({
-          ...(yield* requester),
-          ...what,
-          kind,
-          id,
-          tenantId: principal.tenantId ?? null,
-          origin: "api",
-          unrestricted: canActForOthers(principal),
-          chargeId: ChargeId.make(yield* random.uuidV7())
-        })
-        yield* refuse(id, result.verdict)
-        return result
-      })
-
-      const reconcile = Effect.fn("ReservationService.reconcile")(function* (request: ReconcileRequest) {
-        const { actualUsd, metadata, reservationId, usage } = request
-        const amount = usage === undefined ? (actualUsd ?? 0n) : yield* priced("usage", prices.charge(usage))
-        const result = yield* close("settle", reservationId, {
-          amount,
-          tokens: usage === undefined ? undefined : usage.inputTokens + usage.outputTokens,
-          usage,
-          metadata
-        })
-        if (result.verdict === "full") return yield* new CounterFull({})
-        if (result.verdict === "replay") yield* checkReplay(result.sha256)
-        const closed = "closed" in result ? result.closed : undefined
-        if (closed === undefined) return yield* new ReservationNotFound({})
-        return { reservation: reservationView(closed.reservation), charge: chargeView(closed.charge) }
-      })
-
-      const release = Effect.fn("ReservationService.release")((id: ReservationId) =>
-        Effect.asVoid(close("release", id, { amount: 0n }))
+    const reserve = Effect.fnUntraced(function* (request: ReserveRequest) {
+      const { amountUsd, estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
+      const { dimensions, plan, tenantId } = yield* attribution.resolve(
+        estimate === undefined ? declared : { model: estimate.model, ...declared }
       )
-
-      const extend = Effect.fn("ReservationService.extend")(function* (id: ReservationId, ttlSeconds: number) {
-        const principal = yield* CurrentPrincipal
-        const { reservation, verdict } = yield* ledger.extend({
-          principal: principal.name,
-          id,
-          tenantId: principal.tenantId ?? null,
-          origin: "api",
-          unrestricted: canActForOthers(principal),
-          ttlSeconds
-        })
-        if (verdict === "unopened" && reservation !== undefined) {
-          return yield* new ReservationNotOpen({ state: reservation.state })
-        }
-        if (verdict === "managed" && reservation !== undefined) {
-          return yield* new ReservationManaged({ origin: reservation.origin })
-        }
-        yield* refuse(id, verdict)
-        if (reservation === undefined) return yield* new ReservationNotFound({})
-        return reservationView(reservation)
+      const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* priced("estimate", prices.estimate(estimate))
+      const counted = tokens ?? (estimate === undefined ? 0 : estimate.inputTokens + estimate.maxOutputTokens)
+      const principal = yield* CurrentPrincipal
+      const id = (yield* random.uuidV7()) as ReservationId
+      const result = yield* ledger.reserve({
+        ...(yield* requester),
+        kind: "reserve",
+        id,
+        tenantId,
+        origin: "api",
+        dimensions,
+        plan,
+        amount,
+        tokens: counted,
+        ttlSeconds,
+        metadata
       })
-
-      return ReservationService.of({
-        reserve: withSpan("ReservationService.reserve", reserve),
-        reconcile,
-        release,
-        extend
-      })
+      switch (result.verdict) {
+        case "open":
+        case "held": {
+          const seconds = result.verdict === "open" ? ttlSeconds : budgets.holdSeconds
+          const reserved: Reserved = {
+            id,
+            state: result.verdict,
+            amountUsd: amount,
+            tokens: counted,
+            expiresAt: secondsAfter(result.at, seconds),
+            remainingTtlSeconds: seconds,
+            caps: toGoverningCaps(principal, result.available),
+            planId: plan?.id ?? null
+          }
+          return reserved
+        }
+        case "replay":
+          yield* checkReplay(result.sha256)
+          return replayed(principal, result.reservation, budgets.holdSeconds)
+        case "denied":
+          yield* audit.refused({
+            action: spendActions.SpendRefused,
+            target: result.insufficient.budget.cap.id,
+            reason: "A budget cap has no room"
+          })
+          return yield* problemOf(principal, result)
+        case "uncovered":
+        case "plan-missing":
+        case "plan-inactive":
+          return yield* problemOf(principal, result)
+        default:
+          return yield* Effect.die(new Error(`The ledger answered ${result.verdict} to a reserve`))
+      }
     })
-  )
+
+    /** Closes a reservation; where it stays as it is, the problem tells no more than the caller may see of it. */
+    const close = Effect.fnUntraced(function* (
+      kind: CloseItem["kind"],
+      id: ReservationId,
+      what: Pick<CloseItem, "amount" | "tokens" | "usage" | "metadata">
+    ) {
+      const principal = yield* CurrentPrincipal
+      const result = yield* ledger.close({
+        ...(yield* requester),
+        ...what,
+        kind,
+        id,
+        tenantId: principal.tenantId ?? null,
+        origin: "api",
+        canActForOthers: canActForOthers(principal),
+        chargeId: ChargeId.make(yield* random.uuidV7())
+      })
+      switch (result.verdict) {
+        case "done":
+        case "same":
+        case "replay":
+        case "full":
+          return result
+        case "unopened":
+          return yield* problemOf(principal, { verdict: "unopened", state: (yield* queries.find(id)).state })
+        case "foreign":
+          yield* requireVisible(principal, id)
+          return yield* problemOf(principal, { verdict: "foreign" })
+        default:
+          return yield* problemOf(principal, result)
+      }
+    })
+
+    /** An agent must not learn of reservations that are not its own. */
+    const requireVisible = ({ kind }: Principal, id: ReservationId) =>
+      kind === "agent" ? Effect.asVoid(queries.find(id)) : Effect.void
+
+    const reconcile = Effect.fn("ReservationService.reconcile")(function* (request: ReconcileRequest) {
+      const { actualUsd, metadata, reservationId, usage } = request
+      const amount = usage === undefined ? (actualUsd ?? 0n) : yield* priced("usage", prices.charge(usage))
+      const result = yield* close("settle", reservationId, {
+        amount,
+        tokens: usage === undefined ? undefined : usage.inputTokens + usage.outputTokens,
+        usage,
+        metadata
+      })
+      if (result.verdict === "full") return yield* problemOf(yield* CurrentPrincipal, { verdict: "full" })
+      if (result.verdict === "replay") yield* checkReplay(result.sha256)
+      const { closed } = result
+      if (closed === undefined) return yield* new ReservationNotFound({})
+      return { reservation: toReservation(closed.reservation), charge: toCharge(closed.charge) }
+    })
+
+    const release = Effect.fn("ReservationService.release")((id: ReservationId) =>
+      Effect.asVoid(close("release", id, { amount: 0n }))
+    )
+
+    const extend = Effect.fn("ReservationService.extend")(function* (id: ReservationId, ttlSeconds: number) {
+      const principal = yield* CurrentPrincipal
+      const { reservation, verdict } = yield* ledger.extend({
+        principal: principal.name,
+        id,
+        tenantId: principal.tenantId ?? null,
+        origin: "api",
+        canActForOthers: canActForOthers(principal),
+        ttlSeconds
+      })
+      if (verdict === "foreign") {
+        yield* requireVisible(principal, id)
+        return yield* problemOf(principal, { verdict })
+      }
+      if (reservation === undefined) return yield* new ReservationNotFound({})
+      if (verdict === "unopened") return yield* problemOf(principal, { verdict, state: reservation.state })
+      if (verdict === "managed") return yield* problemOf(principal, { verdict, origin: reservation.origin })
+      return toReservation(reservation)
+    })
+
+    const refund = Effect.fn("ReservationService.refund")(function* (request: RefundRequest) {
+      const { amountUsd, chargeId, reason } = request
+      const principal = yield* CurrentPrincipal
+      if (principal.kind === "agent") {
+        // A refund would be room for the agent itself, and it must not learn of others' charges.
+        const own = yield* queries.charged(chargeId)
+        if (Option.isNone(own)) return yield* new ChargeNotFound({})
+        return yield* new Forbidden({ missing: [], detail: "An agent cannot refund charges." })
+      }
+      const outcome = yield* ledger.refund({
+        principal: principal.name,
+        audit: (yield* auditedRequester).audit,
+        id: ChargeId.make(yield* random.uuidV7()),
+        chargeId,
+        tenantId: principal.tenantId ?? null,
+        amount: amountUsd,
+        reason,
+        isSystem: principal.tenantId === undefined
+      })
+      if (outcome.verdict === "own") return yield* problemOf(principal, { verdict: "own" })
+      if (outcome.verdict === "exceeds") return yield* problemOf(principal, { ...outcome, verdict: "exceeds" })
+      return outcome.refund === undefined ? yield* new ChargeNotFound({}) : toRefund(outcome.refund)
+    })
+
+    return { reserve: withSpan("ReservationService.reserve", reserve), reconcile, release, extend, refund }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }
 
 const secondsAfter = ({ epochMilliseconds }: DateTime.Utc, seconds: number): DateTime.Utc =>
   instantAt(epochMilliseconds + seconds * 1000)
 
-/** What a member of a request comes to by its price: no more than a request may name itself. */
+/** The price of a member of a request: at most what a request may name as an amount. */
 const priced = <E>(member: string, price: Effect.Effect<bigint, E>): Effect.Effect<bigint, E | ValidationFailed> =>
   Effect.filterOrFail(
     price,
     (amount) => amount <= largestNanoUsd,
     () =>
       new ValidationFailed({
-        errors: [{ path: ["payload", member], message: "Expected what costs at most 8388607.999999999 US dollars" }]
+        errors: [{ path: ["payload", member], message: "Expected a cost of at most 8388607.999999999 US dollars" }]
       })
   )
 
-/** The answer that was given before, to the first request under the key. */
+/** The answer to the first request under the key. */
 const replayed = (principal: Principal, reservation: StoredReservation, holdSeconds: number): Reserved => {
   const { answer, createdAt, id, planId } = reservation
   const state = answer?.state ?? "open"
@@ -272,27 +276,30 @@ const replayed = (principal: Principal, reservation: StoredReservation, holdSeco
     caps: (answer?.caps ?? []).flatMap((cap, index) =>
       cap.id === planId
         ? []
-        : [capView(principal, cap, answer?.headrooms?.[index] ?? 0n, answer?.ends?.[index] ?? null)]
+        : [toGoverningCap(principal, cap, answer?.headrooms?.[index] ?? 0n, answer?.ends?.[index] ?? null)]
     ),
     planId
   }
 }
 
-const refusalOf = (verdict: CloseResult["verdict"]): Effect.Effect<void, CloseRefused> => {
-  switch (verdict) {
-    case "missing":
-      return Effect.fail(new ReservationNotFound({}))
-    case "foreign":
-      return Effect.fail(
-        new Forbidden({ missing: ["budgets:write"], detail: "Another principal made this reservation." })
-      )
-    case "managed":
-      return Effect.fail(new ReservationManaged({ origin: "gateway" }))
-    case "managed-by-plan":
-      return Effect.fail(new ReservationManaged({ origin: "plan" }))
-    case "conflict":
-      return Effect.fail(new ReservationSettled({}))
-    default:
-      return Effect.void
-  }
-}
+const toCharge = (entry: StoredEntry): Charge => ({
+  id: entry.id,
+  reservationId: entry.reservationId,
+  amountUsd: entry.amount,
+  tokens: entry.tokens,
+  overrunUsd: entry.overrun,
+  late: entry.late,
+  metadata: entry.metadata,
+  occurredAt: entry.occurredAt,
+  createdBy: entry.createdBy
+})
+
+const toRefund = (entry: StoredEntry): Refund => ({
+  id: entry.id,
+  chargeId: entry.chargeId,
+  reservationId: entry.reservationId,
+  amountUsd: -entry.amount,
+  reason: entry.reason ?? "",
+  occurredAt: entry.occurredAt,
+  createdBy: entry.createdBy
+})

@@ -1,11 +1,14 @@
 import { type Principal } from "../../kernel/principal.ts"
 import { type Quota } from "../translation/errors.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
-import { allTenants } from "../../budgets/ledger/cap-domain.ts"
-import { type ReservationId } from "../../budgets/ledger/domain.ts"
-import { BudgetDenied, PlanNotActive, PlanNotFound } from "../../budgets/ledger/problem-domain.ts"
-import { type ReserveResult, type InsufficientBudget, type AvailableBudget } from "../../budgets/ledger/request.ts"
-import { denialOf } from "../../budgets/reservations/views.ts"
+import { allTenants, type BudgetDenied, type ReservationId } from "../../budgets/ledger/domain.ts"
+import {
+  type AvailableBudget,
+  type Denied,
+  type InsufficientBudget,
+  type ReserveResult
+} from "../../budgets/ledger/protocol-domain.ts"
+import { problemOf } from "../../budgets/ledger/problems.ts"
 import { ApprovalRequired, ProviderRefused } from "../configuration/domain.ts"
 import {
   gatewayError,
@@ -74,15 +77,13 @@ export const admissionDenied = (
   result: Exclude<ReserveResult, { readonly verdict: "open" }>,
   principal: Principal,
   id: ReservationId,
-  amount: bigint,
-  tokens: number,
   now: number
 ): AdmissionDenied => {
   switch (result.verdict) {
     case "denied":
     case "no-room":
       return {
-        error: budgetDenied(result.insufficient, result.available, principal, { amount, tokens }, now),
+        error: budgetDenied(result, principal, now),
         remaining:
           result.insufficient.budget.cap.unit === "requests"
             ? undefined
@@ -93,11 +94,9 @@ export const admissionDenied = (
     case "uncovered":
       return { error: uncovered, remaining: undefined }
     case "plan-missing":
-      return { error: gatewayError(new PlanNotFound({})), remaining: undefined }
-    case "plan-inactive": {
-      const problem = new PlanNotActive({ planStatus: result.planStatus })
-      return { error: gatewayError(problem, { headers: notRetryable }), remaining: undefined }
-    }
+      return { error: gatewayError(problemOf(principal, result)), remaining: undefined }
+    case "plan-inactive":
+      return { error: gatewayError(problemOf(principal, result), { headers: notRetryable }), remaining: undefined }
     default:
       return { error: overloaded("The ledger gave no answer.", 1), remaining: undefined }
   }
@@ -109,15 +108,9 @@ const uncovered = gatewayError(new ProviderRefused({ detail: "No budget cap gove
   headers: notRetryable
 })
 
-const budgetDenied = (
-  insufficient: InsufficientBudget,
-  available: ReadonlyArray<AvailableBudget>,
-  principal: Principal,
-  { amount, tokens }: { readonly amount: bigint; readonly tokens: number },
-  now: number
-): GatewayError => {
-  const asked = { usd: amount, tokens: BigInt(tokens), requests: 1n }
-  const problem = new BudgetDenied(denialOf(principal, insufficient, available, asked))
+const budgetDenied = (denied: Denied, principal: Principal, now: number): GatewayError => {
+  const { insufficient } = denied
+  const problem = problemOf(principal, { ...denied, verdict: "denied" })
   const { resetsAt } = insufficient.budget
   const quota = () => quotaOf(insufficient, principal, now)
   if (problem.reason === "in-flight") return rateLimitReached(problem, retryAfter(1), quota())

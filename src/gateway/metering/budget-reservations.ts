@@ -3,12 +3,10 @@ import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
-import { type CapIndex } from "../../budgets/ledger/cap-index.ts"
-import { CapIndexes } from "../../budgets/ledger/cap-books.ts"
-import { requester, type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { applicableCaps, type CapIndex, CapIndexes } from "../../budgets/ledger/cap-index.ts"
 import { type ChargeId, type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type Requester, type CloseItem } from "../../budgets/ledger/request.ts"
-import { booksOf, applicableCaps } from "../../budgets/ledger/reserve-batch.ts"
+import { type BudgetSubject, type CloseItem, type Requester } from "../../budgets/ledger/protocol-domain.ts"
+import { requester } from "../../budgets/attribution/service.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
@@ -73,14 +71,14 @@ export class BudgetReservations extends Context.Service<
     BudgetReservations,
     Effect.gen(function* () {
       const transfers = yield* ReservationTransfers
-      const books = yield* CapIndexes
+      const capIndexes = yield* CapIndexes
       const ledger = yield* Ledger
       const live = yield* ReservationRenewal
       const newId = (yield* SecureRandom.SecureRandom).uuidV7()
       const ttlSeconds = (yield* Settings).llm.gateway.holdSeconds
 
       const constraintsOf = (subject: BudgetSubject) =>
-        Effect.mapEager(booksOf(books.get, [subject]), (known): CapConstraints => {
+        Effect.mapEager(capIndexes.of([subject]), (known): CapConstraints => {
           const caps = applicableCaps(known, subject).filter(({ cap }) => cap.status === "active")
           return {
             byMoney: subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
@@ -93,7 +91,7 @@ export class BudgetReservations extends Context.Service<
       const areCurrent = (subject: BudgetSubject, { books: seen }: CapConstraints) =>
         seen === undefined
           ? Effect.succeed(true)
-          : Effect.mapEager(booksOf(books.get, [subject]), (known) =>
+          : Effect.mapEager(capIndexes.of([subject]), (known) =>
               [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
             )
 
@@ -106,7 +104,15 @@ export class BudgetReservations extends Context.Service<
           closed = true
           live.remove(id)
           budgetClosed(held, what.amount)
-          ledger.enqueueSettlement({ ...who, ...what, id, tenantId, origin: "gateway", unrestricted: true, chargeId })
+          ledger.enqueueSettlement({
+            ...who,
+            ...what,
+            id,
+            tenantId,
+            origin: "gateway",
+            canActForOthers: true,
+            chargeId
+          })
         }
         return {
           settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
@@ -151,7 +157,7 @@ export class BudgetReservations extends Context.Service<
           }
         }
         const now = yield* Clock.currentTimeMillis
-        return yield* Effect.fail(admissionDenied(result, principal, id, amount, tokens, now))
+        return yield* Effect.fail(admissionDenied(result, principal, id, now))
       })
 
       const transfer = Effect.fnUntraced(function* (
@@ -161,7 +167,7 @@ export class BudgetReservations extends Context.Service<
         tokens: number
       ) {
         const { principal } = yield* requester
-        const adopted = yield* transfers.adopt({ ...subject, id, reserved, amount, tokens, ttlSeconds }).pipe(
+        const adopted = yield* transfers.transfer({ ...subject, id, reserved, amount, tokens, ttlSeconds }).pipe(
           Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
           Effect.mapError((problem): AdmissionDenied =>
             "remaining" in problem ? problem : { error: transferError(problem, id), remaining: undefined }
@@ -171,7 +177,7 @@ export class BudgetReservations extends Context.Service<
           id,
           amountNanoUsd: adopted.amount,
           tokens: adopted.tokens,
-          remainingNanoUsd: adopted.roomNanoUsd,
+          remainingNanoUsd: adopted.remainingNanoUsd,
           ...closing(id, subject.tenantId, { principal }, adopted.amount, (yield* newId) as ChargeId)
         }
       })

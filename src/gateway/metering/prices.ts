@@ -1,6 +1,6 @@
 import { Effect, Layer } from "effect"
-import { PriceUnknown } from "../../budgets/ledger/problem-domain.ts"
-import { Prices } from "../../budgets/reservations/prices.ts"
+import { PriceUnknown } from "../../budgets/ledger/domain.ts"
+import { Prices } from "../../budgets/reservations/service.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { costBound, costOf } from "../catalog/cost.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"

@@ -1,7 +1,6 @@
 import { Clock, Context, Effect, Layer, Random, Scope } from "effect"
-import { type BudgetSubject } from "../../budgets/attribution/service.ts"
+import { type AvailableBudget, type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
-import { type AvailableBudget } from "../../budgets/ledger/request.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"

@@ -1,5 +1,5 @@
 import { Context, Metric } from "effect"
-import { type AvailableBudget } from "../../budgets/ledger/request.ts"
+import { type AvailableBudget } from "../../budgets/ledger/protocol-domain.ts"
 import { type TokenUsage } from "../translation/domain.ts"
 import { operationNames, providerName } from "./call-spans.ts"
 import { type Operation } from "../providers/provider.ts"

@@ -1,24 +1,23 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { ApplicationId } from "../../../src/applications/applications/domain.ts"
+import { type Role } from "../../../src/applications/roles/domain.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
+import { clientOf } from "../../support/client.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { sharedService, TestService } from "../../support/service.ts"
 
 const unknownId = 2_000_000_000
-const manager = 1
+const manager = ApplicationId.make(1)
 
 const application = Effect.fnUntraced(function* (name: string) {
-  const service = yield* TestService
-  const { body, status } = yield* service.call("POST", "/api/applications", { body: { name } })
-  assert.strictEqual(status, 201)
-  return body.id as number
+  const { applications } = clientOf(yield* TestService)
+  return (yield* applications.create({ payload: { name } })).body.id
 })
 
-const make = Effect.fnUntraced(function* (body: object) {
-  const service = yield* TestService
-  const { status, text, body: role } = yield* service.call("POST", "/api/roles", { body })
-  assert.strictEqual(status, 201, text)
-  return role
+const make = Effect.fnUntraced(function* (payload: typeof Role.jsonCreate.Type) {
+  const { roles } = clientOf(yield* TestService)
+  return (yield* roles.create({ payload })).body
 })
 
 layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("roles over HTTP", (it) => {
@@ -160,17 +159,18 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("role
       const service = yield* TestService
       const applicationId = yield* application("Listed")
       const made = yield* Effect.forEach(["a", "b", "c"], (name) => make({ name, applicationId, capabilities: [] }))
-      const first = yield* service.call("GET", `/api/roles?applicationId=${applicationId}&limit=2`)
-      assert.strictEqual(first.status, 200)
+      const { roles } = clientOf(service)
+      const first = yield* roles.list({ query: { applicationId, limit: 2 } })
       assert.deepStrictEqual(first.body, made.slice(0, 2))
-      const next = /^<([^>]+)>; rel="next"$/.exec(first.headers.get("link") ?? "")?.[1] ?? ""
+      const next = /^<([^>]+)>; rel="next"$/.exec(first.headers.link ?? "")?.[1] ?? ""
       const second = yield* service.call("GET", next)
       assert.deepStrictEqual(second.body, made.slice(2))
       assert.isNull(second.headers.get("link"))
-      assert.deepStrictEqual((yield* service.call("GET", `/api/roles?applicationId=${unknownId}`)).body, [])
-      const all = yield* service.call("GET", "/api/roles")
+      const none = yield* roles.list({ query: { applicationId: ApplicationId.make(unknownId) } })
+      assert.deepStrictEqual(none.body, [])
+      const all = yield* roles.list({ query: {} })
       assert.deepStrictEqual(
-        all.body.slice(0, 3).map(({ name }: { readonly name: string }) => name),
+        all.body.slice(0, 3).map(({ name }) => name),
         ["Administrator", "Operator", "Viewer"]
       )
     })
@@ -196,9 +196,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("role
     Effect.gen(function* () {
       const service = yield* TestService
       const role = yield* make({ name: "Read", applicationId: yield* application("Read"), capabilities: ["a:b"] })
-      const { body, status } = yield* service.call("GET", `/api/roles/${role.id}`)
-      assert.strictEqual(status, 200)
-      assert.deepStrictEqual(body, role)
+      assert.deepStrictEqual(yield* clientOf(service).roles.get({ params: { id: role.id } }), role)
       assert.strictEqual((yield* service.call("GET", "/api/roles/x")).status, 400)
       const unknown = yield* service.call("GET", `/api/roles/${unknownId}`)
       assertProblem(unknown, 404, "role-not-found")
@@ -272,7 +270,8 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("role
       assert.strictEqual((yield* patch(equal.id, { description: "mine" })).status, 200)
       assert.strictEqual((yield* service.call("DELETE", `/api/roles/${above.id}`, { key })).status, 403)
       assert.strictEqual((yield* service.call("DELETE", `/api/roles/${equal.id}`, { key })).status, 204)
-      assert.strictEqual((yield* service.call("GET", `/api/roles/${above.id}`)).body.description, "")
+      const { roles } = clientOf(service)
+      assert.strictEqual((yield* roles.get({ params: { id: above.id } })).description, "")
     })
   )
 
@@ -298,8 +297,8 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("role
   it.effect("update and delete 409: a built-in role", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const { body: roles } = yield* service.call("GET", `/api/roles?applicationId=${manager}&limit=3`)
-      for (const { id } of roles) {
+      const builtIn = yield* clientOf(service).roles.list({ query: { applicationId: manager, limit: 3 } })
+      for (const { id } of builtIn.body) {
         const changed = yield* service.call("PATCH", `/api/roles/${id}`, { body: { description: "mine" } })
         const deleted = yield* service.call("DELETE", `/api/roles/${id}`)
         for (const answer of [changed, deleted]) {

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { BigDecimal, DateTime, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { type CapCreation } from "../../../src/budgets/ledger/cap-domain.ts"
+import { type CapCreation } from "../../../src/budgets/caps/domain.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 

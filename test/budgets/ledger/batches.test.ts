@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import { type TenantId } from "../../../src/kernel/identifier.ts"
-import { type ReserveItem } from "../../../src/budgets/ledger/request.ts"
+import { type ReserveItem } from "../../../src/budgets/ledger/protocol-domain.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { OwnDatabase } from "../../support/clock.ts"
 import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"

@@ -1,6 +1,6 @@
 import { Effect, Layer } from "effect"
 import { asSystem } from "../../../src/audit/log/service.ts"
-import { type CapId } from "../../../src/budgets/ledger/cap-domain.ts"
+import { type CapId } from "../../../src/budgets/ledger/domain.ts"
 import { BudgetCaps } from "../../../src/budgets/caps/service.ts"
 import { Grants } from "../../../src/budgets/caps/grants.ts"
 import { CapUtilizations } from "../../../src/budgets/caps/utilization.ts"

@@ -3,9 +3,9 @@ import { Context, Effect, type Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
 import { type TenantId } from "../../../src/kernel/identifier.ts"
-import { type CapCreation, type CapId } from "../../../src/budgets/ledger/cap-domain.ts"
-import { ChargeId, type ReservationId } from "../../../src/budgets/ledger/domain.ts"
-import { type ReserveItem } from "../../../src/budgets/ledger/request.ts"
+import { type CapCreation } from "../../../src/budgets/caps/domain.ts"
+import { type CapId, ChargeId, type ReservationId } from "../../../src/budgets/ledger/domain.ts"
+import { type ReserveItem } from "../../../src/budgets/ledger/protocol-domain.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { diceOf } from "../../contract/dice.ts"
 import { audit, closeItem, reserveItem } from "../../support/ledger.ts"
@@ -59,7 +59,7 @@ const setting = Effect.fnUntraced(function* (...caps: ReadonlyArray<Partial<CapC
   const release = (id: ReservationId) => close("release", id)
   const extend = (id: ReservationId, ttlSeconds = 100) =>
     Effect.map(
-      ledger.extend({ principal, id, tenantId: null, origin: "api", unrestricted: true, ttlSeconds }),
+      ledger.extend({ principal, id, tenantId: null, origin: "api", canActForOthers: true, ttlSeconds }),
       ({ verdict }) => verdict
     )
   const decide = (kind: "approve" | "override", one: ReserveItem) =>
@@ -428,14 +428,14 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       Effect.gen(function* () {
         const { close, open, stands, tenantId, world } = yield* setting({ limit: 9 })
         const id = yield* open(nano, { principal: "api-key:one" })
-        const other = { principal: "api-key:two", unrestricted: false }
+        const other = { principal: "api-key:two", canActForOthers: false }
         assert.strictEqual(yield* close("settle", id, other), "foreign")
         assert.strictEqual(yield* close("release", id, { ...other, tenantId }), "foreign")
         assert.strictEqual(yield* close("release", id, { tenantId: yield* world.makeTenant }), "missing")
         assert.strictEqual(yield* close("release", id, { origin: "gateway" }), "managed")
         yield* stands(0, 1)
         assert.strictEqual(
-          yield* close("release", id, { principal: "api-key:one", unrestricted: false, tenantId }),
+          yield* close("release", id, { principal: "api-key:one", canActForOthers: false, tenantId }),
           "done"
         )
         yield* stands(0, 0)

@@ -185,7 +185,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
       const outcomes = [
         ...(yield* ledger.closeBatch([closeItem("settle", open.id, { ...by, amount: 1n })])),
         ...(yield* ledger.closeBatch([closeItem("release", open.id, by)])),
-        yield* ledger.extend({ ...by, id: open.id, origin: "api", unrestricted: true, ttlSeconds: 60 }),
+        yield* ledger.extend({ ...by, id: open.id, origin: "api", canActForOthers: true, ttlSeconds: 60 }),
         yield* ledger.deny({ ...by, id: held.id, reason: "no" }),
         yield* ledger.refund({
           ...by,

@@ -1,14 +1,15 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import * as crypto from "node:crypto"
 import { TenantId } from "../../../src/kernel/identifier.ts"
-import { type CapCreation, CapId } from "../../../src/budgets/ledger/cap-domain.ts"
-import { amountOf } from "../../../src/budgets/ledger/quantity-domain.ts"
+import { type CapCreation } from "../../../src/budgets/caps/domain.ts"
+import { CapId } from "../../../src/budgets/ledger/domain.ts"
 import {
   type CloseItem,
   type CloseResult,
   type ReserveItem,
   type ReserveResult
-} from "../../../src/budgets/ledger/request.ts"
+} from "../../../src/budgets/ledger/protocol-domain.ts"
+import { amountOf } from "../../../src/budgets/ledger/quantity-domain.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { LedgerWorld } from "./conformance.ts"
 import { LedgerModel, type ModelCap } from "./model.ts"
@@ -101,12 +102,12 @@ class ModelEngine {
   }
 
   close(
-    { amount, chargeId, id, kind, origin, principal, tenantId, tokens, unrestricted }: CloseItem,
+    { amount, chargeId, id, kind, origin, principal, tenantId, tokens, canActForOthers }: CloseItem,
     now: number
   ): CloseResult["verdict"] {
     const owner = this.ownerOf(id, tenantId)
     if (owner === undefined) return "missing"
-    if (owner.principal !== principal && !unrestricted) return "foreign"
+    if (owner.principal !== principal && !canActForOthers) return "foreign"
     if (owner.origin !== origin) return "managed"
     const model = this.at(owner.tenantId, now)
     if (kind === "release") return model.release(id)
@@ -168,6 +169,8 @@ export const modelLayer = Layer.effectContext(
       sweep: (tenantId) => at((millis) => engine.sweep(tenantId, millis)),
       reclaim: (tenantId) => at((millis) => void engine.sweep(tenantId, millis)),
       renew: () => Effect.void,
+      transfer: () => Effect.die("the model has no gateway"),
+      handOver: () => Effect.void,
       drift: Effect.succeed([])
     })
     const world = LedgerWorld.of({

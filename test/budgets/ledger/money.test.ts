@@ -11,11 +11,11 @@ const sources = fs
 /** Where a bigint may become a number: on its way to a statement that takes nano-dollars, to the wire, and to the audit log. */
 const crossings: Readonly<Record<string, number>> = {
   "ledger/quantity-domain.ts": 1,
-  // A version, and the amount of a request.
-  "reservations/transfers.ts": 2,
-  "ledger/service.ts": 2,
-  // A version; and the amount of a request three times, once as the audit log has it.
-  "plans/holds.ts": 1,
+  // The revision of caps.
+  "ledger/protocol-domain.ts": 1,
+  // The amounts of a refund and of a transfer.
+  "ledger/repository.ts": 2,
+  // Amounts of requests, once as the audit log has it.
   "plans/service.ts": 4,
   // A percentage and a moment.
   "caps/utilization.ts": 2

@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { asSystem } from "../../../src/audit/log/service.ts"
 import { type TenantId } from "../../../src/kernel/identifier.ts"
-import { type Cap, type CapCreation } from "../../../src/budgets/ledger/cap-domain.ts"
-import { type CloseItem, type ReserveItem } from "../../../src/budgets/ledger/request.ts"
+import { type Cap, type CapCreation } from "../../../src/budgets/caps/domain.ts"
+import { type CloseItem, type ReserveItem } from "../../../src/budgets/ledger/protocol-domain.ts"
 import { Grants } from "../../../src/budgets/caps/grants.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { OwnDatabase } from "../../support/clock.ts"
@@ -224,7 +224,7 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
           ),
           (results) => results.map(({ verdict }) => verdict)
         )
-      const foreign = { principal: "api-key:another", unrestricted: false }
+      const foreign = { principal: "api-key:another", canActForOthers: false }
       assert.deepStrictEqual(yield* close({ origin: "api" }), Array(4).fill("managed"))
       assert.deepStrictEqual(yield* close(foreign), Array(4).fill("foreign"))
       assert.deepStrictEqual(yield* close(), Array(4).fill("done"))

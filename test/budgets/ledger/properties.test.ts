@@ -3,9 +3,8 @@ import { DateTime, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
 import { asSystem } from "../../../src/audit/log/service.ts"
-import { type CapId } from "../../../src/budgets/ledger/cap-domain.ts"
+import { type CapId, ChargeId, type ReservationId } from "../../../src/budgets/ledger/domain.ts"
 import { BudgetCaps } from "../../../src/budgets/caps/service.ts"
-import { ChargeId, type ReservationId } from "../../../src/budgets/ledger/domain.ts"
 import { Grants } from "../../../src/budgets/caps/grants.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { type Dice, diceOf } from "../../contract/dice.ts"
@@ -128,7 +127,7 @@ const runProgram = Effect.fnUntraced(function* (dice: Dice) {
       Effect.gen(function* () {
         const id = someId()
         const ttl = dice.pick([5, 100])
-        const item = { principal: "service-account", id, tenantId: null, origin: "api", unrestricted: true } as const
+        const item = { principal: "service-account", id, tenantId: null, origin: "api", canActForOthers: true } as const
         const { verdict } = yield* ledger.extend({ ...item, ttlSeconds: ttl })
         agree(`extend ${id.slice(-4)} ${ttl}`, verdict, model.extend(id, ttl))
       })

@@ -3,17 +3,16 @@ import { DateTime, Effect, Layer } from "effect"
 import { type AgentId } from "../../../src/identity/agents/domain.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { AlertsRepository } from "../../../src/budgets/alerts/repository.ts"
-import { CapId } from "../../../src/budgets/ledger/cap-domain.ts"
-import { CapsRepository } from "../../../src/budgets/ledger/cap-repository.ts"
-import { type PlanId, ReservationId } from "../../../src/budgets/ledger/domain.ts"
+import { CapId, ChargeId, type PlanId, ReservationId } from "../../../src/budgets/ledger/domain.ts"
+import { LedgerStore } from "../../../src/budgets/ledger/repository.ts"
+import { CapsRepository } from "../../../src/budgets/caps/repository.ts"
 import { GrantsRepository } from "../../../src/budgets/caps/grant-repository.ts"
 import { CreatorChainRepository } from "../../../src/budgets/approvals/creator-chain-repository.ts"
-import { CallPlansRepository } from "../../../src/budgets/ledger/plan-repository.ts"
-import { LedgerStore } from "../../../src/budgets/ledger/repository.ts"
 import { ReservationsRepository } from "../../../src/budgets/reservations/repository.ts"
 import { UtilizationRepository } from "../../../src/budgets/caps/utilization-repository.ts"
 import { PlansRepository } from "../../../src/budgets/plans/repository.ts"
 import { makeDatabase } from "../../support/database.ts"
+import { audit, closeItem, reserveItem } from "../../support/ledger.ts"
 import { makeExplaining } from "../../support/explaining.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
@@ -82,51 +81,46 @@ const minutes = CapId.make(id("cccc", 0))
 /** Reserves under one cap, and under two, and closes the second; how many of them had room. */
 const reserveAndClose = Effect.gen(function* () {
   const ledger = yield* LedgerStore
-  const [moment, keyed] = [now, false]
-  const requester = { origin: "api", principal: "service-account" }
-  const capIds = [id("cccc", 30), minutes]
-  const keys = [`{"agentId" : "${agentId}"}`, ""]
+  const item = reserveItem(tenantId, 1n, { ttlSeconds: 60 })
+  const like = {
+    tenantId,
+    name: "cap",
+    unit: "usd",
+    mode: "hard",
+    status: "active",
+    limitAmount: 1_000_000_000_000_000n,
+    alertThresholds: [],
+    period: "day",
+    windowSeconds: null
+  } as const
+  const caps = [
+    { cap: { ...like, id: CapId.make(id("cccc", 30)) }, counterKey: `{"agentId" : "${agentId}"}` },
+    { cap: { ...like, id: minutes, alertThresholds: [{ measure: "committed", percent: 50 }] as const }, counterKey: "" }
+  ]
   const rooms: Array<number> = []
   for (const [count, amount] of [
-    [1, 1],
-    [2, 600_000_000_000_000]
+    [1, 1n],
+    [2, 600_000_000_000_000n]
   ] as const) {
-    const outcome = yield* ledger.reserve({
-      head: { moment, hold_seconds: "60", has_thresholds: count === 2 },
-      isPlain: true,
-      books: [],
-      needs: capIds.slice(0, count).map((cap_id, at) => ({
-        tenant_id: tenantId,
-        cap_id,
-        counter_key: keys[at],
-        need: amount,
-        limit_amount: 1_000_000_000_000_000,
-        most: 1_000_000_000_000_000
-      })),
-      requests: [
-        {
-          ...requester,
-          id: id("8888", count),
-          tenant_id: tenantId,
-          kind: "reserve",
-          amount,
-          tokens: 0,
-          ttl_seconds: 60
-        }
-      ],
-      entries: []
+    const results = yield* ledger.reserve({
+      requests: [{ item: { ...item, id: ReservationId.make(id("8888", count)), amount }, caps: caps.slice(0, count) }],
+      revisions: [],
+      now: DateTime.makeUnsafe(now),
+      holdSeconds: 60
     })
-    rooms.push("rooms" in outcome ? outcome.rooms.length : 0)
+    const [result] = results
+    rooms.push(typeof result === "object" && "available" in result ? result.available.length : 0)
   }
-  const close = {
-    ...requester,
-    id: id("8888", 2),
-    kind: "settle",
-    unrestricted: true,
-    amount: 1,
-    charge_id: id("8888", 3)
-  }
-  yield* ledger.close({ head: { moment, keyed, unread: false }, requests: [close], calls: [] })
+  yield* ledger.close(
+    [
+      closeItem("settle", ReservationId.make(id("8888", 2)), {
+        tenantId: null,
+        amount: 1n,
+        chargeId: ChargeId.make(id("8888", 3))
+      })
+    ],
+    DateTime.makeUnsafe(now)
+  )
   return rooms
 })
 
@@ -160,7 +154,6 @@ it.live(
         assert.isNotEmpty(yield* caps.list({ tenantId }, undefined, 51))
         yield* caps.list({}, undefined, 51)
         yield* caps.find(minutes)
-        yield* caps.book(tenantId)
 
         const utilizations = yield* UtilizationRepository
         assert.lengthOf(yield* utilizations.list({ tenantId, capId: minutes }, at, undefined, 51), 1)
@@ -171,7 +164,9 @@ it.live(
         yield* alerts.list({}, undefined, 51)
         yield* alerts.list({ capId: minutes }, undefined, 51)
 
-        yield* (yield* CallPlansRepository).find(planId)
+        const ledger = yield* LedgerStore
+        yield* ledger.capsOf(tenantId)
+        yield* ledger.planOf(planId)
         const found = yield* PlansRepository
         assert.isNotEmpty(yield* found.list(tenantId, agentId, undefined, undefined, 51, at))
         yield* found.find(agentId, planId, at)
@@ -179,19 +174,22 @@ it.live(
         const [cap] = yield* caps.list({ tenantId }, undefined, 1)
         if (cap !== undefined) yield* (yield* GrantsRepository).list(cap, undefined, 51)
 
-        const ledger = yield* LedgerStore
         const sweep = { now: at, most: 2000 }
         assert.strictEqual(yield* ledger.sweep({ ...sweep, tenant: null, waiting: false }), 0)
         assert.strictEqual(yield* ledger.sweep({ ...sweep, tenant: tenantId, waiting: true }), 0)
         yield* ledger.sweepPlans({ ...sweep, tenant: null, waiting: false })
-        const base = { now: DateTime.formatIso(at), tenant: null, principal: "service-account", entries: [] }
-        for (const tenant of [null, tenantId]) {
-          const refund = { ...base, tenant, id: id("9999", tenant === null ? 1 : 2), charge: id("eeef", 30) }
-          yield* ledger.refund({ ...refund, amount: 1, reason: "credited", system: true })
+        const by = { principal: "service-account", audit, tenantId: null }
+        for (const [index, tenant] of [null, tenantId].entries()) {
+          const refund = { id: ChargeId.make(id("9999", index + 1)), chargeId: ChargeId.make(id("eeef", 30)) }
+          yield* ledger.refund(
+            { ...by, ...refund, tenantId: tenant, amount: 1n, reason: "credited", isSystem: true },
+            at
+          )
         }
-        const extend = { id: id("eeee", 0), origin: "api", unrestricted: true, ttl: 60 }
-        assert.strictEqual((yield* ledger.extend({ ...base, ...extend })).verdict, "done")
-        yield* ledger.deny({ ...base, id: id("eeee", 1009), reason: "no" })
+        const open = ReservationId.make(id("eeee", 0))
+        const extend = { ...by, id: open, origin: "api", canActForOthers: true, ttlSeconds: 60 } as const
+        assert.strictEqual((yield* ledger.extend(extend, at)).verdict, "done")
+        yield* ledger.deny({ ...by, id: ReservationId.make(id("eeee", 1009)), reason: "no" }, at)
         assert.deepStrictEqual(yield* reserveAndClose, [1, 2])
       })
       yield* asked.pipe(
@@ -199,7 +197,6 @@ it.live(
           Layer.mergeAll(
             AlertsRepository.layer,
             CapsRepository.layer,
-            CallPlansRepository.layer,
             GrantsRepository.layer,
             LedgerStore.layer,
             CreatorChainRepository.layer,

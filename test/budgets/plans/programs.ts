@@ -5,11 +5,11 @@ import * as crypto from "node:crypto"
 import { type AgentId } from "../../../src/identity/agents/domain.ts"
 import { Database } from "../../../src/platform/database/database.ts"
 import { type PlanId } from "../../../src/budgets/ledger/domain.ts"
+import { auditEntryOf } from "../../../src/budgets/ledger/protocol-domain.ts"
 import { BudgetCaps } from "../../../src/budgets/caps/service.ts"
-import { entryOf } from "../../../src/budgets/ledger/request.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { planActions } from "../../../src/budgets/plans/domain.ts"
-import { PlanHolds } from "../../../src/budgets/plans/holds.ts"
+import { PlanChanges } from "../../../src/budgets/plans/service.ts"
 import { PlansRepository } from "../../../src/budgets/plans/repository.ts"
 import { type Dice } from "../../contract/dice.ts"
 import { audit, closeItem, ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
@@ -22,7 +22,7 @@ const quarter = 250_000_000n
 const quarters = (count: number) => BigInt(count) * quarter
 
 /** Plans and the ledger on a database of their own, on the clock of the test. */
-export const plansLayer = PlanHolds.layer.pipe(
+export const plansLayer = PlanChanges.layer.pipe(
   Layer.provideMerge(PlansRepository.layer),
   Layer.provideMerge(ledgerLayer())
 )
@@ -31,7 +31,7 @@ export const plansLayer = PlanHolds.layer.pipe(
 export const runProgram = Effect.fnUntraced(function* (dice: Dice, isOfGateway: boolean) {
   const caps = yield* BudgetCaps
   const database = yield* Database
-  const holds = yield* PlanHolds
+  const changes = yield* PlanChanges
   const ledger = yield* Ledger
   const repository = yield* PlansRepository
   yield* TestClock.setTime(begin)
@@ -62,7 +62,7 @@ export const runProgram = Effect.fnUntraced(function* (dice: Dice, isOfGateway: 
     agent: agentId,
     principal: "service-account",
     waiting: false,
-    entries: [entryOf(1, planActions.PlanStarted, id, audit, {})]
+    entries: [auditEntryOf(1, planActions.PlanStarted, id, audit, {})]
   })
   const change = (kind: string, id: string) =>
     repository.change({
@@ -77,7 +77,7 @@ export const runProgram = Effect.fnUntraced(function* (dice: Dice, isOfGateway: 
     const budget = quarters(1 + dice.below(24))
     const heartbeat = dice.pick([60, 3600, 86_400])
     const expires = dice.pick([600, 100_000, 31_536_000])
-    const { outcome } = yield* holds.change(tenantId, dimensions, false, {
+    const { outcome } = yield* changes.underCaps({ tenantId, dimensions }, false, {
       ...requestFor("start", id),
       amount: Number(budget),
       heartbeat,
@@ -89,7 +89,7 @@ export const runProgram = Effect.fnUntraced(function* (dice: Dice, isOfGateway: 
   const extend = Effect.gen(function* () {
     const id = somePlan()
     const additional = quarters(1 + dice.below(8))
-    const { outcome } = yield* holds.change(tenantId, dimensions, false, {
+    const { outcome } = yield* changes.underCaps({ tenantId, dimensions }, false, {
       ...requestFor("extend", id),
       amount: Number(additional),
       most: Number.MAX_SAFE_INTEGER

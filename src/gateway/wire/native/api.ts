@@ -18,7 +18,7 @@ import {
   ReservationNotFound,
   ReservationNotOpen,
   ReservationTooSmall
-} from "../../../budgets/ledger/problem-domain.ts"
+} from "../../../budgets/ledger/domain.ts"
 import { AlreadyCompleted } from "../../errors/domain.ts"
 import { EmbeddingAnswer, EmbeddingRequest, LlmAnswer, LlmEstimate, LlmRequest } from "./request-domain.ts"
 import {

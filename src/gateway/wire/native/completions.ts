@@ -4,7 +4,7 @@ import { CurrentPrincipal, type Principal } from "../../../kernel/principal.ts"
 import { type TokenUsage } from "../../translation/domain.ts"
 import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
-import { capViews } from "../../../budgets/reservations/views.ts"
+import { toGoverningCaps } from "../../../budgets/ledger/problems.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
 import { type DeclaredCall, GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
@@ -140,7 +140,7 @@ const estimated = (
   totalTokens: tokens,
   costUsd: amountNanoUsd,
   planId,
-  caps: capViews(principal, caps)
+  caps: toGoverningCaps(principal, caps)
 })
 
 const streamed = (body: Stream.Stream<Uint8Array>, { headers, report }: CallAnswer) => {

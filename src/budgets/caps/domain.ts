@@ -1,63 +1,12 @@
 import { Schema } from "effect"
-import { AgentId } from "../../identity/agents/domain.ts"
-import { ApiKeyId } from "../../identity/api-keys/domain.ts"
-import { ApplicationId } from "../../applications/applications/domain.ts"
 import { auditActions } from "../../kernel/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
 import { serverSet } from "../../kernel/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
-import { Quantity, quantityFault, Total, Unit } from "./quantity-domain.ts"
-
-export const CapId = Uuid.pipe(Schema.brand("CapId"))
-export type CapId = typeof CapId.Type
-
-/** Where caps over all tenants are kept: tenants' ids are never nil. */
-export const allTenants = TenantId.make("00000000-0000-0000-0000-000000000000")
-
-/** A value of a dimension that a caller names freely. */
-export const Label = name(200).annotate({ examples: ["summarize"] })
-
-const each = Schema.Literal("each")
-const dimension = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.Union([each, schema]))
-
-/** Which spend a cap governs: all dimensions that it names must match; `each` counts every value by itself. */
-export const CapScope = Schema.Struct({
-  agentId: dimension(AgentId),
-  model: Schema.optionalKey(Label),
-  provider: Schema.optionalKey(Label),
-  taskType: Schema.optionalKey(Label),
-  applicationId: dimension(ApplicationId),
-  apiKeyId: dimension(ApiKeyId),
-  userId: Schema.optionalKey(Label)
-}).annotate({
-  identifier: "CapScope",
-  description: "Which spend the cap governs: all that is named must match; `each` gives every value its own counter",
-  examples: [{ agentId: "each" }]
-})
-export type CapScope = typeof CapScope.Type
-
-export const Period = Schema.Literals([
-  "minute",
-  "hour",
-  "day",
-  "week",
-  "month",
-  "quarter",
-  "year",
-  "total",
-  "rolling"
-]).annotate({ examples: ["month"] })
-export type Period = typeof Period.Type
-
-export const CapMode = Schema.Literals(["hard", "soft", "approval"]).annotate({
-  description: "`hard` refuses, `approval` holds until somebody approves, `soft` only counts and alerts",
-  examples: ["hard"]
-})
-export type CapMode = typeof CapMode.Type
-
-export const CapStatus = Schema.Literals(["active", "paused"]).annotate({ examples: ["active"] })
+import { AlertThreshold, CapId, CapMode, CapScope, CapStatus, Period } from "../ledger/domain.ts"
+import { Quantity, quantityFault, Total, Unit } from "../ledger/quantity-domain.ts"
 
 const isZone = (zone: string): boolean => {
   try {
@@ -83,17 +32,6 @@ const WindowSeconds = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1
   examples: [3600]
 })
 
-export const AlertThreshold = Schema.Struct({
-  measure: Schema.Literals(["spent", "committed", "forecast"]).annotate({
-    description: "`committed` is what is spent and reserved, `forecast` what the period will have spent at this rate",
-    examples: ["spent"]
-  }),
-  percent: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 1000 }))).annotate({ examples: [80] })
-}).annotate({
-  identifier: "AlertThreshold",
-  description:
-    "Passed, it is told once in a period: an alert of the cap, and `BudgetCapThresholdPassed` in the audit log"
-})
 const AlertThresholds = Schema.Array(AlertThreshold).pipe(Schema.check(Schema.isMaxLength(20), Schema.isUnique()))
 
 export const CapName = name(200).annotate({ examples: ["All agents, monthly"] })

@@ -1,0 +1,228 @@
+import { type DateTime } from "effect"
+import { type AuditOrigin } from "../../audit/log/domain.ts"
+import { type AuditAction } from "../../kernel/audit-action.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { type RepeatableRequest } from "../../platform/idempotency/domain.ts"
+import {
+  type CallPlan,
+  type ChargeId,
+  type Origin,
+  type PlanStatus,
+  type ReservationId,
+  type ReservationState,
+  type StoredCap,
+  type StoredEntry,
+  type StoredReservation
+} from "./domain.ts"
+import { type Unit } from "./quantity-domain.ts"
+
+/** The values of a reservation that scopes of caps name. */
+export interface Dimensions {
+  readonly agentId?: string | undefined
+  readonly model?: string | undefined
+  readonly provider?: string | undefined
+  readonly taskType?: string | undefined
+  readonly applicationId?: number | undefined
+  readonly apiKeyId?: string | undefined
+  readonly userId?: string | undefined
+}
+
+/** What a reservation counts for: the tenant, the values that scopes of caps name, and the plan that it draws on. */
+export interface BudgetSubject {
+  readonly tenantId: TenantId
+  readonly dimensions: Dimensions
+  readonly plan?: Pick<CallPlan, "id" | "name"> | undefined
+}
+
+/** The principal that makes a request, and the key under which the request may be repeated. */
+export interface Requester {
+  readonly principal: string
+  readonly repeatable?: RepeatableRequest | undefined
+}
+
+/** A cap that applies to a reservation, and the key of the counter that it counts on. The plan of a call is one too. */
+export interface ApplicableCap {
+  readonly cap: Pick<
+    StoredCap,
+    | "tenantId"
+    | "id"
+    | "name"
+    | "unit"
+    | "mode"
+    | "status"
+    | "limitAmount"
+    | "alertThresholds"
+    | "period"
+    | "windowSeconds"
+  >
+  readonly counterKey: string
+  readonly isPlan?: true
+}
+
+/** An applicable cap with what is left of it. */
+export interface AvailableBudget extends ApplicableCap {
+  readonly headroom: bigint
+  readonly resetsAt: number | null
+}
+
+/** The first cap that has too little left, and how much was requested. */
+export interface InsufficientBudget {
+  readonly budget: AvailableBudget
+  readonly limit: bigint
+  readonly spent: bigint
+  readonly reserved: bigint
+  readonly requested: Readonly<Record<Unit, bigint>>
+}
+
+/** A reservation to be made, or a held one to be approved. Approvals are recorded in the audit log. */
+export type ReserveItem = BudgetSubject &
+  Requester & {
+    readonly id: ReservationId
+    readonly origin: Origin
+    readonly amount: bigint
+    readonly tokens: number
+    readonly ttlSeconds: number
+    readonly metadata?: Readonly<Record<string, string>> | undefined
+    readonly reason?: string | undefined
+  } & (
+    | { readonly kind: "reserve" }
+    | {
+        readonly kind: "approve" | "override"
+        readonly audit: AuditOrigin
+        /** Whether an override may raise only the tenant's own caps, and none over all tenants. */
+        readonly confined?: boolean | undefined
+      }
+  )
+
+/** One member for each verdict, so that a switch narrows. */
+type Verdict<V extends string> = V extends string ? { readonly verdict: V } : never
+
+export interface Denied {
+  readonly insufficient: InsufficientBudget
+  readonly available: ReadonlyArray<AvailableBudget>
+}
+
+export type ReserveResult =
+  | { readonly verdict: "open" | "held"; readonly at: DateTime.Utc; readonly available: ReadonlyArray<AvailableBudget> }
+  | { readonly verdict: "approved"; readonly reservation: StoredReservation }
+  | (Verdict<"denied" | "no-room"> & Denied)
+  | Verdict<"uncovered" | "gone" | "plan-missing">
+  | { readonly verdict: "plan-inactive"; readonly planStatus: Exclude<PlanStatus, "active"> }
+  | { readonly verdict: "replay"; readonly sha256: string; readonly reservation: StoredReservation }
+
+/** A reservation to be settled or released. */
+export interface CloseItem extends Requester {
+  readonly kind: "settle" | "release"
+  readonly id: ReservationId
+  /** The tenant that it must belong to; null: any tenant. */
+  readonly tenantId: TenantId | null
+  readonly origin: Origin
+  /** Whether it may be another principal's. */
+  readonly canActForOthers: boolean
+  readonly amount: bigint
+  readonly tokens?: number | undefined
+  readonly chargeId: ChargeId
+  readonly usage?: object | undefined
+  readonly metadata?: Readonly<Record<string, string>> | undefined
+  /** The columns of a gateway call's row. */
+  readonly call?: { readonly [name: string]: unknown } | undefined
+}
+
+/** A settled reservation with its charge. */
+export interface ClosedReservation {
+  readonly reservation: StoredReservation
+  readonly charge: StoredEntry
+}
+
+export type CloseResult =
+  | { readonly verdict: "done" | "same"; readonly closed: ClosedReservation | undefined }
+  | { readonly verdict: "replay"; readonly sha256: string; readonly closed: ClosedReservation | undefined }
+  | Verdict<"conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" | "full">
+
+/** An open reservation whose time is to be extended. */
+export interface ExtendItem extends Pick<CloseItem, "principal" | "id" | "tenantId" | "origin" | "canActForOthers"> {
+  readonly ttlSeconds: number
+}
+
+/** A held reservation to be denied by an approver. */
+export interface DenyItem extends Requester {
+  readonly audit: AuditOrigin
+  readonly id: ReservationId
+  readonly tenantId: TenantId | null
+  readonly reason: string
+}
+
+/** A part of a charge to be returned. */
+export interface RefundItem extends Requester {
+  readonly audit: AuditOrigin
+  readonly id: ChargeId
+  readonly chargeId: ChargeId
+  readonly tenantId: TenantId | null
+  readonly amount: bigint
+  readonly reason: string
+  /** Whether it may be of the requester's own charge. */
+  readonly isSystem: boolean
+}
+
+/** A reservation made ahead of a gateway call, which the call takes over. */
+export interface TransferItem extends BudgetSubject, Pick<Requester, "principal"> {
+  readonly id: ReservationId
+  /** What the reservation holds, all of which is transferred. */
+  readonly reserved: bigint
+  /** The most that the call may cost and use. */
+  readonly amount: bigint
+  readonly tokens: number
+  readonly ttlSeconds: number
+}
+
+export type TransferResult =
+  | {
+      readonly verdict: "open"
+      readonly amount: bigint
+      readonly tokens: number
+      /** The least that caps in money leave beside it; null where none applies. */
+      readonly remainingNanoUsd: bigint | null
+    }
+  | Extract<ReserveResult, { readonly verdict: "denied" | "plan-inactive" }>
+  | { readonly verdict: "managed"; readonly origin: Origin }
+  | { readonly verdict: "unopened"; readonly state: ReservationState }
+  | { readonly verdict: "too-small"; readonly amount: bigint }
+  | Verdict<"missing" | "other-caller" | "other-plan">
+
+/** The keys that items of one batch must not share. */
+export const idempotencySlots = ({ principal, repeatable }: Requester): ReadonlyArray<string> =>
+  repeatable === undefined ? [] : [`${principal}\n${repeatable.route}\n${repeatable.key}`]
+
+/** The columns of a row by which a repetition of its request is found. */
+export const slotColumns = ({ principal, repeatable }: Requester) =>
+  repeatable === undefined
+    ? { principal }
+    : { principal, route: repeatable.route, key: repeatable.key, request_sha256: repeatable.requestSha256 }
+
+/** An audit entry as the functions of the ledger take it; `place` is that of its request in the batch. */
+export const auditEntryOf = (place: number, action: AuditAction, id: string, audit: AuditOrigin, after: object) => ({
+  place,
+  action_type: action.actionType,
+  entity_type: action.entityType,
+  entity_id: id,
+  user_id: audit.user_id,
+  actor_type: audit.actor_type,
+  ip_address: audit.ip_address,
+  user_agent: audit.user_agent,
+  trace_id: audit.trace_id,
+  changes: { before: null, after }
+})
+
+/** Applicable caps as the functions that take one request read them, with the revisions of the caps they were found in. */
+export const capsOfRequest = (caps: ReadonlyArray<ApplicableCap>, revisions: CapsRevisions) => ({
+  books: Array.from(revisions, ([tenant, revision]) => ({ tenant, version: Number(revision) })),
+  counters: caps.map(({ cap, counterKey }, index) => ({
+    place: index + 1,
+    tenant: cap.tenantId,
+    cap: cap.id,
+    key: counterKey
+  }))
+})
+
+/** The revision of each tenant's caps that a decision is based on; the ledger refuses to decide by an old one. */
+export type CapsRevisions = Iterable<readonly [TenantId, bigint]>
