@@ -39,7 +39,9 @@ it.live("a token takes two round trips to the database where nothing is known ye
     const { here, statementsOf } = yield* replicas
     const agent = yield* makeAgent(here)
     assert.strictEqual(yield* statementsOf(agent, "/api/agents/token"), 2)
-    assert.strictEqual(yield* statementsOf(agent, "/api/agents/token"), 1)
+    // The notification of the agent's creation empties the cache once, and may arrive after the first token.
+    const first = yield* statementsOf(agent, "/api/agents/token")
+    assert.strictEqual(first === 1 ? 1 : yield* statementsOf(agent, "/api/agents/token"), 1)
   })
 )
 
