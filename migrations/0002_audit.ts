@@ -19,8 +19,8 @@ CREATE TABLE audit_entries (
   user_agent text,
   trace_id text,
   changes jsonb,
-  -- The chain tells new entries by the transaction that wrote them. There is no default: an entry that the service did not
-  -- write is never linked, and so stands out.
+  -- The chain finds new entries by the transaction that wrote them. There is no default: an entry that the service did
+  -- not write is never linked, and verification reports it.
   transaction_id xid8,
   PRIMARY KEY (id, occurred_at)
 ) PARTITION BY RANGE (occurred_at);
@@ -44,7 +44,7 @@ ALTER TABLE audit_entries ENABLE ROW LEVEL SECURITY;
 CREATE POLICY audit_entries_of_tenant ON audit_entries
 USING (sees_tenant(tenant_id)) WITH CHECK (true);
 
--- A row outside every month still finds a place: an entry is never refused for want of a partition.
+-- The default partition takes rows outside all months, so that no insert fails because a partition is missing.
 CREATE TABLE audit_entries_default PARTITION OF audit_entries DEFAULT;
 SELECT audit_close_partition('audit_entries_default');
 SELECT audit_make_partitions(now(), 4);
@@ -65,8 +65,8 @@ CREATE TRIGGER audit_links_default_no_truncate BEFORE TRUNCATE ON audit_links_de
 FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse_change();
 SELECT audit_make_link_partitions(now(), 4);
 
--- What is linked: the head, and the snapshot whose visible transactions all are. A pass that takes several batches has
--- its own snapshot and the place that it has come to.
+-- The progress of linking: the head, and a snapshot whose visible transactions are all linked. A pass over several
+-- batches stores its own snapshot and its position.
 CREATE TABLE audit_chain (
   only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
   sequence bigint NOT NULL,
@@ -87,8 +87,9 @@ CREATE TABLE audit_checkpoints (
   jws text NOT NULL
 );
 
--- The months that retention dropped. The JWS names the runs of sequences that went with one and the hashes around each, so
--- that their absence is no gap: months end in another order than the chain.
+-- The months that retention dropped. The JWS lists the ranges of sequences dropped with a month and the hashes around
+-- each range, so that verification does not report them as gaps. A month has several ranges, since the chain is not in
+-- the order of time.
 CREATE TABLE audit_retirements (
   month text PRIMARY KEY,
   last_sequence bigint NOT NULL,
@@ -123,7 +124,7 @@ CREATE TABLE attestation_keys (
   valid_from timestamptz NOT NULL,
   valid_until timestamptz,
   created_at timestamptz NOT NULL,
-  -- The keys that signed for the service and were given away stay, so that nothing that they may have signed is believed.
+  -- Rows of compromised keys are kept, so that no signature of theirs is accepted again.
   compromised_at timestamptz,
   CHECK (purpose = 'verify' OR sealed_private_key IS NOT NULL)
 );

@@ -41,7 +41,7 @@ CREATE TABLE trial_users (
 );
 CREATE UNIQUE INDEX trial_users_email ON trial_users (lower(email));
 CREATE INDEX trial_users_active ON trial_users (is_active, id);
--- For the trends of the dashboard, which count what came on each of the last days.
+-- For the dashboard's trends, which count new rows per day.
 CREATE INDEX trial_users_created ON trial_users (created_at);
 
 CREATE TABLE sessions (

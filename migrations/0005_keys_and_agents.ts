@@ -122,8 +122,9 @@ ALTER TABLE delegation_grants ENABLE ROW LEVEL SECURITY;
 CREATE POLICY delegation_grants_of_tenant ON delegation_grants
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
 
--- Whether a credential lives is never written down: it lives while it and all in ancestor_ids do, with their agents,
--- grants and keys. So whatever ends any of them ends all below, also what is minted at the same moment.
+-- Whether a credential is valid is computed, never stored: it is valid while it and those in ancestor_ids are,
+-- with their agents, grants and keys. So revoking any of them also revokes all descendants, including those minted
+-- concurrently.
 CREATE TABLE agent_credentials (
   id uuid PRIMARY KEY,
   tenant_id uuid NOT NULL,
@@ -139,7 +140,7 @@ CREATE TABLE agent_credentials (
   issued_by text NOT NULL,
   expires_at timestamptz NOT NULL,
   revoked_at timestamptz,
-  -- What an account let an agent do from a sign-in ends with that sign-in.
+  -- The sign-in that the credential was minted from, if any; the credential ends with it.
   session_id uuid,
   CHECK (cardinality(ancestor_ids) <= 32)
 );

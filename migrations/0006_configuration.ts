@@ -2,7 +2,7 @@ import { script } from "../src/platform/database/migrations.ts"
 
 export default script(
   `
--- Held by every change of a tree's shape; such changes have moments that never run backwards, whatever clocks say.
+-- Locked by every change of a tree's structure. Such changes get increasing timestamps even if the clock goes back.
 CREATE TABLE configuration_trees (
   application_id integer PRIMARY KEY REFERENCES applications (id) ON DELETE CASCADE,
   changed_at timestamptz NOT NULL
@@ -52,7 +52,7 @@ CREATE TABLE configuration_versions (
 );
 REVOKE UPDATE ON configuration_versions FROM application_manager;
 
--- Where every node stood from a moment on: what a tree was like at any time, also after its nodes are gone for good.
+-- The position of every node from a given time on: the tree at any past time, even after nodes were purged.
 CREATE TABLE configuration_placements (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   node_id integer NOT NULL,

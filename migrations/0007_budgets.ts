@@ -26,14 +26,14 @@ CREATE TABLE budget_caps (
   PRIMARY KEY (tenant_id, id),
   CHECK ((period = 'rolling') = (window_seconds IS NOT NULL))
 );
--- System callers name a cap and no tenant; a counter is noted by its id.
+-- System callers identify a cap by its id alone, without a tenant.
 CREATE INDEX budget_caps_id ON budget_caps (id);
 ALTER TABLE budget_caps ENABLE ROW LEVEL SECURITY;
 CREATE POLICY budget_caps_of_tenant ON budget_caps
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
 REVOKE DELETE ON budget_caps FROM application_manager;
 
--- The version of a tenant's caps: whoever decides by a copy of them finds out here that it is old.
+-- The revision of a tenant's caps. A replica compares it with the revision of its cached caps to detect a stale cache.
 CREATE TABLE budget_books (
   tenant_id uuid PRIMARY KEY,
   caps_version bigint NOT NULL
@@ -69,11 +69,11 @@ CREATE TABLE budget_counters (
   UNIQUE (tenant_id, cap_id, counter_key, period_start),
   CHECK (period_start < period_end),
   CHECK ((bucket_seconds IS NULL) = (ring IS NULL)),
-  -- A sum that no bigint holds fails by itself, and what is reserved can always be spent.
+  -- PostgreSQL rejects a sum that overflows bigint, so reserved amounts can always be spent.
   CONSTRAINT budget_counters_hold CHECK (spent + reserved >= 0)
 ) WITH (fillfactor = 50);
 CREATE INDEX budget_counters_id ON budget_counters (id);
--- Those of a cap that run, among all that it ever had.
+-- Finds the current counters of a cap among all past ones.
 CREATE INDEX budget_counters_running ON budget_counters (tenant_id, cap_id, period_end);
 ALTER TABLE budget_counters ENABLE ROW LEVEL SECURITY;
 CREATE POLICY budget_counters_of_tenant ON budget_counters

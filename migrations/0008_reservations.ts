@@ -81,7 +81,7 @@ CREATE INDEX budget_reservations_due ON budget_reservations (expires_at) WHERE s
 CREATE INDEX budget_reservations_id ON budget_reservations (id) WITH (deduplicate_items = off);
 CREATE INDEX budget_reservations_agent ON budget_reservations (tenant_id, agent_id, id) WHERE agent_id IS NOT NULL;
 CREATE INDEX budget_reservations_plan ON budget_reservations (tenant_id, plan_id, id) WHERE plan_id IS NOT NULL;
--- What is neither open nor settled is rare, and looked for by what it is; a reserve and its settle touch none of it.
+-- The other states are rare and queried by state. A reserve and its settlement do not touch this index.
 CREATE INDEX budget_reservations_aside ON budget_reservations (tenant_id, state, id)
 WHERE state IN ('held', 'denied', 'expired', 'released');
 ALTER TABLE budget_reservations ENABLE ROW LEVEL SECURITY;
@@ -89,8 +89,7 @@ CREATE POLICY budget_reservations_of_tenant ON budget_reservations
 USING (sees_tenant(tenant_id)) WITH CHECK (sees_tenant(tenant_id));
 REVOKE INSERT, UPDATE, DELETE ON budget_reservations FROM application_manager;
 
--- Everything that was ever spent, and what came back; only added to. Each names the counters that it moved, and of a
--- rolling one the bucket.
+-- All charges and refunds; append-only. Each entry lists the counters that it changed, with the bucket of rolling ones.
 CREATE TABLE budget_entries (
   tenant_id uuid NOT NULL,
   id uuid NOT NULL,

@@ -2,8 +2,9 @@ import { script } from "../src/platform/database/migrations.ts"
 
 export default script(
   `
--- A plan's own counter, under the plan's id, has what its calls spent and hold. On the counters of counter_ids, of the
--- caps and keys beside them, it holds what it has left: what a call takes or gives back there moves nothing in sum.
+-- A plan has a counter of its own, under the plan's id, for what its calls have spent and reserved. It reserves its
+-- remaining budget on the counters in counter_ids (with their caps and keys): a call shifts budget between the plan and
+-- itself there, so the sum stays the same.
 CREATE TABLE budget_plans (
   tenant_id uuid NOT NULL,
   id uuid NOT NULL,

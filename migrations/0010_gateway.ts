@@ -2,7 +2,7 @@ import { script } from "../src/platform/database/migrations.ts"
 
 export default script(
   `
--- Keys of providers that were given as they are: the gateway's configuration names them, and holds none.
+-- Provider keys that were set in plain text. The gateway's configuration refers to them and contains no key.
 CREATE TABLE gateway_secrets (
   id uuid PRIMARY KEY DEFAULT new_id(),
   sealed bytea NOT NULL,
@@ -14,8 +14,8 @@ REVOKE UPDATE ON gateway_secrets FROM application_manager;
 CREATE DOMAIN gateway_usage_method AS text
 CHECK (VALUE IN ('provider_usage', 'aborted', 'estimated', 'unanswered', 'released', 'expired'));
 
--- One row for each call of the gateway that had something kept free, written with what ended it. Tokens are null where
--- nobody knows them. What was said is in none of them.
+-- One row per gateway call that had a reservation, written when the reservation is closed. Tokens are null where they
+-- are unknown. Prompts and completions are not stored here.
 CREATE TABLE gateway_usage (
   tenant_id uuid NOT NULL,
   reservation_id uuid NOT NULL,
@@ -95,7 +95,7 @@ CREATE TYPE budget_closing AS (
   trace_id text
 );
 
--- Which call of the gateway ran under which Idempotency-Key; its answer is kept nowhere.
+-- The gateway call that each Idempotency-Key belongs to. Responses are not stored.
 CREATE TABLE call_keys (
   principal text NOT NULL,
   route text NOT NULL,
@@ -107,7 +107,7 @@ CREATE TABLE call_keys (
 );
 CREATE INDEX call_keys_age ON call_keys (created_at);
 
--- What was said in calls, where the settings say that it is kept.
+-- Transcripts: prompts and completions of calls, stored only if the settings enable it.
 CREATE TABLE gateway_contents (
   reservation_id uuid PRIMARY KEY,
   tenant_id uuid NOT NULL REFERENCES tenants (id),

@@ -39,7 +39,7 @@ const Settle = Layer.effectDiscard(
 // Looked up at once: a parent that ends while the service starts is followed too.
 const parent = process.ppid
 
-// npm runs a script in a shell that hands no signal on, so the end of that shell is taken for one.
+// npm runs scripts in a shell that forwards no signals, so the end of that shell is treated as a signal.
 const FollowParent = Layer.effectDiscard(
   Effect.gen(function* () {
     if (process.env.npm_lifecycle_event === undefined) return
@@ -58,7 +58,7 @@ const Main = Layer.mergeAll(Banner, Settle, FollowParent).pipe(
   Layer.provide(Settings.layer)
 )
 
-// The first signal drains; a second one is a person who will not wait.
+// The first signal drains; a second one exits at once.
 let signals = 0
 const onSignal = () => {
   signals += 1
@@ -67,7 +67,7 @@ const onSignal = () => {
 process.on("SIGINT", onSignal)
 process.on("SIGTERM", onSignal)
 
-// Whoever asked for the end got it: supervisors take any other code than 0 for a crash.
+// A shutdown on request is a success: supervisors treat any exit code other than 0 as a crash.
 const teardown: Runtime.Teardown = (exit, onExit) =>
   signals > 0 && Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)
     ? onExit(0)

@@ -1,4 +1,4 @@
--- Whoever signs in says an address and no tenant, so this one question goes past the policy.
+-- A sign-in gives an e-mail address and no tenant, so this query bypasses row-level security.
 CREATE OR REPLACE FUNCTION account_by_email(wanted text)
 RETURNS TABLE (
   id uuid, password_hash text, tenant_id uuid, tenant_status text, status text, trial_user_id integer)

@@ -1,4 +1,4 @@
--- A token is looked up before anybody knows its tenant, so this one question goes past the policies.
+-- The tenant of a token is unknown before the lookup, so this query bypasses row-level security.
 CREATE OR REPLACE FUNCTION account_session_by_token(wanted bytea)
 RETURNS TABLE (
   session_id uuid, account_id uuid, tenant_id uuid, tenant_status text, account_status text, capabilities text[],

@@ -1,4 +1,5 @@
--- Who an account is when somebody acts for it: looked at anew at every hop, and while what was minted for it lives.
+-- An account as the subject that an agent acts for. Read again at every exchange and at every check of a credential
+-- minted for the account.
 CREATE OR REPLACE FUNCTION account_subject(wanted uuid)
 RETURNS TABLE (id uuid, tenant_id uuid, live boolean, capabilities text[])
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$

@@ -1,4 +1,4 @@
--- A key is looked up before anybody knows its tenant, so this one question goes past the policy, and answers little.
+-- The tenant of a key is unknown before the lookup, so this query bypasses row-level security and returns few columns.
 CREATE OR REPLACE FUNCTION api_key_by_public_id(wanted text)
 RETURNS TABLE (
   id uuid, secret_sha256 bytea, scopes text[], tenant_id uuid, tenant_status text, application_id integer,

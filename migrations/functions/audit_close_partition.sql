@@ -1,4 +1,4 @@
--- Policies, grants and TRUNCATE triggers of the table do not hold for a statement that names a partition.
+-- Policies, grants and TRUNCATE triggers of the table do not apply to a statement that names a partition.
 CREATE OR REPLACE FUNCTION audit_close_partition(partition text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
 BEGIN

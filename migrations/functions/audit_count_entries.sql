@@ -1,5 +1,6 @@
--- All entries but those that may wait for their link: of transactions that the head does not see yet. A number that this
--- server has not come to is no reason to wait, unless the database has just been restored from another one.
+-- Counts all entries except those that may still be unlinked, of transactions that the head's snapshot does not see
+-- yet. An entry with a transaction id that this server has not reached is counted, unless the database has just been
+-- restored from another server.
 CREATE OR REPLACE FUNCTION audit_count_entries(linked pg_snapshot, head bigint) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
   SELECT (SELECT count(*) FROM public.audit_entries) - (

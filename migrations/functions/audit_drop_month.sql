@@ -1,5 +1,6 @@
--- Retention is done by this function alone, for the application owns no table: it drops the entries and the links of one
--- month, when the month is long over, everything in it is linked, and a signed checkpoint and a signed retirement stand.
+-- The application role owns no table, so retention needs this function. It drops the entries and links of one month, if
+-- the month ended long enough ago, all of its entries are linked, and a signed checkpoint and a signed retirement
+-- exist.
 CREATE OR REPLACE FUNCTION audit_drop_month(month_to_drop text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Entries of the audit log as the service words them, of the requests at these places: in bulk, and in the statement of
--- what they record. The tenant is known here only.
+-- Writes the audit entries that the service prepared for the requests at these places, in bulk and in the statement
+-- that makes the changes. Only this statement knows the tenant.
 CREATE OR REPLACE FUNCTION budget_audit(
   entries json, places integer[], tenants uuid[], moment timestamptz) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$

@@ -1,4 +1,4 @@
--- The buckets that charges of these counters go into, -1 where a counter has none.
+-- The current bucket of each counter; -1 for a counter without buckets.
 CREATE OR REPLACE FUNCTION budget_buckets(tenant uuid, counters uuid[]) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   SELECT coalesce(array_agg(coalesce(c.ring_head, -1) ORDER BY e.place), '{}')

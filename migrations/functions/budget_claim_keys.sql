@@ -1,5 +1,5 @@
--- Claims the idempotency keys of a batch before anything moves; answers the places of those requests whose key is taken,
--- so that whoever repeats a request moves nothing.
+-- Claims the idempotency keys of a batch before any counter changes. Returns the places of the requests whose key is
+-- taken, so that a repeated request changes nothing.
 CREATE OR REPLACE FUNCTION budget_claim_keys(requests json, moment timestamptz) RETURNS integer[]
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$
   WITH keyed AS (

@@ -1,5 +1,4 @@
--- The rows that count for caps now, in the order asked; made where the period is new. Rows are made in one order and
--- locked in one order by everybody, so nobody waits in a circle.
+-- The counters of caps in the current period, in the order given; NULL where a counter does not exist yet.
 CREATE OR REPLACE FUNCTION budget_find_counters(tenants uuid[], caps uuid[], keys text[], moment timestamptz) RETURNS uuid[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   SELECT array_agg(b.id ORDER BY k.place)

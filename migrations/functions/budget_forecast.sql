@@ -1,4 +1,5 @@
--- What a period will have spent at its end, at the rate so far; a tenth of it must be over to tell.
+-- The projected spend at the end of a period, at the rate so far; NULL in its first tenth, and for a period without an
+-- end.
 CREATE OR REPLACE FUNCTION budget_forecast(spent bigint, starts timestamptz, ends timestamptz, moment timestamptz) RETURNS numeric
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog AS $$
   SELECT CASE

@@ -1,5 +1,5 @@
--- Whether any of the caps of these counters has alerts. The counters come first and by their ids, since the planner would
--- else begin at the caps and read all the past periods of each.
+-- Whether any of the caps of these counters has alerts. Counters are read first, by id: otherwise the planner starts
+-- with the caps and reads all past periods of each.
 CREATE OR REPLACE FUNCTION budget_has_thresholds(counters uuid[], tenants uuid[]) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   WITH moved AS MATERIALIZED (

@@ -1,5 +1,4 @@
--- What a counter may come to: the limit of its cap and the grants that run. Grants without end add up to the most that a
--- counter can hold, and no further.
+-- The effective limit of a counter: its cap's limit plus its active grants, at most the largest bigint.
 CREATE OR REPLACE FUNCTION budget_limit(tenant uuid, cap uuid, key text, moment timestamptz) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   SELECT least(9223372036854775807, c.limit_amount + coalesce((

@@ -1,4 +1,4 @@
--- The first moment at which a zone's clocks show a local time; one that they skip is the moment of the skip.
+-- The first moment at which a time zone shows a local time; for a skipped local time, the moment of the skip.
 CREATE OR REPLACE FUNCTION budget_local_moment(local timestamp, zone text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog AS $$
   SELECT coalesce(

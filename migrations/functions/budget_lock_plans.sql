@@ -1,5 +1,5 @@
--- Locks plans. Everybody locks reservations first, then plans, then counters, each in the order of their keys, so that
--- nobody waits in a circle.
+-- Locks plans. To avoid deadlocks, every transaction locks reservations first, then plans, then counters, each in the
+-- order of their keys.
 CREATE OR REPLACE FUNCTION budget_lock_plans(tenants uuid[], ids uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 BEGIN

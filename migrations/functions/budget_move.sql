@@ -1,5 +1,5 @@
--- Moves the counters of reservations that are closed or expire: releases what each holds, charges what it cost, and lets the
--- plans that they draw on hold what is left. Answers whether any of the counters rolls.
+-- Updates the counters of reservations that are closed or expire: releases the reserved amount, charges the actual
+-- cost, and adjusts what their plans reserve to what is left. Returns whether any of the counters is rolling.
 CREATE OR REPLACE FUNCTION budget_move(
   moment timestamptz, tenants uuid[], ids uuid[], holds boolean[], amounts bigint[], tokens bigint[], counts integer[])
 RETURNS boolean

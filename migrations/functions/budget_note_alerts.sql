@@ -1,5 +1,5 @@
--- Records the thresholds that locked counters have passed, each once; one of a rolling window is armed again below it. Each
--- is an entry of the audit log in the same transaction, since events are published from the log.
+-- Records the thresholds that locked counters have passed, each once; that of a rolling window is reset when its use
+-- falls below it. Each also gets an audit entry in the same transaction, since events are published from the audit log.
 CREATE OR REPLACE FUNCTION budget_note_alerts(moment timestamptz, counters uuid[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
 DECLARE

@@ -17,7 +17,7 @@ BEGIN
   LEFT JOIN LATERAL (
     SELECT max(b.period_end) AS period_end FROM budget_counters b
     WHERE b.tenant_id = k.tenant AND b.cap_id = k.cap AND b.counter_key = k.key) last ON true
-  -- Somebody else may have made it since it was looked for.
+  -- A concurrent transaction may have created the counter since it was looked up.
   WHERE k.id IS NULL AND (last.period_end IS NULL OR last.period_end <= moment)
   ORDER BY c.tenant_id, c.id, k.key
   ON CONFLICT DO NOTHING;

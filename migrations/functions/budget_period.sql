@@ -1,5 +1,5 @@
--- The period that contains a moment: from its start, up to and without its end. What has no end ends at infinity. Hours are
--- those of their day, since some clocks are moved by half of one.
+-- The period that contains a moment: start inclusive, end exclusive, infinity if it never ends. Hours are computed
+-- within their day, since some time zones shift by half an hour.
 CREATE OR REPLACE FUNCTION budget_period(
   period text, zone text, anchor integer, moment timestamptz, OUT starts timestamptz, OUT ends timestamptz)
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog AS $$
@@ -28,7 +28,7 @@ BEGIN
     RETURN;
   END IF;
   today := (moment AT TIME ZONE zone)::date;
-  -- Where clocks go back over midnight, a date comes back after the next one has begun.
+  -- Where clocks go back across midnight, a date recurs after the next one has begun.
   FOR step IN 0..2 LOOP
     month_start := date_trunc('month', today)::date;
     CASE period

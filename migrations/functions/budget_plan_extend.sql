@@ -1,5 +1,5 @@
--- Gives a locked plan more: held on every cap that governs it now, in its period of now, or nothing is changed. Verdicts:
--- done, denied, excessive (more than a plan may have).
+-- Raises the budget of a locked plan. The amount is reserved on every cap that applies now, in its current period, or
+-- nothing changes. Verdicts: done, denied, excessive (more than a plan may have).
 CREATE OR REPLACE FUNCTION budget_plan_extend(p json, l budget_plans, moment timestamptz) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE

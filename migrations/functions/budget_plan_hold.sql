@@ -1,4 +1,4 @@
--- Makes plans hold on their caps what they have left now, where that was `rests` before.
+-- Adjusts what plans reserve on their caps to their remaining budget, which was `rests` before.
 CREATE OR REPLACE FUNCTION budget_plan_hold(tenants uuid[], ids uuid[], rests bigint[]) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$
   UPDATE budget_counters c SET reserved = c.reserved + d.delta

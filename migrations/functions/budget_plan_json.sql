@@ -1,4 +1,4 @@
--- Plans as the service reads them; sums as text, since no double may hold them.
+-- Plans as the service reads them; sums are text, since a double may lose digits.
 CREATE OR REPLACE FUNCTION budget_plan_json(l budget_plans, moment timestamptz) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   SELECT json_build_object('id', l.id, 'tenantId', l.tenant_id, 'agentId', l.agent_id,

@@ -1,4 +1,4 @@
--- What a plan has left, and so holds on its caps; one that has ended holds nothing.
+-- The remaining budget of a plan, which it reserves on its caps; zero once the plan has ended.
 CREATE OR REPLACE FUNCTION budget_plan_rest(status text, budget bigint, spent bigint, reserved bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog AS $$
   SELECT CASE WHEN status IN ('active', 'suspended') THEN greatest(budget - spent - reserved, 0) ELSE 0 END

@@ -1,4 +1,4 @@
--- What each of these plans has left, in their order.
+-- The remaining budget of each of these plans, in their order.
 CREATE OR REPLACE FUNCTION budget_plan_rests(tenants uuid[], ids uuid[]) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   SELECT array_agg(budget_plan_rest(l.status, l.budget, k.spent, k.reserved) ORDER BY p.place)

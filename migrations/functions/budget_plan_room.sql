@@ -1,5 +1,5 @@
--- The counters that `counters` of a request names, locked, with what each lets in; `needs` says how much is asked of each.
--- The first that has no room fails. A cap that asks for an approval has none for a plan, which nobody approves.
+-- Checks `needs` against the locked counters of a request, and returns the headroom of each. The first counter without
+-- enough fails. Plans are not subject to approval, so a cap of mode `approval` denies them as a hard cap does.
 CREATE OR REPLACE FUNCTION budget_plan_room(p json, counters uuid[], needs bigint[], moment timestamptz) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
   WITH standing AS (

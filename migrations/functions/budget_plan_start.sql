@@ -1,4 +1,4 @@
--- Starts a plan: holds its budget on every counter named, or on none. Verdicts: done, denied.
+-- Starts a plan: reserves its budget on all of the given counters, or on none. Verdicts: done, denied.
 CREATE OR REPLACE FUNCTION budget_plan_start(p json, moment timestamptz) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE

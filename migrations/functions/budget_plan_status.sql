@@ -1,4 +1,4 @@
--- What a plan is at a moment, whether or not the sweeper has been there since.
+-- The status of a plan at a moment, even if the sweeper has not updated the row yet.
 CREATE OR REPLACE FUNCTION budget_plan_status(status text, heartbeat_by timestamptz, dead_at timestamptz, moment timestamptz)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog AS $$

@@ -1,6 +1,6 @@
--- Ends locked plans: what they have left returns, and so does what their open API calls hold, which settle late. A call of
--- the gateway is made and keeps its hold until it settles. A call that somebody else has under lock is passed over, since
--- calls are locked before plans: whoever must not miss any has locked them before.
+-- Ends locked plans: releases their remaining budget and the reservations of their open API calls, which may settle
+-- late. Gateway calls are in progress and keep their reservations until they settle. Calls that another transaction has
+-- locked are skipped, because calls are locked before plans: a caller that must not miss any locks them beforehand.
 CREATE OR REPLACE FUNCTION budget_plans_end(tenants uuid[], ids uuid[], ending text, moment timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE

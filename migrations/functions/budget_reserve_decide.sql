@@ -1,7 +1,7 @@
--- Decides a batch of reservations one after the other: who has room, who is held for approval, who is denied, and what an
--- approval raises. `counters` are those of `needs` where budgets_reserve has locked them already. A request gets a verdict:
---   open, held (an approval cap has no room), denied (a hard cap has none), no-room (an approval, and no cap may be raised
---   for it), replay (its key was used), due (it would fit once what has expired is swept), gone (no longer held),
+-- Decides the reservations of a batch in order: which are admitted, held for approval or denied, and which caps an
+-- approval raises. `counters` are those of `needs` if budgets_reserve has locked them already. Verdicts:
+--   open, held (an approval cap has too little left), denied (a hard cap has), no-room (an approval that may raise no
+--   cap), replay (its key was used), due (it would fit once expired reservations are swept), gone (no longer held),
 --   plan-missing, plan-suspended, plan-completed, plan-aborted, plan-expired
 CREATE OR REPLACE FUNCTION budget_reserve_decide(moment timestamptz, hold_seconds integer, books budget_books[],
   needs budget_need[], requests budget_request[], keys json, entries json, counters uuid[]) RETURNS json
@@ -46,7 +46,7 @@ BEGIN
   IF keys IS NOT NULL THEN taken := budget_claim_keys(keys, moment); END IF;
   FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;
 
-  -- Approvals take what is held, and nobody else then does. A plan's own reservation waits for no approval.
+  -- Locks held reservations, so that each is approved once. A plan's own reservation is never held.
   IF entries IS NOT NULL THEN
     FOR i IN 1..total LOOP
       IF requests[i].kind <> 'reserve' THEN verdicts[i] := 'gone'; END IF;
@@ -82,7 +82,7 @@ BEGIN
 
   IF needs IS NOT NULL THEN
     IF has_plans THEN
-      -- What a plan holds already is taken from the plan: the counter that it holds it on is neither locked nor moved.
+      -- A call draws on what its plan has reserved, so the counters of that reservation are neither locked nor updated.
       SELECT array_agg(h.id ORDER BY k.pair), array_agg(h.ends ORDER BY k.pair) INTO pair_holds, pair_ends
       FROM unnest(pair_requests, pair_counters) WITH ORDINALITY AS k(request, counter, pair)
       LEFT JOIN LATERAL (
@@ -105,8 +105,8 @@ BEGIN
       counters := array_fill(NULL::uuid, ARRAY[cardinality(needs)]);
       FOR i IN 1..cardinality(places) LOOP counters[places[i]] := opened[i]; END LOOP;
     ELSE
-      -- Nobody waits for a counter that somebody else makes while others are locked, so they are locked all or none, and
-      -- looked for once.
+      -- Counters are looked up once and locked only if all exist: creating the missing ones may wait for a concurrent
+      -- transaction, and must not do so while holding locks.
       IF counters IS NULL THEN
         WITH found AS MATERIALIZED (
           SELECT k.tenant, k.place, f.id
@@ -153,14 +153,15 @@ BEGIN
   headroom_lists := array_fill(NULL::text, ARRAY[total]);
   end_lists := headroom_lists;
 
-  -- Where all have room at once nobody is refused, held or due, whatever the order; the first that has none ends this.
+  -- If the whole batch fits, every request is open, and the order does not matter. The first that does not fit ends
+  -- this.
   is_roomy := NOT has_plans AND entries IS NULL AND taken = '{}';
   IF is_roomy THEN
     rooms := deltas;
     slacks := deltas;
     FOR i IN 1..coalesce(cardinality(counters), 0) LOOP
       rooms[i] := limits[i] - (spents[i] + reserveds[i]);
-      -- A cap that refuses nothing counts up to what it can hold.
+      -- A soft cap counts up to the largest bigint.
       IF modes[i] = 'soft' THEN slacks[i] := 9223372036854775807 - limits[i]; END IF;
       IF (needs[i].need <= rooms[i] + slacks[i]) IS NOT TRUE THEN
         is_roomy := false;
@@ -214,7 +215,7 @@ BEGIN
         next := next + 1;
       END LOOP;
       CONTINUE WHEN verdicts[i] IS NOT NULL;
-      -- Whoever comes after one that waits for the sweep waits too, so that the order of arrival holds.
+      -- Requests after one that waits for the sweep wait too, so that the order of arrival is kept.
       IF waits THEN
         verdicts[i] := 'due';
         CONTINUE;
@@ -225,7 +226,7 @@ BEGIN
         fails := coalesce(hard_fails, fails);
         at := pair_counters[fails];
         need := CASE units[at] WHEN 'usd' THEN requests[i].amount WHEN 'tokens' THEN requests[i].tokens ELSE 1 END;
-        -- What has expired takes no room, so it is swept before anybody is refused for it.
+        -- Expired reservations must not cause a denial, so they are swept first.
         IF spents[at]::numeric + need <= limits[at] THEN
           IF due[at] IS NULL THEN
             due[at] := EXISTS (SELECT FROM budget_reservations b WHERE b.state = 'open' AND b.origin <> 'plan'
@@ -267,7 +268,7 @@ BEGIN
           deltas[at] := deltas[at] + need;
         END LOOP;
       END IF;
-      -- Where the plan holds, the call has what the plan has: its first counter is the plan's own.
+      -- On counters where the plan has reserved, the call's headroom is the plan's, whose own counter is the first.
       lists[i] := plan_lists[i];
       FOR pair IN first..next - 1 LOOP
         at := pair_counters[pair];
@@ -315,7 +316,7 @@ BEGIN
     CASE WHEN NOT is_roomy THEN lists[q.ordinality]::uuid[]
       WHEN q.governing IS NULL THEN coalesce(counters, '{}')
       ELSE ARRAY(SELECT budget_reserve_decide.counters[c] FROM unnest(q.governing) c) END,
-    -- What a request with a key is answered, if it comes again.
+    -- Stored for requests with an idempotency key, to answer a repetition.
     CASE WHEN q.caps IS NOT NULL THEN jsonb_build_object(
       'state', verdicts[q.ordinality], 'amount', q.amount, 'tokens', q.tokens, 'ttl', q.ttl_seconds, 'caps', q.caps,
       'headrooms', string_to_array(headroom_lists[q.ordinality], ','),

@@ -1,4 +1,4 @@
--- Takes back what a batch just took of these locked counters, for it is decided otherwise.
+-- Undoes what a batch has just reserved on these locked counters, before it is decided again or rejected as stale.
 CREATE OR REPLACE FUNCTION budget_return_needs(needs budget_need[], counters uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 BEGIN

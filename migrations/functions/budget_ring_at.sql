@@ -1,4 +1,4 @@
--- A ring of buckets, moved on to another newest bucket: as many of the oldest fall out as pass.
+-- Advances a ring of buckets to a newer head; the oldest buckets are dropped.
 CREATE OR REPLACE FUNCTION budget_ring_at(ring bigint[], head bigint, bucket bigint) RETURNS bigint[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog AS $$
   SELECT CASE

@@ -1,8 +1,8 @@
--- Makes a prepared or approved reservation that of a call of the gateway, whose caps it counts on from then on: what it
--- holds already stays, what it lacks is taken if there is room, and what does not govern the call returns. 'counters' are
--- those of the caps that govern the call. Verdicts: open, stale (the caps are others by now), missing, foreign (another
--- principal's or agent's), managed, held, unopened, other-plan, too-small, denied (with the first counter that has no
--- room), and plan-suspended, plan-completed, plan-aborted or plan-expired.
+-- Transfers a prepared or approved reservation to a gateway call, whose caps it counts on from then on: counters that
+-- it already reserves on are kept, missing ones are reserved if they have enough left, and those that do not apply to
+-- the call are released. 'counters' are those of the caps that apply to the call. Verdicts: open, stale (the caps have
+-- changed), missing, foreign (another principal's or agent's), managed, held, unopened, other-plan, too-small, denied
+-- (with the first counter without enough left), and plan-suspended, plan-completed, plan-aborted or plan-expired.
 CREATE OR REPLACE FUNCTION budgets_adopt(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -63,7 +63,7 @@ BEGIN
   opened := coalesce(opened, '{}');
   PERFORM budget_lock_counters(ARRAY[owner, '00000000-0000-0000-0000-000000000000'],
     b.counter_ids || opened || coalesce(l.counter_ids || l.id, '{}'), moment);
-  -- What the plan holds stays with it.
+  -- What the plan has reserved stays with the plan.
   kept := ARRAY(
     SELECT e.id FROM unnest(b.counter_ids) AS e(id)
     JOIN budget_counters o ON o.id = e.id AND o.tenant_id IN (owner, '00000000-0000-0000-0000-000000000000')

@@ -1,6 +1,6 @@
 -- Settles or releases a batch of reservations, each a `budget_closing`, in one statement. `keys` is null where no request has
 -- an idempotency key; `unread`: the caller needs no rows. A request gets a verdict:
---   done, same (it is closed as asked), conflict (it is closed otherwise), missing, foreign (another principal's), managed
+--   done, same (closed like this before), conflict (closed otherwise), missing, foreign (another principal's), managed
 --   (of another origin), managed-by-plan, unopened (never admitted), replay (its key was used)
 CREATE OR REPLACE FUNCTION budgets_close(moment timestamptz, unread boolean, requests budget_closing[], keys json)
 RETURNS json
@@ -21,7 +21,8 @@ BEGIN
   IF keys IS NOT NULL THEN taken := budget_claim_keys(keys, moment); END IF;
   FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;
 
-  -- Each is locked in its order. Where all are open calls of their own that are settled once, nothing is left to decide.
+  -- Reservations are locked in order. If each is open, has neither plan nor approval, and is settled once, by a caller
+  -- that may settle it, nothing is left to decide.
   WITH locked AS MATERIALIZED (
     SELECT b.id, b.amount, b.tokens, b.counter_ids, q.amount AS charged, coalesce(q.tokens, b.tokens) AS charged_tokens,
       q.kind = 'settle' AND b.state = 'open' AND b.origin = q.origin
@@ -48,7 +49,8 @@ BEGIN
       owners := '00000000-0000-0000-0000-000000000000'::uuid || ARRAY(
         SELECT DISTINCT coalesce(q.tenant_id, (SELECT b.tenant_id FROM budget_reservations b WHERE b.id = q.id))
         FROM unnest(requests) q);
-      -- What rolls has to be known for what is charged; what does not is locked last, for as long as a commit takes.
+      -- Charges need the buckets of rolling counters; other counters are locked last, so that the lock lasts only for
+      -- the commit.
       is_rolling := EXISTS (
         SELECT FROM budget_counters b WHERE b.tenant_id = ANY (owners) AND b.id = ANY (counters) AND b.ring IS NOT NULL);
       IF is_rolling THEN PERFORM budget_lock_counters(owners, counters, moment); END IF;
@@ -92,7 +94,7 @@ BEGIN
       END IF;
     END LOOP;
 
-    -- A plan's own is locked by the plan's functions alone, after the plan.
+    -- Only the functions of plans lock a plan's own reservation, after the plan.
     IF 'missing' = ANY (verdicts) THEN
       FOR r IN
         SELECT q.ordinality AS place, b.created_by <> q.principal AND NOT q.unrestricted AS is_foreign

@@ -1,4 +1,4 @@
--- Refuses what is held. Verdicts: done, same (denied before), missing, gone (no longer held).
+-- Denies a held reservation. Verdicts: done, same (denied before), missing, gone (no longer held).
 CREATE OR REPLACE FUNCTION budgets_deny(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

@@ -1,5 +1,5 @@
--- Counters that are not what their entries and open reservations sum up to. Each sum is made once and joined: looked up for
--- each counter, they would be read as often as there are counters.
+-- Counters that differ from the sum of their entries and open reservations. The sums are computed once and joined,
+-- since a lookup per counter would read all entries once for each counter.
 CREATE OR REPLACE FUNCTION budgets_drift()
 RETURNS TABLE (tenant_id uuid, cap_id uuid, counter_id uuid, counter_key text, spent bigint, spent_fold numeric,
   reserved bigint, reserved_fold numeric)

@@ -1,4 +1,4 @@
--- Lets an open reservation live longer. Verdicts: done, missing, foreign, managed, unopened (no longer or not yet open).
+-- Extends an open reservation. Verdicts: done, missing, foreign, managed, unopened (no longer or not yet open).
 CREATE OR REPLACE FUNCTION budgets_extend(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

@@ -1,5 +1,5 @@
--- A call of the gateway that was held for an approval was never made: approved, it is its caller's, to be called with,
--- released, or to expire at no cost.
+-- A gateway call held for approval was never sent to a provider. Its reservation becomes an `api` reservation of the
+-- caller, which may use it for a new call once approved, release it, or let it expire at no cost.
 CREATE OR REPLACE FUNCTION budgets_hand_over(p json) RETURNS json
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
   WITH handed AS (

@@ -1,7 +1,7 @@
--- One change of a plan, in one statement. `kind` is start, extend, completed, aborted or heartbeat; `books` are the versions
--- of the caps that the caller knows; `waiting`: once more, after waiting for those who are at work on calls of the plan. A key that was
--- used before gets the answer of then. Verdicts, beside those above: stale (the caps are others by now), replay, missing,
--- inactive (with the status).
+-- One change of a plan, in one statement. `kind` is start, extend, completed, aborted or heartbeat; `books` are the
+-- revisions of the caps that the caller has cached; `waiting` marks a retry, which waits for transactions that have
+-- calls of the plan locked. A repeated idempotency key gets the first answer. Verdicts, beside those of the
+-- budget_plan_* functions: stale (the caps have changed), replay, missing, inactive (with the status).
 CREATE OR REPLACE FUNCTION budgets_plan(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -49,7 +49,7 @@ BEGIN
       ELSE json_build_object('verdict', 'inactive', 'status', status) END;
   END IF;
 
-  -- A heartbeat is frequent and its own record; one that revives a plan is a change.
+  -- Heartbeats are frequent and not audited, unless one revives a plan.
   IF outcome->>'verdict' = 'done' AND (kind <> 'heartbeat' OR status = 'suspended') THEN
     PERFORM budget_audit(
       jsonb_set((p->'entries')::jsonb, '{0,changes,after}', (p->'entries'->0->'changes'->'after')::jsonb

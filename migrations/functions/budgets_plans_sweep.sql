@@ -1,5 +1,5 @@
--- Suspends plans that miss a heartbeat, and ends those that are dead. With `waiting`, only ends, waits for those who are at
--- work on them, and looks at one tenant's alone if one is named.
+-- Suspends plans that missed a heartbeat, and ends those that are dead. With `waiting` it only ends plans, waits for
+-- transactions that have them locked, and covers one tenant if one is given.
 CREATE OR REPLACE FUNCTION budgets_plans_sweep(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -21,7 +21,7 @@ BEGIN
     WHERE b.tenant_id = ANY (tenants) AND b.plan_id = ANY (ids) AND b.state = 'open' AND b.origin = 'api'
     ORDER BY b.tenant_id, b.id FOR UPDATE;
     PERFORM budget_lock_plans(tenants, ids);
-    -- Some may have ended or lived on meanwhile.
+    -- Some may have ended or been revived while this waited.
     SELECT array_agg(l.tenant_id), array_agg(l.id) INTO tenants, ids FROM budget_plans l
     WHERE l.tenant_id = ANY (tenants) AND l.id = ANY (ids) AND l.status IN ('active', 'suspended') AND l.dead_at <= moment;
   ELSE

@@ -1,4 +1,5 @@
--- Gives back a part of a charge, on the counters that it was charged to; what is refunded is the plan's again while it lasts.
+-- Refunds a part of a charge, on the counters that it was charged to. The refund raises what the plan has left, unless
+-- the plan has ended.
 CREATE OR REPLACE FUNCTION budgets_refund(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -41,7 +42,8 @@ BEGIN
     WHERE o.unit = 'usd'
   ) m WHERE k.tenant_id = m.tenant_id AND k.id = m.id;
   IF plan IS NOT NULL THEN
-    -- What comes back where the plan holds nothing any more is not the plan's again.
+    -- A charge on counters that the plan no longer reserves on is refunded there, and must not raise what the plan has
+    -- left.
     UPDATE budget_plans l SET budget = greatest(l.budget - given, 0)
     WHERE l.tenant_id = c.tenant_id AND l.id = plan AND NOT c.counter_ids @> l.counter_ids;
     PERFORM budget_plan_hold(ARRAY[c.tenant_id], ARRAY[plan], rests);

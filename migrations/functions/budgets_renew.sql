@@ -1,4 +1,5 @@
--- Lets the reservations of calls that still run live on; what others are at work on is ended or comes again.
+-- Extends the reservations of running gateway calls. Rows that another transaction has locked are skipped: they are
+-- being closed, or are renewed the next time.
 CREATE OR REPLACE FUNCTION budgets_renew(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

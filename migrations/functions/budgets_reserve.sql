@@ -3,9 +3,9 @@
 -- are the versions of those copies, by tenant. `keys` and `entries` are null where no request has an idempotency key, and
 -- where none is an approval; `has_thresholds` says whether one of the caps has alerts.
 --
--- `is_plain`: no key, no approval, no plan. Most batches are, and ask for nothing but room. Where every counter has it, this
--- function is all that runs; whatever is more to decide, or somebody who lacks room, is for budget_reserve_decide.
--- Answers `stale` where the copies are old, and nothing was done.
+-- `is_plain`: no key, no approval, no plan. Most batches are plain and only need available budget. If every counter has
+-- enough, this function handles the batch alone; all other batches go to budget_reserve_decide. Returns `stale`,
+-- without any change, if the copies are old.
 CREATE OR REPLACE FUNCTION budgets_reserve(moment timestamptz, hold_seconds integer, is_plain boolean,
   has_thresholds boolean, books budget_books[], needs budget_need[], requests budget_request[], keys json, entries json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
@@ -15,8 +15,8 @@ DECLARE
   n budget_need;
   own_counters uuid[]; rooms text[]; ends bigint[]; has_room boolean;
 BEGIN
-  -- Each statement locks counters as it moves them, in the order of their ids. What is granted beyond a cap, and what
-  -- rolls, has to be read under the lock: such counters are left to the decision.
+  -- Each statement locks counters as it updates them, in the order of their ids. Grants and rolling windows have to be
+  -- read under the lock, so counters with either are left to budget_reserve_decide.
   IF NOT is_plain THEN
     has_room := false;
   ELSIF needs IS NULL THEN
@@ -51,7 +51,7 @@ BEGIN
     ), moved AS (
       UPDATE budget_counters b SET reserved = b.reserved + f.need
       FROM (
-        -- All or none: nobody waits for a counter while others are locked that it does not need in the end.
+        -- All or none: a batch that cannot be admitted must not lock counters while it waits for another one.
         SELECT * FROM found ORDER BY tenant_id, id
         LIMIT CASE WHEN (SELECT count(*) FROM found) < cardinality(needs) OR EXISTS (
           SELECT FROM unnest(needs) k JOIN budget_grants g ON g.tenant_id = k.tenant_id AND g.cap_id = k.cap_id
@@ -63,14 +63,14 @@ BEGIN
     SELECT array_agg(m.id ORDER BY m.place), array_agg((m.limit_amount - m.used)::text ORDER BY m.place),
       array_agg(budget_millis(m.period_end) ORDER BY m.place), bool_and(m.need <= m.most - m.used)
     INTO own_counters, rooms, ends, has_room FROM moved m;
-    -- Somebody else took the room between the look and the lock.
+    -- A concurrent transaction took the available budget between the read and the lock.
     IF NOT has_room THEN PERFORM budget_return_needs(needs, own_counters); END IF;
   END IF;
   IF has_room IS NOT TRUE THEN
     RETURN budget_reserve_decide(moment, hold_seconds, books, needs, requests, keys, entries, own_counters);
   END IF;
 
-  -- The caps that were known when this waited for a counter are those that hold if none was changed until it was locked.
+  -- Caps may have changed while this waited for a lock, so the revisions are compared after the counters are locked.
   INSERT INTO budget_reservations (tenant_id, id, state, origin, agent_id, application_id, api_key_id, user_id, model,
     provider, task_type, amount, tokens, ttl_seconds, expires_at, created_at, created_by, metadata, counter_ids)
   SELECT q.tenant_id, q.id, 'open', q.origin, q.agent_id, q.application_id, q.api_key_id, q.user_id, q.model,

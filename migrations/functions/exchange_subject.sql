@@ -1,5 +1,4 @@
--- All that an exchange asks before it mints, in one question: the client, whoever it would act for, and the grants between
--- them. The subject is a credential or the sign-in of an account.
+-- The subject of a token exchange: a credential, or the sign-in of an account.
 CREATE OR REPLACE FUNCTION exchange_subject(credential uuid, session uuid) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
   SELECT jsonb_build_object('name', c.subject, 'tenantId', c.tenant_id, 'credentialId', c.id, 'agentId', c.agent_id,

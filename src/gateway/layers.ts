@@ -19,12 +19,12 @@ import { Gateway } from "./wire/native/service.ts"
 import { ProviderHealth } from "./routing/provider-health.ts"
 import { TokenCounts } from "./metering/token-counts.ts"
 
-/** What the gateway's configuration names, how that fares, and what it costs: below the ledger. */
+/** The gateway's configuration, provider health and prices; the ledger depends on them. */
 export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
   Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderHealth.layer))
 )
 
-/** The gateway's calls: above the ledger that they are metered by. */
+/** The gateway's calls, which depend on the ledger. */
 const Metered = Admission.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(BudgetReservations.layer, TokenCounts.layer)),
   Layer.provide(Layer.merge(ReservationRenewal.layer, ReservationTransfers.layer))

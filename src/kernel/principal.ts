@@ -3,7 +3,7 @@ import { Capability } from "./capability.ts"
 import { type TenantId } from "./identifier.ts"
 import { Problem } from "./problem.ts"
 
-/** Whoever a request acts as. `tenantId` undefined means every tenant (a system principal). */
+/** The identity that a request acts as. An undefined `tenantId` means all tenants (a system principal). */
 export interface Principal {
   readonly kind: "service-account" | "api-key" | "account" | "agent" | "synthetic" | "system" | "anonymous"
   /** As stored in audit entries: `service-account`, `api-key:<id>`, `system`, … */

@@ -19,7 +19,7 @@ const read = requires("attestation:read", { systemOnly: true })
 const write = requires("attestation:write", { systemOnly: true })
 const position = cursor(AttestationKeyId)
 
-/** The keys that the service signs with, for whoever runs it. */
+/** Lets operators list and manage the keys that the service signs with. */
 export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
   .add(
     endpoint.get("list", "/", {

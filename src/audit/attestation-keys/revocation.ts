@@ -14,16 +14,16 @@ import { makeKeyMaking, sealNothing } from "../signing-keys/key-making.ts"
 import { KeyRing } from "../signing-keys/key-ring.ts"
 import { AttestationKeysRepository } from "../signing-keys/repository.ts"
 
-/** Makes every replica judge signatures again; provided by the caches of what was verified. */
+/** Makes every replica verify signatures again; implemented by the caches of verification results. */
 export class KeyRevocations extends Context.Service<
   KeyRevocations,
   {
-    /** Part of a change: once it is committed, no replica goes by what it verified before. */
+    /** Runs within a change: once it is committed, no replica relies on earlier verification results. */
     readonly announce: Effect.Effect<void, never, Change>
   }
 >()("app/audit/KeyRevocations") {}
 
-/** Ends keys at once: for what leaked there is no overlap. */
+/** Revokes keys immediately: a leaked key gets no overlap period. */
 export class AttestationKeyRevocation extends Context.Service<AttestationKeyRevocation>()(
   "app/attestation/AttestationKeyRevocation",
   {
@@ -35,7 +35,7 @@ export class AttestationKeyRevocation extends Context.Service<AttestationKeyRevo
       const ring = yield* KeyRing
       const sealing = yield* Sealing
 
-      /** Sees to it that some key of the purpose signs now: the one that was to follow, else a new one. */
+      /** Ensures that the purpose has a key that may sign now: the announced successor, or else a new key. */
       const succeed = Effect.fnUntraced(function* ({ purpose }: AttestationKey, now: DateTime.Utc) {
         if (purpose === "verify") return []
         const usable = (yield* repository.own).filter((key) => key.purpose === purpose && !key.isReplaced())
@@ -85,8 +85,8 @@ export class AttestationKeyRevocation extends Context.Service<AttestationKeyRevo
 
       return {
         /**
-         * Destroys the private half, and lets another key sign from now on if this one did; again does nothing. What a
-         * compromised key signed counts on no replica a second later, here not from the answer on.
+         * Destroys the private half, and activates another key if this one was signing; idempotent. This replica
+         * rejects the signatures of a compromised key as soon as it responds, the others within a second.
          */
         end
       }

@@ -10,7 +10,7 @@ import { asSystem, Audit } from "../log/service.ts"
 
 const statement = Schema.encodeSync(RetirementStatement)
 
-/** Takes months out of the log that are older than it is kept, whole and signed for; never a single entry. */
+/** Drops the months that are older than the retention period, each as a whole and with a signed retirement. */
 export class AuditRetention extends Context.Service<AuditRetention>()("app/audit/AuditRetention", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
@@ -37,7 +37,7 @@ export class AuditRetention extends Context.Service<AuditRetention>()("app/audit
       }).pipe(audit.change, asSystem)
     })
 
-    /** Later months stay where one does, so that what is left has no hole but at its beginning. */
+    /** Stops at the first month that cannot be dropped, so that the log has gaps at its beginning only. */
     const pass = Effect.gen(function* () {
       if (retentionDays === 0) return { retired: [], end: Exit.void }
       const now = yield* DateTime.now

@@ -19,14 +19,14 @@ const atOnce = 1000
 const statement = Schema.encodeSync(ExportStatement)
 const start: EntryPlace = { occurredAt: "-infinity", id: "00000000-0000-0000-0000-000000000000" }
 
-/** A log on its way out: its lines as bytes, read while they are sent. */
+/** A log being exported: its lines as bytes, read while they are sent. */
 export interface Exported {
   readonly fileName: string
   readonly contentType: string
   readonly content: Stream.Stream<Uint8Array>
 }
 
-/** Gives the log away, line by line in constant memory, and records to whom. */
+/** Exports the log line by line in constant memory, and audits the export. */
 export class AuditExport extends Context.Service<AuditExport>()("app/audit/AuditExport", {
   make: Effect.gen(function* () {
     const audit = yield* Audit

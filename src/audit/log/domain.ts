@@ -13,7 +13,7 @@ export const Outcome = Schema.Literals(["success", "denied", "failed"]).annotate
 
 const Stamp = Model.Field({ select: InstantFromDate, insert: InstantFromDate, json: Instant })
 
-/** The members of a thing before and after; secrets are never among them. */
+/** The members of an entity before and after a change, without secrets. */
 export const Changes = Schema.Struct({
   before: Schema.NullOr(Schema.Record(Schema.String, Schema.Json)),
   after: Schema.NullOr(Schema.Record(Schema.String, Schema.Json))
@@ -99,7 +99,7 @@ export interface AuditDraft {
   readonly applicationId?: number | null | undefined
   readonly before?: object | undefined
   readonly after?: object | undefined
-  /** Whose change it is, where one transaction makes the changes of many requests. */
+  /** The author of the change, if one transaction makes the changes of several requests. */
   readonly origin?: AuditOrigin | undefined
 }
 
@@ -110,8 +110,8 @@ export interface Changed<A> {
 }
 
 /**
- * Leave to write. Every repository method that writes requires it, and only `Audit.change` gives it, which stores the
- * entries of the change in the same transaction: so no feature can write without recording.
+ * Permission to write. Every repository method that writes requires it, and only `Audit.change` provides it, which
+ * stores the audit entries in the same transaction. So no feature can write without an audit entry.
  */
 export class Change extends Context.Service<Change, { readonly occurredAt: Date }>()("app/audit/Change") {}
 
@@ -152,7 +152,7 @@ export const Sequence = Schema.Int.pipe(
   Schema.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 ).annotate({ description: "Place in the proof of the log", examples: [42] })
 
-/** What the signature of a checkpoint says: at this time the chain had come to this entry, with this hash. */
+/** The signed payload of a checkpoint: the newest link of the chain at `signedAt`, and its hash. */
 export const CheckpointStatement = Schema.Struct({ sequence: Sequence, hash: LinkHash, signedAt: Instant })
 export type CheckpointStatement = typeof CheckpointStatement.Type
 
@@ -162,7 +162,7 @@ export const KeyId = Schema.String.annotate({
   examples: ["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"]
 })
 
-/** A signed place of the chain: nothing before it can be changed any more without the signature telling. */
+/** A signed position of the chain: any later change of an entry up to it contradicts the signature. */
 export const AuditCheckpoint = Schema.Struct({
   ...CheckpointStatement.fields,
   keyId: KeyId,
@@ -173,7 +173,7 @@ export const AuditCheckpoint = Schema.Struct({
 }).annotate({ identifier: "AuditCheckpoint" })
 export type AuditCheckpoint = typeof AuditCheckpoint.Type
 
-/** What can be wrong with a log. */
+/** The kinds of faults that verification reports. */
 export const ProofProblem = Schema.Literals(["changed", "missing", "inserted", "swapped", "bad-signature"]).annotate({
   identifier: "AuditProofProblem",
   description:
@@ -181,7 +181,7 @@ export const ProofProblem = Schema.Literals(["changed", "missing", "inserted", "
 })
 export type ProofProblem = typeof ProofProblem.Type
 
-/** One fault of the log: where it is and what it is. */
+/** One fault of the log, with its position. */
 export const ProofFault = Schema.Struct({
   sequence: Schema.NullOr(Sequence),
   entryId: Schema.NullOr(AuditEntryId),
@@ -212,11 +212,11 @@ export const retirementActions = auditActions("AuditMonth", ["AuditMonthRetired"
 /** The header `typ` of a signed retirement. */
 export const retirementType = "application-manager-audit-retirement"
 
-/** A run of sequences that is gone: from `first` to `last`, the hash before the first, and the hash of the last. */
+/** A dropped range of sequences, from `first` to `last`, with the hash before the first and the hash of the last. */
 export const RetiredRun = Schema.Struct({ first: Sequence, last: Sequence, previousHash: LinkHash, hash: LinkHash })
 export type RetiredRun = typeof RetiredRun.Type
 
-/** What the signature of a retirement says: these runs went with this month. */
+/** The signed payload of a retirement: the ranges of sequences that were dropped with a month. */
 export const RetirementStatement = Schema.Struct({
   month: Schema.String.annotate({ examples: ["2026-01"] }),
   runs: Schema.Array(RetiredRun),
@@ -227,8 +227,8 @@ export const RetirementStatement = Schema.Struct({
 export const exportType = "application-manager-audit-export"
 
 /**
- * What the signature at the end of an export says: these lines, and no others, were given away. `digest` is SHA-256, in hex,
- * over the `hash` members of the lines in their order; `head` is the newest link at that time.
+ * The signed payload at the end of an export, which proves that its lines are complete. `digest` is the SHA-256, in
+ * hex, of the `hash` members of the lines in their order; `head` is the newest link at that time.
  */
 export const ExportStatement = Schema.Struct({
   lines: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))),

@@ -23,10 +23,10 @@ export type KeyPurpose = typeof KeyPurpose.Type
 /** How long clients may cache the published keys. */
 export const keysFreshSeconds = 300
 
-/** How long a key is published before it signs: twice as long as an older set of keys may be kept. */
+/** How long a key is published before it signs: twice as long as clients may cache the published keys. */
 export const announcedSeconds = 2 * keysFreshSeconds
 
-/** How long what a key signed is relied upon after its successor signs: the longest life of a token, and a minute of skew. */
+/** How long a key's signatures stay valid after its successor signs: the longest token lifetime, and a minute. */
 export const overlapSecondsOf = (purpose: KeyPurpose): number => (purpose === "sign-tokens" ? 86_400 + 60 : 0)
 
 /** The public half of a key as JWK (RFC 8037). */
@@ -57,17 +57,17 @@ export class AttestationKey extends Model.Class<AttestationKey>("AttestationKey"
   compromisedAt: Model.Field({ select: Schema.NullOr(InstantFromDate), json: Schema.NullOr(Instant) }),
   createdAt: CreatedAt
 }) {
-  /** Whether another key has already been made to take its place, or it was given up. */
+  /** Whether the key is no longer active, or its successor already exists. */
   isReplaced(): boolean {
     return this.status !== "active" || this.validUntil !== null
   }
 
-  /** Whether what it signs now counts. */
+  /** Whether the key may sign now. */
   maySign(now: DateTime.Utc): boolean {
     return this.status === "active" && DateTime.isLessThanOrEqualTo(this.validFrom, now)
   }
 
-  /** Whether what it signed counts: tokens as long as one may live, statements for ever. */
+  /** Whether its signatures are valid: of tokens until the overlap is over, of statements without a limit. */
   mayVerify(now: DateTime.Utc): boolean {
     if (this.status !== "active" && this.status !== "retired") return false
     return this.purpose !== "sign-tokens" || !this.isOver(now)

@@ -22,31 +22,31 @@ export interface Signer {
   sign(type: string, payload: object): Effect.Effect<string>
 }
 
-/** What a signature turned out to be: the payload that a key of ours signed, or why it is nothing. */
+/** The result of verifying a signature: the signed payload, or why the signature is invalid. */
 export type Signed = Result.Result<Schema.Json, string>
 
-/** What fails when the key is one of ours, and the signature is not. */
+/** The failure when the service knows the key, but the signature does not match. */
 export const signatureDoesNotFit = "The signature does not fit"
 
 export class AttestationKeys extends Context.Service<
   AttestationKeys,
   {
     /**
-     * The signer of a purpose as of now, to be asked for anew each time: rotation brings another. Its key is made when
-     * there is none yet.
+     * The current signer of a purpose. Get it for each signature, since rotation replaces it. The first call creates
+     * the key if none exists.
      */
     signer(purpose: KeyPurpose): Effect.Effect<Signer, SealBroken>
     /**
-     * Verifies a JWS with a key of the purpose whose seal opens under the encryption key: that of a key that an intruder
-     * put into the database does not.
+     * Verifies a JWS with a key of the purpose whose seal opens under the encryption key, so that a key inserted
+     * directly into the database is not trusted.
      */
     verify(purpose: KeyPurpose, type: string, jws: string): Effect.Effect<Signed>
     /**
-     * Whether what a key of the purpose signed counts now, as the key that a JWS names did when it was checked; never when
-     * it is one of those that are known to be in other hands.
+     * Whether the key that signed an already verified JWS is still accepted for the purpose. Keys in `compromised` are
+     * never accepted.
      */
     counts(purpose: KeyPurpose, jws: string, compromised?: ReadonlyArray<string>): Effect.Effect<boolean>
-    /** The keys whose signatures count, or will. */
+    /** The keys whose signatures are valid now, or will be. */
     readonly published: Effect.Effect<PublicKeys>
     /** Those of one purpose. */
     publishedFor(purpose: KeyPurpose): Effect.Effect<PublicKeys>
@@ -83,7 +83,7 @@ export class AttestationKeys extends Context.Service<
       const open = ({ keyId, sealedPrivateKey }: AttestationKey) =>
         sealing.open(sealedPrivateKey ?? new Uint8Array(), placeOf(keyId))
 
-      /** Gives up a key whose seal cannot be opened; its signatures stay valid, which the new seal records. */
+      /** Retires a key whose seal cannot be opened. The new, empty seal marks its signatures as still trusted. */
       const giveUp = Effect.fn("AttestationKeys.giveUp")(function* (key: AttestationKey) {
         const sealedPrivateKey = yield* sealNothing(sealing, key.keyId)
         const validUntil =
@@ -99,7 +99,7 @@ export class AttestationKeys extends Context.Service<
         yield* ring.reload
       })
 
-      // Under another key nothing could be signed, and all that was would seem forged: better no start than that.
+      // With a wrong encryption key, nothing could be signed and all signatures would seem forged, so startup fails.
       for (const key of yield* ring.all) {
         if (key.status !== "active" || Option.isSome(yield* Effect.option(open(key)))) continue
         if (!security.acceptLostKey) return yield* sealing.wrongKey

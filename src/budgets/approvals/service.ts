@@ -26,7 +26,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
 
     /**
      * A requester must not approve its own reservation, not even through a principal that it created or was created by.
-     * An agent approves nothing: it could approve its own spending, whoever requested it.
+     * An agent must not approve any reservation, since it could approve its own spending through another requester.
      */
     const mayDecide = Effect.fnUntraced(function* (
       { kind, name, tenantId }: Principal,

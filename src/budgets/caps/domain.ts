@@ -60,7 +60,7 @@ export type Cap = typeof Cap.Type
 
 const anchored: Partial<Record<Period, number>> = { week: 7, month: 31, quarter: 12, year: 12 }
 
-/** Where a period begins when nothing is said; null where it has no choice. */
+/** The default start of a period; null for periods whose start cannot be chosen. */
 export const naturalAnchor = (period: Period): number | null => (period in anchored ? 1 : null)
 
 interface Terms {
@@ -116,7 +116,7 @@ export const CapCreation = Schema.Struct({
   })
 export type CapCreation = typeof CapCreation.Type
 
-/** What a PUT says: what may change; what may not must be as it is. */
+/** The body of a PUT: members that cannot change must have their current values. */
 export const CapUpdate = Schema.Struct({
   name: CapName,
   limit: Quantity,
@@ -163,7 +163,7 @@ export const CountedScope = Schema.Record(Schema.String, Schema.Union([Schema.St
   examples: [{ model: "gpt-5" }]
 })
 
-/** How a cap stands: one item for each counter that its scope gives it. */
+/** The utilization of a cap: one item for each of its counters. */
 export const CapUtilization = Schema.Struct({
   capId: CapId,
   name: CapName,
@@ -187,7 +187,7 @@ export const CapUtilization = Schema.Struct({
 }).annotate({ identifier: "CapStanding" })
 export type CapUtilization = typeof CapUtilization.Type
 
-/** Where an item stands in the order of them all: its cap and its counter. */
+/** The sort key of an item: its cap and its counter. */
 export const UtilizationKey = Schema.Tuple([CapId, Uuid])
 export type UtilizationKey = typeof UtilizationKey.Type
 

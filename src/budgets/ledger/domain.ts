@@ -107,7 +107,7 @@ export const StoredCap = Schema.Struct({
 })
 export type StoredCap = typeof StoredCap.Type
 
-/** What a caller wants to find again: a few short texts. */
+/** Labels that a caller attaches to a reservation. */
 export const Metadata = Schema.Record(storable(Schema.String), storable(Schema.String))
   .pipe(
     Schema.check(
@@ -119,7 +119,7 @@ export const Metadata = Schema.Record(storable(Schema.String), storable(Schema.S
   .annotate({ description: "The caller's own words, at most 4,096 characters", examples: [{ ticket: "4711" }] })
 export type Metadata = typeof Metadata.Type
 
-/** A cap that governs a reservation. Whoever may not read budgets sees of it only which it is and when it starts anew. */
+/** A cap that applies to a reservation. Callers that may not see its figures get only its id and when it resets. */
 export const GoverningCap = Schema.Struct({
   capId: CapId,
   name: Schema.optionalKey(Schema.String.annotate({ examples: ["All agents, monthly"] })),
@@ -222,7 +222,7 @@ export const CallPlan = Schema.Struct({
 })
 export type CallPlan = typeof CallPlan.Type
 
-/** What people decide about spending, and what was refused; reservations and charges are a record of their own. */
+/** Audited: decisions about reservations, and denials. Reservations and charges are stored in their own tables. */
 export const spendActions = auditActions("Reservation", [
   "SpendApproved",
   "SpendDenied",
@@ -231,7 +231,7 @@ export const spendActions = auditActions("Reservation", [
 ])
 export const sweepActions = auditActions("Tenant", ["SpendReservationsExpired"])
 
-/** Why a cap or a plan lets nothing more in. */
+/** Why a cap or a plan denies a reservation. */
 export const denial = {
   reason: Schema.Literals(["exhausted", "exceeds-limit", "in-flight"]),
   capId: Schema.NullOr(CapId),

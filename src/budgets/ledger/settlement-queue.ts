@@ -6,7 +6,7 @@ import { type CapIndexesByTenant } from "./cap-index.ts"
 import { allTenants } from "./domain.ts"
 import { type CloseItem, type CloseResult, idempotencySlots, type ReserveItem } from "./protocol-domain.ts"
 
-/** Settlements and releases that wait for their statement, in one lane for each tenant; undefined stands for all lanes. */
+/** Settlements and releases that wait to be written, in one lane per tenant; an undefined lane means all lanes. */
 export interface SettlementQueue {
   /** Closes a reservation, and waits for the result. */
   submit(item: CloseItem): Effect.Effect<Exit.Exit<CloseResult>>
@@ -64,7 +64,7 @@ export const makeSettlementQueue = Effect.fnUntraced(function* (
   }
 })
 
-/** The lanes in which a settlement may return budget to items under these caps; undefined stands for all lanes. */
+/** The lanes in which a settlement may return budget to items under these caps; undefined means all lanes. */
 export const settlementLanes = (
   indexes: CapIndexesByTenant,
   items: ReadonlyArray<ReserveItem>

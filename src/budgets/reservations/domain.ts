@@ -118,12 +118,12 @@ const reserved = {
 export const OpenedReservation = Schema.Struct({ ...reserved, state: Schema.tag("open") }).annotate({
   identifier: "OpenedReservation"
 })
-/** The answer to a reserve that somebody has to approve: it takes no headroom until then. */
+/** The response to a reserve that needs an approval: it takes no headroom until it is approved. */
 export const HeldReservation = Schema.Struct({ ...reserved, state: Schema.tag("held") }).annotate({
   identifier: "HeldReservation"
 })
 
-/** What was asked to be kept free, and what became of it. */
+/** A reservation with its current state and, once settled, its charge. */
 export const Reservation = Schema.Struct({
   id: ReservationId,
   tenantId: TenantId,
@@ -155,7 +155,7 @@ export const Reservation = Schema.Struct({
 }).annotate({ identifier: "Reservation" })
 export type Reservation = typeof Reservation.Type
 
-/** What something did cost. */
+/** The actual cost that a settlement charged. */
 export const Charge = Schema.Struct({
   id: ChargeId,
   reservationId: ReservationId,
@@ -214,7 +214,7 @@ export const RefundRequest = Schema.Struct({ chargeId: ChargeId, amountUsd: Usd,
 })
 export type RefundRequest = typeof RefundRequest.Type
 
-/** What came back of a charge. */
+/** A refund of a charge, whole or in part. */
 export const Refund = Schema.Struct({
   id: ChargeId,
   chargeId: ChargeId,

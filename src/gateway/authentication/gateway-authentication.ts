@@ -27,26 +27,26 @@ import { SettingsError } from "../../platform/settings/settings-reader.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { gatewayError, type GatewayError, invalidMember, retryAfter } from "../errors/gateway-error.ts"
 
-/** A reservation that a call is to be made with. */
+/** An existing reservation that a call is to use. */
 export interface ExistingReservation {
   readonly id: ReservationId
   readonly amountNanoUsd: bigint
 }
 
-/** Who is charged for a call: resolved once, when the request comes in. */
+/** The party that is charged for a call; resolved once, when the request arrives. */
 export interface GatewayCaller {
-  /** The tenant and the dimensions that caps count by, but for the model and its provider. */
+  /** The tenant and the dimensions that caps count by, except for the model and its provider. */
   readonly subject: BudgetSubject
   readonly agentId: AgentId | undefined
   readonly planId: PlanId | undefined
   readonly taskType: string | undefined
   /** The reservation that the call is to use. */
   readonly reservation: ExistingReservation | undefined
-  /** The budget of the agent for one call. */
+  /** The agent's budget for one call. */
   readonly perTurnNanoUsd: bigint | null
 }
 
-/** The attribution that a request declares beside its credential. */
+/** The attribution that a request declares in addition to its credential. */
 export interface DeclaredCall {
   readonly agentId?: string | undefined
   readonly planId?: string | undefined
@@ -57,18 +57,18 @@ export interface DeclaredCall {
 /** Why a credential is refused. */
 export type CredentialError = GatewayError<RateLimited | Unauthenticated>
 
-/** Authenticates requests by the policy of the gateway: API keys and agent tokens, in either header. */
+/** Authenticates requests by the gateway's policy: API keys and agent tokens, in either header. */
 export class GatewayAuthentication extends Context.Service<
   GatewayAuthentication,
   {
-    /** The principal of a request to a vendor's path, which needs one of these capabilities. */
+    /** The principal of a request to a vendor's path, which requires one of these capabilities. */
     authenticate(
       request: HttpServerRequest.HttpServerRequest,
       capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
     ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>>
-    /** The principal of a credential that the gateway accepts; undefined where none came. */
+    /** The principal of a credential that the gateway accepts; undefined without a credential. */
     admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CredentialError>
-    /** Who is charged for a call of the current principal, with what the request declares. */
+    /** The party that is charged for a call of the current principal, with what the request declares. */
     attribute(declared: DeclaredCall): Effect.Effect<GatewayCaller, GatewayError>
   }
 >()("app/gateway/GatewayAuthentication") {
@@ -99,7 +99,7 @@ export class GatewayAuthentication extends Context.Service<
         })
       }
 
-      // As keys are: remembered for a second, and read again after any change of authority.
+      // Cached like keys: for a second, and invalidated by any change of authority.
       const bounds = yield* Cache.makeWith((id: AgentId) => Effect.option(asSystem(agents.bounded(id))), {
         capacity: 10_000,
         timeToLive: (exit) => (Exit.isSuccess(exit) && Option.isSome(exit.value) ? "1 second" : 0)
@@ -189,7 +189,7 @@ export class GatewayAuthentication extends Context.Service<
         return yield* Effect.mapError(callPlans.get(PlanId.make(planId)), () => noPlan)
       })
 
-      /** The agent that is charged, and its limits; what the request declares has to agree with them. */
+      /** The agent that is charged, and its limits; the request's declaration must agree with them. */
       const declaredAgent = Effect.fnUntraced(function* (
         principal: Principal,
         { agentId, planId: underPlan, reservationId, taskType }: DeclaredCall
@@ -262,7 +262,7 @@ export class GatewayAuthentication extends Context.Service<
             : Effect.flatMap(declaredAgent(principal, declared), subjectOf)
         })
 
-      /** Whether a request brings something that the gateway takes, and no sign-in. */
+      /** Whether a request has a credential that the gateway accepts, rather than a sign-in. */
       const bringsCredential = Effect.fnUntraced(function* (headers: Readonly<Record<string, string | undefined>>) {
         const { authorization, cookie, "x-api-key": key } = headers
         if (key !== undefined && key !== "") return true
@@ -314,5 +314,5 @@ const maxTaskType = 200
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** Agents' tokens are signed, in three parts, of which the first is an object; a key of an operator's may have dots. */
+/** Agent tokens are JWTs: three parts, the first an object. An operator's key may contain dots, too. */
 const isAgentToken = (credential: string): boolean => credential.startsWith("ey") && credential.split(".").length === 3

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { Prices } from "./rate-domain.ts"
 import facts from "./model-prices.json" with { type: "json" }
 
-/** What is known of a vendor's model. */
+/** Known facts about a vendor's model. */
 export interface ModelFacts {
   readonly vendor: string
   readonly model: string
@@ -21,20 +21,20 @@ const Fact = Schema.Struct({
 })
 type Fact = typeof Fact.Type
 
-/** Sold by more than tokens of text, so that the prices of tokens alone would charge too little. */
+/** Models billed by more than text tokens, for which token prices alone would charge too little. */
 const soldOtherwise =
   /realtime|audio|tts|whisper|transcribe|image|imagen|veo|video|dall-e|sora|search|sonar|online|deep-research|computer-use|moderation|live|^ft:|orpheus|playai/
 
 const pricesOf = ({ maxOutputTokens: _max, model: _model, provider: _provider, ...prices }: Fact): Prices | null => {
   const { cacheReadUsdPerMTok, inputUsdPerMTok, ...rest } = prices
   if (inputUsdPerMTok === undefined) return null
-  // A cache that costs more than no cache is the price of keeping it, which is no price per token.
+  // A cache price above the input price is a storage price, not a price per token.
   const cacheRead =
     cacheReadUsdPerMTok === undefined || cacheReadUsdPerMTok > inputUsdPerMTok ? {} : { cacheReadUsdPerMTok }
   return { inputUsdPerMTok, ...rest, ...cacheRead }
 }
 
-/** Google's prices of one model stand under two names: up to so many thousand tokens, and above. */
+/** Google lists the prices of one model under two names: up to a number of thousand tokens, and above it. */
 const tiered = /^(.*)-(lte|gt)-(\d+)k$/
 
 const gather = (all: ReadonlyArray<Fact>): ReadonlyMap<string, ModelFacts> => {
@@ -72,12 +72,12 @@ const keyOf = (vendor: string, model: string) => `${vendor}/${model}`
 
 const models = gather(Schema.decodeUnknownSync(Schema.Array(Fact))(facts.models))
 
-/** Tells the facts apart from later ones; every charge keeps it. */
+/** Version of the catalogue's facts; stored with every charge. */
 export const factsVersion: string = facts.asOf
 
-/** What is known of a vendor's model, if anything is. */
+/** The known facts about a vendor's model, or undefined. */
 export const factsOf = (vendor: string, model: string): ModelFacts | undefined => models.get(keyOf(vendor, model))
 
-/** Every model that is known of a vendor. */
+/** All known models of a vendor. */
 export const modelsOf = (vendor: string): ReadonlyArray<ModelFacts> =>
   [...models.values()].filter((model) => model.vendor === vendor)

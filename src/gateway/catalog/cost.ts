@@ -14,7 +14,7 @@ const ratesOf = (prices: Classes): Rates => {
     output,
     cacheRead: prices.cacheReadUsdPerMTok ?? input,
     cacheWrite,
-    // Anthropic, where no price is known for it: twice the input. Nobody else sells such writes.
+    // Only Anthropic sells one-hour cache writes; without a known price they cost twice the input.
     cacheWrite1h: prices.cacheWrite1hUsdPerMTok ?? (prices.cacheWriteUsdPerMTok === undefined ? input : 2n * input),
     reasoning: prices.reasoningUsdPerMTok ?? output
   }
@@ -27,7 +27,7 @@ export const rateTable = ({ longContext, ...basic }: Prices): RateTable => ({
     .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
 })
 
-/** The rates that a request with so much input is charged at, as a whole. */
+/** The rates for a request with this many input tokens; they apply to the whole request. */
 export const ratesFor = ({ basic, longContext }: RateTable, inputTokens: number): Rates =>
   longContext.find(({ aboveTokens }) => inputTokens > aboveTokens)?.rates ?? basic
 
@@ -50,14 +50,11 @@ export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
 
 const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b) => (a > b ? a : b))
 
-/** At most so many classes have tokens at once, and each line of a charge is rounded up by less than one. */
+/** At most this many input classes have tokens at once, and each line of a charge is rounded up by less than one. */
 const inputLines = 4n
 const outputLines = 2n
 
-/**
- * What no usage within these limits can cost more than, whichever of the tables it is charged by and whichever class its
- * tokens are of.
- */
+/** Upper bound of the cost of any usage within these limits, for each of the tables and each token class. */
 export const costBound = (inputTokens: number, outputTokens: number, tables: ReadonlyArray<RateTable>): bigint => {
   let bound = 0n
   for (const { basic, longContext } of tables) {

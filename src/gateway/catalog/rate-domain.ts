@@ -19,7 +19,7 @@ const classes = {
 
 const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
 
-/** What a model's tokens cost, as it is written down: what is left out costs what it is a part of. */
+/** Token prices of a model as configured; a class without a price costs as much as the class that contains it. */
 export const Prices = Schema.Struct({
   ...classes,
   longContext: Schema.optionalKey(

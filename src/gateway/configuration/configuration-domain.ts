@@ -8,11 +8,11 @@ import { Prices } from "../catalog/rate-domain.ts"
 export const SecretId = Uuid.pipe(Schema.brand("GatewaySecretId"))
 export type SecretId = typeof SecretId.Type
 
-/** Which wire format a configured provider speaks; `loopback` is the one within this process. */
+/** The wire format of a configured provider; `loopback` is the provider within this process. */
 export const ProviderDialect = Schema.Literals(["openai", "anthropic", "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
-/** Headers that say who calls, or that belong to the connection. */
+/** Headers that identify the caller, or that belong to the connection. */
 const reserved =
   /^(?:authorization|x-api-key|cookie|set-cookie|host|connection|content-length|content-type|transfer-encoding|te|upgrade|proxy-.*|keep-alive|trailer|expect)$/i
 
@@ -30,7 +30,7 @@ const HeaderValue = Schema.String.pipe(
 const between = (minimum: number, maximum: number) =>
   Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum, maximum })))
 const optional = Schema.optionalKey
-/** A member with what it means and, where it may be left out, what holds then: what the reference of the configuration says. */
+/** A member with its meaning and, if it is optional, its default: the text of the configuration reference. */
 const member = <S extends Schema.Top>(schema: S, description: string) =>
   schema.pipe(Schema.annotateKey({ description }))
 const Tokens = between(1, 2_147_483_647)
@@ -150,7 +150,7 @@ export const GatewayDocument = Schema.Struct({
 })
 export type GatewayDocument = typeof GatewayDocument.Type
 
-/** What came of reading the configuration. */
+/** The outcome of reading the configuration. */
 export const GatewayReload = Schema.Struct({
   version: Schema.NullOr(between(1, 2_147_483_647)).annotate({
     description: "Of the configuration that runs; null where none was ever written",

@@ -6,7 +6,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
 import { GatewayDocument } from "./configuration-domain.ts"
 
-/** The accounts that a key in the environment is enough for. */
+/** Providers for which a key in the environment is enough. */
 const accounts = [
   { id: "openai", dialect: "openai", baseUrl: "https://api.openai.com/v1", variable: "OPENAI_API_KEY" },
   { id: "anthropic", dialect: "anthropic", baseUrl: "https://api.anthropic.com", variable: "ANTHROPIC_API_KEY" }
@@ -15,15 +15,15 @@ const accounts = [
 const strict = { errors: "all", onExcessProperty: "error" } as const
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(GatewayDocument), strict)
 
-/** Where a configuration comes from that nobody wrote: the environment, or a file that is kept elsewhere (GitOps). */
+/** Configurations that are not saved through the API: the environment, or a file that is managed elsewhere (GitOps). */
 export class ConfigurationSeed extends Context.Service<
   ConfigurationSeed,
   {
-    /** What runs while nothing was written. */
+    /** The configuration that applies until one is saved. */
     readonly withoutConfiguration: GatewayDocument
-    /** The document of `Llm:ConfigFile`, where it is to be taken on. */
+    /** The document of `Llm:ConfigFile`, if it is to be imported. */
     read(isWritten: boolean): Effect.Effect<Option.Option<GatewayDocument>, ValidationFailed>
-    /** Stops a start whose file cannot be taken on. */
+    /** Aborts the start if the file cannot be imported. */
     failed(problem: {
       readonly detail: string
       readonly errors?: ValidationFailed["errors"]

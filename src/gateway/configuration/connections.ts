@@ -10,13 +10,13 @@ import { type Provider } from "../providers/provider.ts"
 import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
 
 const vendors = { openai: openAi, anthropic }
-/** Models that think say nothing for minutes; half of the time that a call has, so that another target has the rest. */
+/** Reasoning models may send nothing for minutes; this is half of a call's time, so that another target has the rest. */
 const timeoutSecondsDefault = 300
 const maxConcurrencyDefault = 1000
-/** Nobody waits longer for what a test of a provider says. */
+/** The time limit for testing a provider. */
 const testTimeoutSeconds = 15
 
-/** Where the vendors that the catalogue knows are reached. */
+/** The base URLs of the catalogue's vendors. */
 const vendorHosts: Readonly<Record<string, string>> = {
   "api.openai.com": "openai",
   "api.anthropic.com": "anthropic",
@@ -38,13 +38,13 @@ const serverAt = ({ hostname, port, protocol }: URL) => ({
   port: port === "" ? (defaultPorts[protocol] ?? 443) : Number(port)
 })
 
-/** Opens what a configuration names. */
+/** Connects the providers of a configuration. */
 export class Connections extends Context.Service<
   Connections,
   {
     /** The provider that needs no account. */
     readonly loopback: ConnectedProvider
-    /** The providers of a configuration, and what is missing for some of them. */
+    /** The providers of a configuration, and what some of them lack. */
     open(
       document: GatewayDocument
     ): Effect.Effect<{ readonly providers: ReadonlyArray<ConnectedProvider>; readonly warnings: ReadonlyArray<string> }>

@@ -18,7 +18,7 @@ const isBaseUrl = (written: string): boolean => {
   )
 }
 
-/** Where a provider is, as the vendor's SDK takes it: with `/v1` for OpenAI, without for Anthropic. */
+/** The base URL of a provider, as the vendor's SDK expects it: with `/v1` for OpenAI, without for Anthropic. */
 export const BaseUrl = text(1, 2000)
   .pipe(
     Schema.check(Schema.makeFilter(isBaseUrl, { expected: "an http or https URL without user, query and fragment" }))
@@ -33,7 +33,7 @@ export const ApiKey = Schema.String.pipe(
   examples: ["env:OPENAI_API_KEY"]
 })
 
-/** The name that callers ask for a model by. */
+/** The name by which callers request a model. */
 export const ModelName = text(1, 200).annotate({ examples: ["gpt-4o"] })
 
 export const ModelKind = Schema.Literals(["chat", "embedding"]).annotate({ examples: ["chat"] })
@@ -42,7 +42,7 @@ const TokenLimit = Schema.NullOr(
   Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
 ).annotate({ examples: [16_384] })
 
-/** A model that can be asked for. */
+/** A model that callers can request. */
 export const GatewayModel = Schema.Struct({
   id: ModelName,
   kind: ModelKind,
@@ -64,7 +64,7 @@ const Milliseconds = Schema.NullOr(Schema.Int.pipe(Schema.check(Schema.isBetween
 export const BreakerState = Schema.Literals(["closed", "open", "half-open"]).annotate({ examples: ["closed"] })
 export type BreakerState = typeof BreakerState.Type
 
-/** How a provider fares, as this replica last saw it. */
+/** The health of a provider, as this replica last observed it. */
 export const ProviderHealthReport = Schema.Struct({
   id: ProviderId,
   dialect: Dialect,
@@ -85,7 +85,7 @@ export const GatewayHealth = Schema.Struct({
 }).annotate({ identifier: "GatewayHealth" })
 export type GatewayHealth = typeof GatewayHealth.Type
 
-/** A provider that a caller names: one of the configuration, or one at an address of its own with its own key. */
+/** A provider that a caller specifies: a configured one, or one at its own address with its own key. */
 export const NamedProvider = Schema.Union([
   Schema.Struct({
     providerId: ProviderId.annotate({ examples: ["loopback"] }),
@@ -100,7 +100,7 @@ export const NamedProvider = Schema.Union([
 ]).annotate({ identifier: "NamedProvider" })
 export type NamedProvider = typeof NamedProvider.Type
 
-/** What became of asking a provider for its list of models. */
+/** The result of requesting a provider's list of models. */
 export const ProviderTest = Schema.Struct({
   ok: Schema.Boolean.annotate({ examples: [true] }),
   latencyMs: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 3_600_000 }))).annotate({

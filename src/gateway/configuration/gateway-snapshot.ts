@@ -6,29 +6,29 @@ import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
-/** A provider that calls can go to. */
+/** A provider that calls can be sent to. */
 export interface ConnectedProvider {
   readonly id: string
   readonly dialect: Dialect
-  /** Whose models it has, where that is known: then the catalogue's facts hold for them. */
+  /** The vendor of its models, if known: the catalogue's facts then apply to them. */
   readonly vendor: string | undefined
   readonly maxConcurrency: number
-  /** Where it is; nothing within this process. */
+  /** Its address; undefined for the provider within this process. */
   readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider
 }
 
-/** Where a model can be had. */
+/** A provider that serves a model. */
 export interface ModelTarget {
   readonly provider: ConnectedProvider
   readonly model: string
   readonly weight: number
   readonly priority: number
-  /** Null where nobody knows what it costs. */
+  /** Null if the price is unknown. */
   readonly rates: RateTable | null
 }
 
-/** A model that can be asked for. */
+/** A model that callers can request. */
 export interface ServedModel {
   readonly id: string
   readonly aliases: ReadonlyArray<string>
@@ -41,15 +41,15 @@ export interface ServedModel {
   readonly cached: boolean
 }
 
-/** The configuration as it runs, with every default filled in. */
+/** The active configuration, with every default filled in. */
 export interface GatewaySnapshot {
-  /** Null where none was ever written. */
+  /** Null if none was ever saved. */
   readonly version: number | null
-  /** Tells the prices apart from those of any other time; every charge keeps it. */
+  /** The version of the prices; stored with every charge. */
   readonly catalogueVersion: string
   readonly providers: ReadonlyMap<string, ConnectedProvider>
   readonly models: ReadonlyArray<ServedModel>
-  /** By any name: its id, an alias, or a provider's id and the provider's own name for it. */
+  /** By any of its names: its id, an alias, or a provider's id with the provider's own name for it. */
   readonly modelNamed: (name: string) => ServedModel | undefined
   readonly routing: {
     readonly retries: number
@@ -62,7 +62,7 @@ export interface GatewaySnapshot {
   readonly warnings: ReadonlyArray<string>
 }
 
-/** The provider that is there whatever the configuration says. */
+/** The provider that exists in every configuration. */
 export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   id: loopbackId,
   dialect: "openai",
@@ -71,7 +71,7 @@ export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   provider
 })
 
-/** What the model that costs nothing pretends to cost, so that budgets can be tried with it. */
+/** The simulated price of the free loopback model, so that budgets can be tried with it. */
 const loopbackPrices: Prices = { inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n }
 
 const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
@@ -111,14 +111,14 @@ const configured = (
   }
 }
 
-/** The models that the catalogue knows of a provider, each by its own name. */
+/** The models of a provider that the catalogue knows, each under its own name. */
 const catalogued = (providers: Iterable<ConnectedProvider>): ReadonlyArray<ServedModel> => {
   const models = new Map<string, ServedModel>()
   for (const provider of providers) {
     for (const { kind, maxOutputTokens, model, prices } of provider.vendor === undefined
       ? []
       : modelsOf(provider.vendor)) {
-      // Anthropic's dialect has no embeddings, whoever is behind it.
+      // Anthropic's dialect has no embeddings, whatever the vendor.
       if (kind === "embedding" && provider.dialect === "anthropic") continue
       const target = { provider, model, weight: 1, priority: 0, rates: prices && rateTable(prices) }
       const known = models.get(model)
@@ -143,7 +143,7 @@ const catalogued = (providers: Iterable<ConnectedProvider>): ReadonlyArray<Serve
   return [...models.values()]
 }
 
-/** Puts a valid configuration into the form that calls are made by. */
+/** Builds the snapshot that calls use from a valid configuration. */
 export const gatewaySnapshot = (
   document: GatewayDocument,
   version: number | null,

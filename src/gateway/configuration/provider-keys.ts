@@ -9,20 +9,20 @@ import { type KeyReference, referenceOf } from "./validate.ts"
 import { SecretId } from "./configuration-domain.ts"
 import { SecretRepository } from "./secret-repository.ts"
 
-/** A key that was read, or why there is none. */
+/** A key, or the reason why it is missing. */
 export type ReadKey =
   | { readonly key: Redacted.Redacted<string> }
   | { readonly key: undefined; readonly warning: string }
 
 const missing = (warning: string): ReadKey => ({ key: undefined, warning })
 
-/** The keys of providers, wherever they are kept. */
+/** The keys of providers, wherever they are stored. */
 export class ProviderKeys extends Context.Service<
   ProviderKeys,
   {
-    /** Reads what a reference of the configuration refers to. */
+    /** Reads the key that a reference in the configuration points to. */
     read(apiKey: string): Effect.Effect<ReadKey>
-    /** Keeps a key within the change in hand; answers the reference that takes its place. */
+    /** Stores a key within the current transaction; returns the reference that replaces it. */
     keep(key: string): Effect.Effect<string, never, Change>
     isKept(id: string): Effect.Effect<boolean>
   }
@@ -40,7 +40,7 @@ export class ProviderKeys extends Context.Service<
         if (Option.isNone(llm.secretsDirectory)) return missing("Llm:SecretsDirectory is not set.")
         const directory = yield* files.realPath(llm.secretsDirectory.value)
         const file = yield* files.realPath(path.join(directory, name))
-        // A link may lead out, which the form of the name does not show.
+        // A symbolic link may lead out of the directory, which the file name does not show.
         if (!file.startsWith(`${directory}${path.sep}`)) return missing(`The file ${name} lies outside.`)
         const text = (yield* files.readFileString(file)).trim()
         return /^[\x21-\x7e]+$/.test(text) ? { key: Redacted.make(text) } : missing(`The file ${name} holds no key.`)

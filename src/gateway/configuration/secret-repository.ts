@@ -5,7 +5,7 @@ import { SecretId } from "./configuration-domain.ts"
 
 const NewSecret = Schema.Struct({ id: SecretId, sealed: Schema.Uint8Array, at: Schema.Date, by: Schema.String })
 
-/** Sealed keys of providers; they are only ever added, since old versions of the configuration name them. */
+/** Encrypted keys of providers. They are only ever added, since old versions of the configuration reference them. */
 export class SecretRepository extends Context.Service<
   SecretRepository,
   {

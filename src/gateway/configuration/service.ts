@@ -22,7 +22,7 @@ import { type GatewaySnapshot, gatewaySnapshot } from "./gateway-snapshot.ts"
 const topic = "gateway_configuration"
 const resyncEvery = "15 seconds"
 
-/** A configuration with the version that it is. */
+/** A configuration and its version. */
 export interface VersionedDocument {
   readonly version: number | null
   readonly document: GatewayDocument
@@ -30,11 +30,11 @@ export interface VersionedDocument {
 
 type Unwriteable = PayloadTooLarge | ValidationFailed | VersionMismatch
 
-/** The gateway's configuration: one document, every version of it, and what runs of it in this replica. */
+/** The gateway's configuration: one document, all of its versions, and the one active in this replica. */
 export class GatewayConfiguration extends Context.Service<
   GatewayConfiguration,
   {
-    /** What runs now; asked for by every call. */
+    /** The active configuration; every call reads it. */
     readonly snapshot: () => GatewaySnapshot
     readonly get: Effect.Effect<VersionedDocument>
     put(document: GatewayDocument, ifMatch: IfMatch | undefined): Effect.Effect<VersionedDocument, Unwriteable>
@@ -43,7 +43,7 @@ export class GatewayConfiguration extends Context.Service<
       version: number,
       ifMatch: IfMatch | undefined
     ): Effect.Effect<VersionedDocument, Unwriteable | ConfigurationVersionNotFound>
-    /** Reads the configuration and every key again, here and in every replica. */
+    /** Reads the configuration and all keys again, in every replica. */
     readonly reload: Effect.Effect<GatewayReload, PayloadTooLarge | ValidationFailed>
   }
 >()("app/gateway/GatewayConfiguration") {
@@ -65,7 +65,7 @@ export class GatewayConfiguration extends Context.Service<
         Option.match({ onNone: () => ({ version: null, document: seed.withoutConfiguration }), onSome: versioned })
       )
 
-      /** Makes what is stored run here; with `always` also where it does already, so that keys are read again. */
+      /** Activates the stored configuration; with `always` even if it is active already, so that keys are read again. */
       const take = Effect.fnUntraced(function* (always: boolean) {
         const stored = yield* current
         if (!always && stored.version === snapshot.version) return
@@ -73,7 +73,7 @@ export class GatewayConfiguration extends Context.Service<
         snapshot = gatewaySnapshot(stored.document, stored.version, loopback, providers, warnings)
       }, one.withPermit)
 
-      /** Every fault of a document, those of references to keys included. */
+      /** Every error of a document, including those of key references. */
       const check = Effect.fnUntraced(function* (document: GatewayDocument) {
         const errors: Array<Fault> = [...faultsIn(document)]
         for (const [index, provider] of (document.providers ?? []).entries()) {
@@ -144,14 +144,14 @@ export class GatewayConfiguration extends Context.Service<
         return written
       })
 
-      /** Takes the file of `Llm:ConfigFile` on, where it is to be and says something else than what is stored. */
+      /** Imports the file of `Llm:ConfigFile` if it is to be imported and differs from the stored configuration. */
       const takeSeed = Effect.fnUntraced(function* () {
         const stored = yield* current
         const seeded = yield* seed.read(stored.version !== null)
         if (Option.isNone(seeded)) return
         if (stored.version !== null && textOf(seeded.value) === textOf(stored.document)) return
         yield* check(seeded.value)
-        // Without a precondition there is none to fail.
+        // A write without a precondition cannot fail with VersionMismatch.
         yield* Effect.catchTag(write(seeded.value, undefined, undefined), "VersionMismatch", Effect.die)
       }, asSystem)
 
@@ -197,7 +197,7 @@ const fromText = Schema.fromJsonString(GatewayDocument)
 const decode = Schema.decodeUnknownSync(fromText)
 const encode = Schema.encodeSync(GatewayDocument)
 
-/** Only what was checked is ever written, and a later release reads what an earlier one wrote. */
+/** Only validated documents are stored, and a later release can read those of an earlier one. */
 const versioned = ({ content, version }: SystemOwnedContent): VersionedDocument => ({
   version,
   document: decode(content)

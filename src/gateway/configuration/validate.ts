@@ -3,10 +3,10 @@ import { type Fault } from "../../kernel/problem.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 
-/** Variables of the service itself that end like a key, and are none of a provider's. */
+/** The service's own variables, which end like a provider's key but are not one. */
 const ownVariables = /^(?:APPLICATION_MANAGER_.*|(?:API|SECURITY|DATABASE|LLM|AUTH|REDIS|TELEMETRY)__.*)$/i
 
-/** What the key of a provider refers to. */
+/** What a provider's key reference points to. */
 export type KeyReference =
   | { readonly kind: "environment"; readonly name: string }
   | { readonly kind: "file"; readonly name: string }
@@ -22,11 +22,11 @@ export const referenceOf = (apiKey: string): KeyReference => {
   return { kind: "literal", key: apiKey }
 }
 
-/** Names of headers that bear a credential, whoever invented them: what they are given is kept as keys are. */
+/** Header names that indicate a credential, for any vendor; their values are stored like keys. */
 const credentials = /(?:^|[-_])(?:apikey|key|token|secret|auth|authorization|password|credentials?)(?:$|[-_])/i
 export const bearsCredential = (header: string): boolean => credentials.test(header)
 
-/** Whatever of a provider is a credential, and where it stands: its key, and the headers that bear another. */
+/** The credentials of a provider with their paths: its key, and the headers that contain another. */
 export const credentialsOf = ({
   apiKey,
   headers = {}
@@ -37,7 +37,7 @@ export const credentialsOf = ({
   )
 ]
 
-/** What is wrong with the form of a reference, if anything. */
+/** The error in a reference's form, or undefined. */
 export const referenceFault = (reference: KeyReference): string | undefined => {
   switch (reference.kind) {
     case "environment":
@@ -55,7 +55,7 @@ export const referenceFault = (reference: KeyReference): string | undefined => {
   }
 }
 
-/** One or more certificates in PEM, each of which can be read. */
+/** Whether the text is one or more PEM certificates that can all be parsed. */
 const areCertificates = (pem: string): boolean => {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
   try {
@@ -65,7 +65,7 @@ const areCertificates = (pem: string): boolean => {
   }
 }
 
-/** What is wrong with a configuration beyond the form of its members: every fault, each where it stands. */
+/** Validates a configuration beyond the form of its members; returns every error with its path. */
 export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): ReadonlyArray<Fault> => {
   const faults: Array<Fault> = []
   const ids = new Set([loopbackId])

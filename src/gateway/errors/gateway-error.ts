@@ -31,7 +31,7 @@ import { type ProviderFailure } from "../providers/provider.ts"
 import { type DialectError, type Quota } from "../translation/errors.ts"
 import { type AlreadyCompleted } from "./domain.ts"
 
-/** Why a call fails, as the native API answers it. */
+/** Why a call fails, as the native API reports it. */
 export type CallProblem =
   | TransferError
   | AgentNotActive
@@ -52,7 +52,7 @@ export type CallProblem =
   | TurnBudgetExceeded
   | ValidationFailed
 
-/** The same, with what the API answers before its handlers, and the vendors' paths answer by themselves. */
+/** The same, with the problems that occur before the API's handlers and on the vendors' paths. */
 export type GatewayProblem =
   | CallProblem
   | InternalError
@@ -63,19 +63,19 @@ export type GatewayProblem =
   | Unauthenticated
 
 /**
- * Why a request to the gateway fails: the one error from the ledger to the wire. `problem` is what the native format answers;
- * `error`, `headers` and `quota` are what the vendors' SDKs need beyond that.
+ * Why a request to the gateway fails: the one error type from the ledger to the wire. `problem` is the native format's
+ * body; `error`, `headers` and `quota` are what the vendors' SDKs need in addition.
  */
 export class GatewayError<out P extends GatewayProblem = CallProblem> extends Data.TaggedError("GatewayError")<{
   readonly problem: GatewayProblem
   readonly error: DialectError
   readonly headers: Readonly<Record<string, string>>
-  /** What is left of the limit that was hit, where it is one of requests or tokens. */
+  /** What remains of the limit that was reached, if it counts requests or tokens. */
   readonly quota: Quota | undefined
 }> {
   declare readonly problem: P
 
-  /** What spans and logs see: a provider's message may repeat the prompt. */
+  /** The message for spans and logs; a provider's own message may repeat the prompt. */
   override get message() {
     return this.error.code ?? String(this.error.status)
   }
@@ -114,7 +114,7 @@ export const gatewayError = <P extends GatewayProblem>(
     }
   })
 
-/** A member of the request that is at fault. */
+/** An error for an invalid member of the request. */
 export const invalidMember = (
   param: string | undefined,
   message: string,
@@ -126,7 +126,7 @@ export const invalidMember = (
     param
   })
 
-/** More faults are not listed. */
+/** The maximum number of faults in one error. */
 const maxListed = 50
 
 /** All faults in one message; `param` names the first. */
@@ -138,17 +138,17 @@ export const invalidMembers = (faults: ReadonlyArray<Fault>): GatewayError<Valid
   return invalidMember(faults[0]?.path.join("."), listed.join("; "))
 }
 
-/** The SDKs wait no longer than this by themselves. */
+/** The longest time that the SDKs wait on their own. */
 const maxRetryAfterSeconds = 60
 
 export const retryAfter = (seconds: number): Readonly<Record<string, string>> => ({
   "retry-after": String(Math.min(maxRetryAfterSeconds, Math.max(1, Math.ceil(seconds))))
 })
 
-/** SDKs retry on their own unless this header says that it is of no use. */
+/** SDKs retry on their own unless this header forbids it. */
 export const notRetryable = { "x-should-retry": "false" }
 
-/** The ledger, or another part of the service, that does not answer. */
+/** The ledger, or another part of the service, does not respond. */
 export const overloaded = (detail: string, retryAfterSeconds: number): GatewayError<Overloaded> =>
   gatewayError(new Overloaded({ detail }), { headers: retryAfter(retryAfterSeconds) })
 
@@ -174,7 +174,7 @@ const providerProblem = (
   return status >= 500 ? new ProviderUnavailable({ detail }) : new ProviderRefused({ detail })
 }
 
-/** What callers may see of a provider's headers: its rate limits, and its id of the request. */
+/** The provider's headers that callers receive: its rate limits, and its request id. */
 export const forwardedResponseHeaders = (
   headers: Readonly<Record<string, string>>
 ): Readonly<Record<string, string>> => {
@@ -187,7 +187,7 @@ export const forwardedResponseHeaders = (
   return forwarded
 }
 
-/** The failure of a provider, with the headers that its answers have too. */
+/** The failure of a provider, with the forwarded headers of its response. */
 export const providerError = ({ error, headers = {}, retryAfterSeconds }: ProviderFailure): GatewayError => {
   const forwarded = {
     ...forwardedResponseHeaders(headers),

@@ -3,7 +3,7 @@ import { isBlank, JsonScanner, tokens } from "./json-scanner.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Where a member of an object, or an element of an array, stands in its text. */
+/** The position of an object member or array element in the text. */
 export interface Place {
   /** Undefined in an array. */
   readonly name: string | undefined
@@ -13,7 +13,7 @@ export interface Place {
   readonly end: number
 }
 
-/** What stands in the text from `start` to `end` instead of what is there. */
+/** Replacement for the text from `start` to `end`. */
 export interface Edit {
   readonly start: number
   readonly end: number
@@ -21,8 +21,8 @@ export interface Edit {
 }
 
 /**
- * The members or elements of the object or array that begins at or behind `from`, in their order. Where members are `sought`,
- * what comes after the last of them is not gone through.
+ * The members or elements of the object or array that begins at or after `from`, in order. With `sought`, scanning stops
+ * after the last of these members.
  */
 export const placesIn = (json: Uint8Array, from = 0, sought?: ReadonlyArray<string>): ReadonlyArray<Place> => {
   const scanner = new JsonScanner(json, from)
@@ -77,7 +77,7 @@ const beforeBlanks = (bytes: Buffer, from: number): number => {
   return at
 }
 
-/** Cuts those of an object's or array's places out that are named by their index, each with one comma. */
+/** Edits that remove the members or elements at these indices, each with one comma. */
 export const cuts = (places: ReadonlyArray<Place>, without: (index: number) => boolean): ReadonlyArray<Edit> => {
   let hasKept = false
   return places.flatMap(({ end, start }, index) => {
@@ -91,7 +91,7 @@ export const cuts = (places: ReadonlyArray<Place>, without: (index: number) => b
   })
 }
 
-/** The text with its edits, which do not overlap; whatever else it says stays byte for byte. */
+/** Applies edits that do not overlap; the rest of the text stays byte for byte. */
 export const edited = (json: Uint8Array, edits: ReadonlyArray<Edit>): Uint8Array => {
   if (edits.length === 0) return json
   const parts: Array<Uint8Array> = []
@@ -107,8 +107,8 @@ export const edited = (json: Uint8Array, edits: ReadonlyArray<Edit>): Uint8Array
 const utf8 = new TextEncoder()
 
 /**
- * What a JSON merge patch (RFC 7396) changes in the text of an object: members that it lacks come in front of its own, which
- * then need not be looked for. `body` is what the text says; what is added holds no null.
+ * The edits that a JSON merge patch (RFC 7396) makes to the text of an object. New members are inserted at the start, so
+ * the end need not be found. `body` is the parsed text; added values contain no null.
  */
 export const mergePatch = (json: Uint8Array, body: Json, patch: Json, from = 0): ReadonlyArray<Edit> => {
   const names = Object.keys(patch)
@@ -122,7 +122,7 @@ export const mergePatch = (json: Uint8Array, body: Json, patch: Json, from = 0):
   }
   const changed = names.filter((name) => Object.hasOwn(body, name))
   if (changed.length === 0) return edits
-  // A cut needs to know what comes after it.
+  // Removing a member requires the position of the next one.
   const isCut = changed.some((name) => patch[name] === null)
   const places = placesIn(json, from, isCut ? undefined : changed)
   edits.push(...cuts(places, (index) => patch[places[index]?.name ?? ""] === null))

@@ -3,10 +3,10 @@ const backslash = 0x5c
 const [colon, comma] = [0x3a, 0x2c]
 const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d]
 
-/** The first bytes of what gives JSON its structure. */
+/** The bytes that structure JSON. */
 export const tokens = { quote, comma, openBrace, closeBrace, openBracket, closeBracket } as const
 
-/** Where a text of JSON ends that begins at `start`: its closing quote. */
+/** The position of the closing quote of the JSON string that begins at `start`. */
 const endOf = (bytes: Buffer, start: number): number => {
   let end = start
   for (;;) {
@@ -20,12 +20,12 @@ const endOf = (bytes: Buffer, start: number): number => {
 export const isBlank = (byte: number | undefined): boolean =>
   byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-/** Goes through the structure of well-formed JSON: its brackets, commas and texts; everything else is passed over. */
+/** Scans the structure of well-formed JSON: brackets, commas and strings; everything else is skipped. */
 export class JsonScanner {
   readonly bytes: Buffer
-  /** Where the token begins that was found last. */
+  /** Start of the last token found. */
   start: number
-  /** Where it ends, and the search for the next one begins. */
+  /** End of the last token found, where the next search begins. */
   end: number
 
   constructor(json: Uint8Array, from = 0) {
@@ -60,7 +60,7 @@ export class JsonScanner {
     return undefined
   }
 
-  /** Whether the text that was found last names a member; then the search goes on behind its colon. */
+  /** Whether the last string found is a member name; if so, scanning continues after its colon. */
   isName(): boolean {
     let after = this.end
     while (isBlank(this.bytes[after])) after++
@@ -69,14 +69,14 @@ export class JsonScanner {
     return true
   }
 
-  /** What a text from `start` to `end` says, both its quotes among it. */
+  /** The value of the string from `start` to `end`, both quotes included. */
   said(start: number, end: number): string {
     const written = this.bytes.toString("utf8", start, end)
     return written.includes("\\") ? String(JSON.parse(written)) : written.slice(1, -1)
   }
 }
 
-/** So many names are looked through faster than they are put into a set. */
+/** Up to this many names, a linear search is faster than a set. */
 const few = 16
 
 /** The names of an object's members so far. */
@@ -84,7 +84,7 @@ class Names {
   private readonly few: Array<string> = []
   private many: Set<string> | undefined
 
-  /** Whether the name was there before. */
+  /** Whether the name was present before. */
   add(name: string): boolean {
     if (this.many !== undefined) return this.many.size === this.many.add(name).size
     if (this.few.includes(name)) return true
@@ -95,8 +95,8 @@ class Names {
 }
 
 /**
- * A member that an object of this JSON has twice: readers differ in which of the two they obey, so that what is metered
- * would not be what is asked for. The JSON is known to be well formed.
+ * The name of a duplicate member in this JSON. Parsers differ in which of the two they use, so the gateway could meter
+ * another value than the provider reads. The JSON must be well formed.
  */
 export const repeatedMember = (json: Uint8Array): string | undefined => {
   const scanner = new JsonScanner(json)

@@ -13,7 +13,7 @@ import { textsOf } from "./request-texts.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { encodingOfAll, TokenCounts } from "./token-counts.ts"
 
-/** What admission depends on beside the terms of the estimate. */
+/** What admission depends on besides the terms of the estimate. */
 export interface AdmissionRequest {
   readonly body: Readonly<Record<string, unknown>>
   readonly metadata?: Readonly<Record<string, string>> | undefined
@@ -23,13 +23,13 @@ export interface AdmissionRequest {
 }
 
 /**
- * Admits calls: with the upper bound of their cost, with the cost of their counted tokens where the bound finds no budget, or
+ * Admits a call with the upper bound of its cost; with the cost of its counted tokens if the bound exceeds the budget; or
  * with a lower output limit that fits.
  */
 export class Admission extends Context.Service<
   Admission,
   {
-    /** Reserves what a call may cost at a target. */
+    /** Reserves the maximum cost of a call at a target. */
     admit(
       meter: UsageMeter,
       subject: BudgetSubject,
@@ -45,7 +45,7 @@ export class Admission extends Context.Service<
       const counts = yield* TokenCounts
       const reservations = yield* BudgetReservations
 
-      /** The same terms with the request's texts counted by the model's own tokenizer, where there is one. */
+      /** The same terms, with the request's texts counted by the model's own tokenizer, if there is one. */
       const counted = Effect.fnUntraced(function* (
         terms: EstimateTerms,
         { body }: AdmissionRequest,
@@ -119,7 +119,7 @@ export class Admission extends Context.Service<
         )
       }
 
-      /** Once more where the caps have changed since the terms were made. */
+      /** Tries again if the caps have changed since the terms were computed. */
       const admit = (
         meter: UsageMeter,
         subject: BudgetSubject,

@@ -19,13 +19,13 @@ import {
   retryAfter
 } from "../errors/gateway-error.ts"
 
-/** What caps leave; null where none of the kind applies. */
+/** What the caps leave; null if no cap of that kind applies. */
 export interface RemainingBudget {
   readonly nanoUsd: bigint | null
   readonly tokens: bigint | null
 }
 
-/** A reservation that was denied, and what caps leave where a smaller one may fit. */
+/** A denied reservation, and what the caps leave if a smaller one may fit. */
 export interface AdmissionDenied {
   readonly error: GatewayError
   readonly remaining: RemainingBudget | undefined
@@ -45,7 +45,7 @@ const approvalRequired = (id: ReservationId): GatewayError =>
     headers: { ...notRetryable, "x-reservation-id": id }
   })
 
-/** A denial that passes with time: vendors' clients know it as a rate limit. */
+/** A denial that resolves itself with time: vendors' SDKs treat it as a rate limit. */
 const rateLimitReached = (
   { detail }: BudgetDenied,
   headers: Readonly<Record<string, string>>,
@@ -72,7 +72,7 @@ const isRate = ({ cap }: AvailableBudget): boolean =>
     cap.period === "hour" ||
     (cap.period === "rolling" && (cap.windowSeconds ?? longestRateSeconds + 1) <= longestRateSeconds))
 
-/** The verdict of the ledger on a reservation, as an error. */
+/** Maps the ledger's denial of a reservation to an error. */
 export const admissionDenied = (
   result: Exclude<ReserveResult, { readonly verdict: "open" }>,
   principal: Principal,
@@ -121,8 +121,8 @@ const budgetDenied = (denied: Denied, principal: Principal, now: number): Gatewa
 }
 
 /**
- * What a cap in requests or tokens leaves; of one over all tenants that is for none of them to know. A window that rolls has
- * let go of everything when it is over once.
+ * What remains of a cap in requests or tokens; a cap over all tenants is not disclosed to any of them. A rolling window is
+ * empty again after its full length.
  */
 const quotaOf = (
   { limit, reserved, spent, budget: { cap, resetsAt } }: InsufficientBudget,

@@ -15,42 +15,42 @@ import { budgetClosed, budgetHeld, budgetLeft, type SettleMethod } from "../tele
 import { leastAvailable, type AdmissionDenied, admissionDenied, transferError } from "./budget-errors.ts"
 import { overloaded } from "../errors/gateway-error.ts"
 
-/** What a call did cost. */
+/** The actual cost of a call. */
 export interface Settlement {
   readonly costNanoUsd: bigint
   readonly tokens: number
   readonly method: SettleMethod
 }
 
-/** What is kept free for one call until it ends, once, however it ends. */
+/** Budget that is reserved for one call, until the call ends, exactly once. */
 export interface BudgetReservation {
   readonly id: ReservationId
   readonly amountNanoUsd: bigint
   readonly tokens: number
-  /** What the caps in money leave beside it; null where none governs. */
+  /** What the caps in money leave besides it; null if none applies. */
   readonly remainingNanoUsd: bigint | null
-  /** `details` are everything else that the call's row keeps; never what was said in it. */
+  /** `details` is the rest of the call's usage row; it never contains prompts or completions. */
   settle(settlement: Settlement, details: object): void
-  /** Gives everything back: nothing that costs was done. */
+  /** Releases the whole reservation: nothing billable was done. */
   release(details: object): void
 }
 
-/** Which kinds of caps a call falls under. */
+/** Which kinds of caps apply to a call. */
 export interface CapConstraints {
-  /** Any cap in money: then a price must be known. */
+  /** Any cap in money: the price must be known. */
   readonly byMoney: boolean
-  /** A cap in money or tokens that refuses: then the cost must be bounded. */
+  /** A cap in money or tokens that denies calls: the cost must be bounded. */
   readonly byHard: boolean
-  /** The copies of caps that say so, which may be old; the ledger has them read again where they are. */
+  /** The copies of caps that this is based on, which may be stale; the ledger then has them read again. */
   readonly books?: ReadonlyMap<TenantId, CapIndex>
 }
 
-/** Keeps free what a call may cost before it leaves, and charges what it did cost when it ends. */
+/** Reserves the maximum cost of a call before it is sent, and charges the actual cost when it ends. */
 export class BudgetReservations extends Context.Service<
   BudgetReservations,
   {
     constraintsOf(subject: BudgetSubject): Effect.Effect<CapConstraints>
-    /** Whether no cap was found to be another one since. */
+    /** Whether none of the caps is known to have changed since. */
     areCurrent(subject: BudgetSubject, constraints: CapConstraints): Effect.Effect<boolean>
     reserve(
       subject: BudgetSubject,
@@ -58,7 +58,7 @@ export class BudgetReservations extends Context.Service<
       tokens: number,
       metadata?: Readonly<Record<string, string>>
     ): Effect.Effect<BudgetReservation, AdmissionDenied>
-    /** Calls with what was reserved before, by the same caller. */
+    /** Uses an existing reservation of the same caller. */
     transfer(
       subject: BudgetSubject,
       existing: ExistingReservation,

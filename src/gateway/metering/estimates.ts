@@ -8,24 +8,24 @@ import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway
 import { type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
-/** What a call is let in with. */
+/** The amounts that a call is admitted with. */
 export interface Estimate {
   readonly inputTokens: number
-  /** Of one answer. */
+  /** For one choice. */
   readonly outputTokens: number
-  /** The output limit to send, where the caller gave none and one is needed. */
+  /** The output limit to send, if the caller set none and one is needed. */
   readonly limit: number | undefined
   readonly amountNanoUsd: bigint
   readonly tokens: number
 }
 
-/** What the most that a call can cost depends on. */
+/** What the maximum cost of a call depends on. */
 export interface EstimateTerms {
   readonly model: ServedModel
   readonly targets: ReadonlyArray<ModelTarget>
   readonly bound: TokenUpperBound
   readonly constraints: CapConstraints
-  /** What no request of any of the targets is longer than; null where one may be. */
+  /** Upper bound of the input that any of the targets accepts; null if there is none. */
   readonly contextTokens: number | null
   readonly defaultOutputTokens: number
   readonly hasOutput: boolean
@@ -49,7 +49,7 @@ const estimateWith = (
   }
 }
 
-/** The most that a call can use and cost, at the dearest of its targets; fails where that is not known and must be. */
+/** The maximum usage and cost of a call at the most expensive of its targets; fails if it is unknown but required. */
 export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> => {
   const { bound, constraints, model, targets } = terms
   if (constraints.byMoney && targets.some(({ rates }) => rates === null)) {
@@ -68,13 +68,13 @@ export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, Gatewa
   return estimate.amountNanoUsd > maxNanoUsd ? Effect.fail(tooDear) : Effect.succeed(estimate)
 }
 
-/** The ledger holds no more for one call. */
+/** The maximum that the ledger stores for one call. */
 const maxNanoUsd = BigInt(Number.MAX_SAFE_INTEGER)
 const tooDear = gatewayError(new TurnBudgetExceeded({ detail: "No budget has room for what the call may cost." }), {
   headers: notRetryable
 })
 
-/** The largest estimate that fits into what caps leave, where the caller asked for no limit of its own. */
+/** The largest estimate that fits into what the caps leave, if the caller set no output limit. */
 export const fitting = (terms: EstimateTerms, estimate: Estimate, room: RemainingBudget): Estimate | undefined => {
   if (estimate.limit === undefined || (room.nanoUsd === null && room.tokens === null)) return undefined
   const fits = ({ amountNanoUsd, tokens }: Estimate) =>

@@ -5,7 +5,7 @@ import { GatewayConfiguration } from "../configuration/service.ts"
 import { costBound, costOf } from "../catalog/cost.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
 
-/** What models cost by the gateway's catalogue, for what is reserved and reconciled beside the gateway. */
+/** Model prices from the gateway's catalogue, for reservations and reconciliation outside the gateway. */
 export const CataloguePricesLayer = Layer.effect(
   Prices,
   Effect.gen(function* () {
@@ -14,7 +14,7 @@ export const CataloguePricesLayer = Layer.effect(
     const tablesOf = Effect.fnUntraced(function* (model: string) {
       const targets = configuration.snapshot().modelNamed(model)?.targets ?? []
       const tables = targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
-      // Where one of its targets may cost anything, nobody knows what the model costs.
+      // If one of its targets has no known price, neither has the model.
       return tables.length === 0 || tables.length < targets.length ? yield* new PriceUnknown({ model }) : tables
     })
 

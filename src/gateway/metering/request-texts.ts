@@ -1,6 +1,6 @@
 import { isJson, listIn } from "../../kernel/parsed-json.ts"
 
-/** The texts of a request that a tokenizer can count, and how many bytes of its JSON they are at least. */
+/** The texts of a request that a tokenizer can count, and the minimum number of bytes that they take of its JSON. */
 export interface RequestTexts {
   readonly texts: ReadonlyArray<string>
   readonly bytes: number
@@ -8,7 +8,7 @@ export interface RequestTexts {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** What is nested more deeply is bounded by its bytes. */
+/** Content that is nested more deeply is bounded by its bytes. */
 const deepest = 8
 
 const gather = (content: unknown, texts: Array<string>, depth = 0): void => {
@@ -27,10 +27,10 @@ const gatherArguments = (calls: unknown, texts: Array<string>): void => {
   }
 }
 
-/** The definitions of tools, which a model reads as well; each vendor writes them in its own way. */
+/** The definitions of tools, which are part of the prompt; their format differs between vendors. */
 export const toolTextsOf = ({ tools }: Json): ReadonlyArray<string> => listIn(tools).map((tool) => JSON.stringify(tool))
 
-/** What messages and inputs say; everything else of a request is bounded by its bytes. */
+/** The texts of messages and inputs; the rest of a request is bounded by its bytes. */
 export const textsOf = (body: Json): RequestTexts => {
   const texts: Array<string> = []
   gather(body.system, texts)
@@ -42,6 +42,6 @@ export const textsOf = (body: Json): RequestTexts => {
   for (const input of typeof body.input === "string" ? [body.input] : listIn(body.input)) {
     if (typeof input === "string") texts.push(input)
   }
-  // No JSON of a text is shorter than the canonical one.
+  // The canonical JSON of a string is the shortest, so this is a lower bound.
   return { texts, bytes: texts.reduce((sum, text) => sum + Buffer.byteLength(JSON.stringify(text)), 0) }
 }

@@ -5,13 +5,13 @@ import { Ledger } from "../../budgets/ledger/service.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 
-/** A hold may miss so many renewals, less one, before somebody takes its call for dead. */
+/** A reservation may miss this many renewals, less one, before its call is considered dead. */
 const renewalsPerHold = 3
 const maxTogether = 1000
 
 /**
- * The holds of the calls that run in this process. They are renewed together while it lives; what a crash leaves behind is
- * renewed by nobody, and settled by the sweeper once its time is over.
+ * Renews the reservations of this process's calls in one batch. After a crash they are no longer renewed, and the sweeper
+ * settles them when they expire.
  */
 export class ReservationRenewal extends Context.Service<
   ReservationRenewal,

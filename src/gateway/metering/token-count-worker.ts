@@ -5,11 +5,11 @@ import { type CountRequest } from "./token-counts.ts"
 
 const load = createRequire(import.meta.url)
 
-// What stands in a request is text, whatever it looks like.
+// Special tokens in a request are ordinary text.
 const asText = { disallowedSpecial: new Set<string>() }
 
 replyWith(({ encoding, texts }: CountRequest): number => {
-  // Loading an encoding takes longer than counting with it, so nobody loads one that nobody asks for.
+  // Loading an encoding takes longer than counting with it, so it is loaded on first use.
   const { countTokens } = load(`gpt-tokenizer/encoding/${encoding}`) as typeof Encoding
   return texts.reduce((sum, text) => sum + countTokens(text, asText), 0)
 })

@@ -4,13 +4,13 @@ import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
 export type TokenEncoding = "o200k_base" | "cl100k_base"
 
-/** What the thread is asked. */
+/** A message to the worker thread. */
 export interface CountRequest {
   readonly encoding: TokenEncoding
   readonly texts: ReadonlyArray<string>
 }
 
-/** Nobody waits longer for a count; one message of blanks alone would take seconds. */
+/** The time limit of a count: a single message of whitespace would take seconds. */
 const deadline = "50 millis"
 const maxBytes = 262_144
 const module = new URL("./token-count-worker.ts", import.meta.url)
@@ -25,21 +25,19 @@ const encodings: ReadonlyArray<readonly [models: RegExp, encoding: TokenEncoding
 export const encodingOf = ({ model, provider }: ModelTarget): TokenEncoding | undefined =>
   provider.vendor === "openai" ? encodings.find(([models]) => models.test(model))?.[1] : undefined
 
-/** The tokenizer that all of these targets have; none where one has another, or nobody knows which. */
+/** The tokenizer that all of these targets share; undefined if they differ, or if one is unknown. */
 export const encodingOfAll = (targets: ReadonlyArray<ModelTarget>): TokenEncoding | undefined => {
   const [first, ...others] = new Set(targets.map(encodingOf))
   return others.length === 0 ? first : undefined
 }
 
-/** How many tokens texts are, by a model's own tokenizer: in a thread of its own, since hostile texts take long. */
+/** Counts tokens with a model's own tokenizer, in a worker thread, because hostile texts take long. */
 export class TokenCounts extends Context.Service<
   TokenCounts,
   {
-    /**
-     * Nothing where that would take too long, or the tokenizer is still being loaded. Those for whom it counts take turns.
-     */
+    /** None if counting takes too long, or if the tokenizer is still loading. The parties in `forWhom` take turns. */
     count(forWhom: string, request: CountRequest): Effect.Effect<Option.Option<number>>
-    /** The same by a target's tokenizer, if it has one that is known. */
+    /** The same with a target's tokenizer, if that is known. */
     countFor(forWhom: string, target: ModelTarget, texts: ReadonlyArray<string>): Effect.Effect<Option.Option<number>>
   }
 >()("app/gateway/TokenCounts") {
@@ -71,7 +69,7 @@ export class TokenCounts extends Context.Service<
           return Option.none<number>()
         }
         const counted = yield* Effect.timeoutOption(Effect.option(ask(forWhom, request)), deadline)
-        // What takes too long ends with its thread, which has to load everything anew.
+        // A timeout ends the thread, and its successor has to load every encoding again.
         if (Option.isNone(Option.flatten(counted))) loaded.clear()
         return Option.flatten(counted)
       })

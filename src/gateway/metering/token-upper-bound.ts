@@ -4,51 +4,53 @@ import { type Fault } from "../../kernel/problem.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
-/** What a request can use at most. */
+/** The maximum usage of a request. */
 export interface TokenUpperBound {
   readonly inputTokens: number
-  /** Of these, what images and documents are bounded by: nobody here can count them. */
+  /** The part of them for images and documents, which the gateway cannot count. */
   readonly mediaTokens: number
-  /** Beside the output limit: what a prediction adds. */
+  /** In addition to the output limit: the tokens of a prediction. */
   readonly extraOutputTokens: number
-  /** How many answers the output limit holds for. */
+  /** The number of choices that the output limit applies to. */
   readonly choices: number
-  /** The output limit that the caller asked for. */
+  /** The output limit that the caller set. */
   readonly askedOutputTokens: number | undefined
-  /** Members whose cost nobody can tell beforehand. */
+  /** Members whose cost cannot be bounded in advance. */
   readonly unbounded: ReadonlyArray<Fault>
 }
 
 /**
- * A token is at least one byte of text, so the bytes of a request bound its tokens; what a vendor adds by itself is bounded
- * by these, rounded up from what the vendors' guides say.
+ * A token takes at least one byte of text, so the bytes of a request bound its tokens. These constants bound what a vendor
+ * adds, rounded up from the vendors' documentation.
  */
 const perRequest = 100
 const perMessage = 16
 const perTool = 64
-/** Anthropic's own prompt for tools, and OpenAI's. */
+/** The system prompts that Anthropic and OpenAI add for tools. */
 const withTools = 1000
-/** Schemas of tools that Anthropic defines itself, such as its text editor. */
+/** The schema of a tool that Anthropic defines, such as its text editor. */
 const perVendorTool = 1000
-/** OpenAI's ten thousand patches, and Anthropic's largest image of 4,784 tokens. */
+/** Covers OpenAI's ten thousand patches and Anthropic's largest image of 4,784 tokens. */
 const perImage = 12_000
-/** One model counts an image by 2,833 tokens and 5,667 for each of eight tiles, so that it costs as much as with others. */
+/**
+ * This model counts 2,833 tokens for an image and 5,667 for each of eight tiles, so that it costs as much as with others.
+ */
 const dearImages = /gpt-4o-mini/
 const perDearImage = 48_169
 
-/** What an image is at most for any of these models, by their providers' names. */
+/** The maximum tokens of an image for any of these models, by their providers' names. */
 export const imageTokensOf = (models: ReadonlyArray<string>): number =>
   models.some((model) => dearImages.test(model)) ? perDearImage : perImage
-/** A page of a document is read as an image and as text. */
+/** A page of a document counts as an image and as text. */
 const perPage = 8_000
 const maxPages = 600
-/** A page takes so many bytes of a PDF at least. */
+/** The minimum size of a PDF page in bytes. */
 const bytesPerPage = 64
 
-/** Results of tools hold no results; what is deeper is nothing that a vendor reads. */
+/** Results of tools contain no further results; vendors do not read deeper content. */
 const deepest = 8
 
-/** What stands in a request of OpenAI's dialect in its own words, whoever speaks it. */
+/** Part types in OpenAI's dialect that hold text, including those that other providers added. */
 const texts = new Set(["text", "refusal", "thinking", "reasoning"])
 
 const positive = (value: unknown): number | undefined =>
@@ -57,10 +59,10 @@ const positive = (value: unknown): number | undefined =>
 const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
 
 class Walk {
-  /** Bytes of the request that are no text. */
+  /** Bytes of the request that are not text. */
   payloadBytes = 0
   tokens = 0
-  /** Of these, those of images and documents. */
+  /** The part of them for images and documents. */
   mediaTokens = 0
   readonly unbounded: Array<Fault> = []
   private readonly dialect: Dialect
@@ -113,7 +115,7 @@ class Walk {
         this.refuse(at, `A part of type ${part.type} has no bound`)
         break
       default:
-        // A video or a sound by its address, in the words of whoever invented them.
+        // Types that some providers invented, such as a video or audio by its URL.
         if (this.dialect === "openai" && !texts.has(String(part.type))) {
           this.refuse(at, `A part of type ${String(part.type)} has no bound`)
         }
@@ -132,7 +134,7 @@ class Walk {
   }
 }
 
-/** Data that is an image or a PDF: anything else is read as text, and bounded by its bytes. */
+/** The data of an image or a PDF; anything else is text, and bounded by its bytes. */
 const base64Of = (source: unknown): string | undefined =>
   isJson(source) &&
   source.type === "base64" &&
@@ -141,7 +143,7 @@ const base64Of = (source: unknown): string | undefined =>
     ? source.data
     : undefined
 
-/** Tools that Anthropic defines but the caller runs. */
+/** Tools that Anthropic defines and the caller runs. */
 const runByCaller = /^(?:bash|text_editor|computer|memory|browser)_/
 
 const tools = (dialect: Dialect, body: Json, walk: Walk): void => {
@@ -155,14 +157,14 @@ const tools = (dialect: Dialect, body: Json, walk: Walk): void => {
   }
 }
 
-/** Members that make a request cost otherwise than by its tokens at the model's prices. */
+/** Members that add costs beyond the tokens at the model's prices. */
 const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, free: ReadonlyArray<unknown>]>>> = {
   openai: [
     ["service_tier", ["auto", "default", "flex"]],
     ["web_search_options", []],
     ["audio", []],
     ["moderation", []],
-    // xAI's search is sold by the source; OpenRouter goes to models of the caller's choice, and sells its plugins.
+    // xAI bills its search per source; OpenRouter routes to models of the caller's choice, and bills its plugins.
     ["search_parameters", []],
     ["models", []],
     ["plugins", []]
@@ -178,7 +180,7 @@ const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, f
 
 const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value) ?? ""))
 
-/** What a chat request can use at most. `bodyBytes` is the size of the JSON that it came as. */
+/** The maximum usage of a chat request. `bodyBytes` is the size of its JSON. */
 export const chatBound = (
   dialect: Dialect,
   body: Json,
@@ -199,7 +201,7 @@ export const chatBound = (
   }
   const { context_management: managed } = body
   for (const [index, edit] of listIn(isJson(managed) ? managed.edits : undefined).entries()) {
-    // Others leave something out of what the model reads; this one has a model read and shorten all of it.
+    // Other edits shorten the model's input; compaction has a model read all of it and summarize it.
     if (isJson(edit) && String(edit.type).startsWith("compact")) {
       walk.refuse(["context_management", "edits", index], "A compaction has no bound")
     }
@@ -218,11 +220,11 @@ export const chatBound = (
 
 const askedOfOpenAi = (body: Json): number | undefined => {
   const asked = [positive(body.max_completion_tokens), positive(body.max_tokens)].filter((limit) => limit !== undefined)
-  // A provider may obey either, so the larger one counts.
+  // A provider may apply either limit, so the larger one counts.
   return asked.length === 0 ? undefined : Math.max(...asked)
 }
 
-/** What an embedding request can use at most; its output is no tokens. */
+/** The maximum usage of an embedding request, which has no output tokens. */
 export const embeddingBound = (body: Json, bodyBytes: number): TokenUpperBound => ({
   mediaTokens: 0,
   inputTokens: bodyBytes + perRequest + (Array.isArray(body.input) ? body.input.length : 1),

@@ -14,10 +14,10 @@ import { type Rates } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { encodingOf } from "./token-counts.ts"
 
-/** Where nobody says how many tokens something is, so many bytes of text are taken for one. */
+/** Bytes of text that count as one token where neither a provider nor a tokenizer counts them. */
 const bytesPerToken = 3
 
-/** What is known of a call from its start. */
+/** What is known of a call at its start. */
 export interface MeteredCall {
   readonly operation: Operation
   readonly dialect: string
@@ -26,48 +26,48 @@ export interface MeteredCall {
   readonly catalogueVersion: string
   readonly bound: TokenUpperBound
   readonly metadata: Readonly<Record<string, string>> | undefined
-  /** Counts texts by the tokenizer of a target, where it has one. */
+  /** Counts texts with a target's tokenizer, if it has one. */
   readonly count: (target: ModelTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
-  /** What the model reads: messages, and what it is told of tools. */
+  /** The input of the model: messages and tool definitions. */
   readonly texts: () => ReadonlyArray<string>
   readonly traceId: string | undefined
 }
 
-/** What the model has answered so far, as far as it is known. */
+/** The output of the model so far. */
 export interface Progress {
   readonly usage: TokenUsage | undefined
   readonly textBytes: number
-  /** The text itself, where there is a tokenizer for it. */
+  /** The text itself, if there is a tokenizer for it. */
   readonly texts: ReadonlyArray<string>
 }
 
 /**
- * The phases of a call's money. Each reservation goes from `held` over `sent`, and for a stream `streaming`, to `ended`, where
- * nothing changes any more; a retry that reserves anew begins with `held` again.
+ * The phases of a call's budget. Each reservation goes from `held` to `sent`, for a stream to `streaming`, and to `ended`,
+ * which is final; a retry with a new reservation starts at `held` again.
  */
 type Phase = "unreserved" | "held" | "sent" | "streaming" | "ended"
 
 /**
- * The money of one call, from its first reservation to its end. Every ending is one of four transitions, and closes the
- * reservation once: `settle` charges a usage, `chargeFullReservation` all that was reserved, `release` nothing, and `abandon`
- * what had been answered when the caller left.
+ * The budget of one call, from its first reservation to its end. Every call ends with one of four transitions, each of
+ * which closes the reservation once: `settle` charges a usage, `chargeFullReservation` everything that was reserved,
+ * `release` nothing, and `abandon` the output up to the moment when the caller left.
  */
 export class UsageMeter {
   readonly attempts: Array<Attempt> = []
-  /** The usage of a stream that was answered completely. */
+  /** The usage of a stream that was completed. */
   completedUsage: TokenUsage | undefined
   private phase: Phase = "unreserved"
-  /** Reads what the model has answered so far. */
+  /** Returns the output of the model so far. */
   private progress: () => Progress = noProgress
-  /** What the provider says of its answer. */
+  /** The metadata of the provider's response. */
   private facts: AnswerFacts | undefined
   private timeToFirstTokenMs: number | null = null
-  /** When the last attempt began, and how many there were. */
+  /** When the last attempt began, and the number of attempts. */
   private triedSince = 0
   private tries = 0
-  /** When the first bytes of a stream were there. */
+  /** When the first bytes of a stream arrived. */
   private streamingSince: number | undefined
-  /** The span of the attempt that was answered, until its cost is known. */
+  /** The span of the successful attempt, until its cost is known. */
   private span: Tracer.Span | undefined
   private reservation: BudgetReservation | undefined
   private estimated: Estimate | undefined
@@ -82,12 +82,12 @@ export class UsageMeter {
     this.startedAt = clock.currentTimeMillisUnsafe()
   }
 
-  /** Whether money is reserved at this target's provider. */
+  /** Whether budget is reserved at this target's provider. */
   holdsFor(target: ModelTarget): boolean {
     return this.reservation !== undefined && this.target?.provider.id === target.provider.id
   }
 
-  /** → held: money is reserved for the call at a target. */
+  /** → held: budget is reserved for the call at a target. */
   hold(reservation: BudgetReservation, target: ModelTarget, estimated: Estimate): void {
     this.phase = "held"
     this.reservation = reservation
@@ -95,32 +95,32 @@ export class UsageMeter {
     this.target = target
   }
 
-  /** An attempt at a target begins; it waits for its place, and has cost nothing yet. */
+  /** An attempt at a target begins; it waits for a place in the bulkhead and has cost nothing yet. */
   beginAttempt(target: ModelTarget): void {
     this.target = target
     this.triedSince = this.now
     this.tries++
   }
 
-  /** held → sent: from now on the request may cost something, whoever leaves. */
+  /** held → sent: from here on the request may cost something, even if the caller disconnects. */
   sent(): void {
     this.phase = "sent"
     this.progress = noProgress
   }
 
-  /** The attempt was answered; its span ends when the call is settled, with what it used. */
+  /** The provider responded; the attempt's span ends when the call is settled, with its usage. */
   answered(attempt: Attempt, span: Tracer.Span | undefined): void {
     this.attempts.push(attempt)
     this.span = span
   }
 
-  /** sent → held: the attempt failed, and the reservation serves the next one. */
+  /** sent → held: the attempt failed, and the next one uses the same reservation. */
   attemptFailed(attempt: Attempt): void {
     this.attempts.push(attempt)
     if (this.phase === "sent") this.phase = "held"
   }
 
-  /** sent → streaming: the first bytes of a stream are there. */
+  /** sent → streaming: the first bytes of a stream arrived. */
   streams(now: number, facts: AnswerFacts): void {
     this.phase = "streaming"
     this.streamingSince = now
@@ -128,17 +128,17 @@ export class UsageMeter {
     this.facts = facts
   }
 
-  /** How to read what the model has answered so far. */
+  /** Sets how to read the output of the model so far. */
   observe(progress: () => Progress): void {
     this.progress = progress
   }
 
-  /** What a whole answer says of itself. */
+  /** Sets the metadata of a complete response. */
   describe(facts: AnswerFacts | undefined): void {
     this.facts = facts
   }
 
-  /** The bytes of text that the model has answered so far. */
+  /** The bytes of text that the model has sent so far. */
   get answeredBytes(): number {
     return this.progress().textBytes
   }
@@ -151,7 +151,7 @@ export class UsageMeter {
     return this.reservation?.id
   }
 
-  /** What caps in money leave, once `costNanoUsd` is charged; null where none applies. */
+  /** What the caps in money leave after `costNanoUsd` is charged; null if none applies. */
   remaining(costNanoUsd: bigint | undefined): bigint | null {
     const { amountNanoUsd = 0n, remainingNanoUsd = null } = this.reservation ?? {}
     return remainingNanoUsd === null
@@ -161,21 +161,20 @@ export class UsageMeter {
         : remainingNanoUsd + amountNanoUsd - costNanoUsd
   }
 
-  /** What a usage costs at the target that served it; nothing where the price is unknown. */
+  /** The cost of a usage at the target that served it; 0 if the price is unknown. */
   cost(usage: TokenUsage): bigint {
     const rates = this.target?.rates ?? null
     return rates === null ? 0n : costOf(usage, rates)
   }
 
-  /** Whether the text of the answer is worth keeping: there is a tokenizer for it. */
+  /** Whether to keep the text of the response: a tokenizer can count it. */
   get countsTokens(): boolean {
     return this.target !== undefined && encodingOf(this.target) !== undefined
   }
 
   /**
-   * The usage that is charged where the provider reported none, or only a part: texts counted by the model's tokenizer,
-   * else by their bytes, images and documents as they were bounded, since they cannot be counted; and never more than was
-   * reserved.
+   * The usage to charge if the provider reported none, or only a part. Texts are counted by the model's tokenizer, or else
+   * by their bytes; images and documents count as their upper bound. The result never exceeds the reservation.
    */
   estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, estimated, target } = this
@@ -199,7 +198,7 @@ export class UsageMeter {
     })
   }
 
-  /** → ended: charges a usage; answers its cost. */
+  /** → ended: charges a usage; returns its cost. */
   settle(usage: TokenUsage, method: SettleMethod, status: number): bigint {
     const cost = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
@@ -207,13 +206,13 @@ export class UsageMeter {
     return cost
   }
 
-  /** → ended: charges everything that was reserved, for a request that was sent and will never be answered. */
+  /** → ended: charges the whole reservation, for a request that was sent and got no response. */
   chargeFullReservation(status: number): void {
     const { amountNanoUsd = 0n, tokens = 0 } = this.reservation ?? {}
     this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
   }
 
-  /** → ended: gives everything back. */
+  /** → ended: releases the whole reservation. */
   release(): void {
     const reservation = this.end()
     this.endSpan()
@@ -222,7 +221,7 @@ export class UsageMeter {
     reservation.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, this.now))
   }
 
-  /** → ended: the caller left, or something broke, before the call ended by itself. */
+  /** → ended: the caller disconnected, or an error occurred, before the call ended on its own. */
   readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
     if (this.phase === "sent" || this.phase === "streaming") {
       return Effect.map(this.estimate(this.progress()), (usage) => void this.settle(usage, "aborted", 499))
@@ -238,19 +237,19 @@ export class UsageMeter {
     return reservation
   }
 
-  /** The time that providers took: all attempts, one that is still out, and of a stream what came after its first bytes. */
+  /** The time spent at providers: all attempts, including a pending one, and the part of a stream after its first bytes. */
   private upstreamMs(now: number): number {
     const attempts = this.attempts.reduce((sum, { durationMs }) => sum + durationMs, 0)
     const out = this.tries > this.attempts.length ? now - this.triedSince : 0
     return attempts + out + (this.streamingSince === undefined ? 0 : now - this.streamingSince)
   }
 
-  /** Of a stream: what its provider took until its first bytes. */
+  /** Of a stream: the time to its first bytes. */
   private get firstChunkMs(): number | undefined {
     return this.streamingSince === undefined ? undefined : this.attempts.at(-1)?.durationMs
   }
 
-  /** What the row of the call keeps of it; a usage that nobody knows is left out. */
+  /** The details for the call's usage row; an unknown usage is omitted. */
   private details(usage: TokenUsage | undefined, status: number | null, now: number): object {
     const { call, target } = this
     const rates = target?.rates ?? null
@@ -317,7 +316,7 @@ export class UsageMeter {
 
 const noProgress = (): Progress => ({ usage: undefined, textBytes: 0, texts: [] })
 
-/** Rates as rows keep them, of which a configuration has few. */
+/** Rates as usage rows store them; cached, since a configuration has few. */
 const written = new WeakMap<Rates, Readonly<Record<string, string>>>()
 const textsOf = (rates: Rates) => {
   let texts = written.get(rates)

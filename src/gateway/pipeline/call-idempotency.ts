@@ -14,11 +14,11 @@ import { AlreadyCompleted } from "../errors/domain.ts"
 import { gatewayError, type GatewayError, notRetryable, overloaded, retryAfter } from "../errors/gateway-error.ts"
 import { type Call, type CallKey } from "./call-request.ts"
 
-/** The key of a call under way. */
+/** The idempotency key of a call in progress. */
 export interface ClaimedCall {
-  /** The call runs under this reservation from now on: the ledger knows how that ends. */
+  /** Links the key to the call's reservation, from which the ledger knows how the call ends. */
   reserved(reservationId: ReservationId | undefined): Effect.Effect<void>
-  /** Gives the key back: the call has no answer, or none that cost anything. */
+  /** Releases the key: the call has no response, or one that cost nothing. */
   readonly release: Effect.Effect<void>
 }
 
@@ -41,13 +41,13 @@ const completed = (reservationId: ReservationId, costNanoUsd: bigint) =>
   })
 
 /**
- * Makes a call once under its Idempotency-Key. Its answer is not stored: a repetition fails, and says that the call is in
- * progress, or its cost. The ledger knows which of both, even when the process that made the call is gone.
+ * Makes a call once per Idempotency-Key. Its response is not stored: a repetition fails and reports that the call is in
+ * progress, or its cost. The ledger knows which, even if the process that made the call is gone.
  */
 export class CallIdempotency extends Context.Service<
   CallIdempotency,
   {
-    /** Makes a call, under its key if it has one; a failure gives the key back. */
+    /** Makes a call, under its key if it has one; a failure releases the key. */
     once<A, R>(
       call: Call,
       make: (claimed: ClaimedCall) => Effect.Effect<A, GatewayError, R>
@@ -94,7 +94,7 @@ export class CallIdempotency extends Context.Service<
                 let isHeld = false
                 const held = (id: ReservationId | undefined) =>
                   Effect.map(reserved(id), () => void (isHeld ||= id !== undefined))
-                // Without a reservation, nothing could tell a repetition how an interrupted call ended.
+                // Without a reservation, a repetition could not learn how an interrupted call ended.
                 return Effect.onExit(restore(make({ release, reserved: held })), (exit) =>
                   Exit.isSuccess(exit) || (isHeld && Exit.hasInterrupts(exit)) ? Effect.void : release
                 )
@@ -115,6 +115,6 @@ const unreachable = (defect: unknown) =>
     Effect.fail(overloaded("The ledger cannot be reached.", 2))
   )
 
-/** Everything that tells a call from another one under the same key. */
+/** Everything that distinguishes a call from another one under the same key. */
 const fingerprint = ({ bytes, caller: { agentId, taskType }, fallbacks }: Call): Uint8Array =>
   Buffer.concat([Buffer.from(`${JSON.stringify([agentId, taskType, fallbacks])}\n`), bytes])

@@ -39,25 +39,25 @@ interface ResolvedCall {
   readonly terms: Omit<EstimateTerms, "constraints">
 }
 
-/** An answer of a provider, and the target that gave it. */
+/** A provider's response, and the target that gave it. */
 interface RoutedAnswer {
   readonly target: ModelTarget
   readonly answer: ProviderAnswer
 }
 
-/** The most that a call may use and cost, and what the caps that apply to it have left. */
+/** The maximum usage and cost of a call, and what the applicable caps leave. */
 export interface EstimatedCall extends Estimate {
   readonly model: string
   readonly caps: ReadonlyArray<AvailableBudget>
 }
 
-/** Carries a call from its request to its answer. */
+/** Processes a call from its request to its response. */
 export class CallPipeline extends Context.Service<
   CallPipeline,
   {
-    /** The scope is the request's: when it ends before the answer does, the call is cancelled and charged so far. */
+    /** The scope is the request's: if it closes before the response ends, the call is cancelled and charged up to then. */
     call(call: Call): Effect.Effect<CallAnswer, GatewayError, Scope.Scope>
-    /** The most that a call may cost, and what the caps that apply leave; no provider is called. */
+    /** The maximum cost of a call, and what the applicable caps leave; no provider is called. */
     estimate(call: Call): Effect.Effect<EstimatedCall, GatewayError>
   }
 >()("app/gateway/CallPipeline") {
@@ -101,7 +101,7 @@ export class CallPipeline extends Context.Service<
         const bound = hasOutput
           ? chatBound(dialect, body, bytes.length, imageTokensOf(targets.map(({ model: name }) => name)))
           : embeddingBound(body, bytes.length)
-        // A fallback may read more than the model.
+        // A fallback may have a longer context than the model.
         const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
         return {
           call,
@@ -132,7 +132,9 @@ export class CallPipeline extends Context.Service<
         )
       }
 
-      /** Which kinds of caps apply at a candidate; the agent's budget for a turn and a reservation bind as caps do. */
+      /**
+       * Which kinds of caps apply at a candidate; the agent's budget per turn and a reservation limit the call like caps.
+       */
       const constraintsOf = (
         subject: BudgetSubject,
         { perTurnNanoUsd }: GatewayCaller,

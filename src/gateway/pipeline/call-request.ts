@@ -21,7 +21,7 @@ export interface DialectRequest {
   readonly dialect: Dialect
   readonly operation: Operation
   readonly body: Json
-  /** The bytes that the body was read from: what is sent where nothing is to be changed. */
+  /** The bytes that the body was parsed from, which are sent if nothing has to change. */
   readonly bytes: Uint8Array
 }
 
@@ -31,16 +31,16 @@ export interface CallKey {
   readonly key: string
 }
 
-/** A call of the gateway, whichever path it came by. */
+/** A call of the gateway, on any of its paths. */
 export interface Call extends DialectRequest {
   readonly caller: GatewayCaller
-  /** Headers that a provider may see. */
+  /** Headers that are forwarded to the provider. */
   readonly headers: Readonly<Record<string, string>>
   /** Labels of the caller, stored with the charge. */
   readonly metadata?: Readonly<Record<string, string>> | undefined
   /** Models to try in turn when every target of the first one fails. */
   readonly fallbacks?: ReadonlyArray<string>
-  /** Whether the response cache may answer; the model's configuration decides where the caller does not. */
+  /** Whether to use the response cache; by default the model's configuration decides. */
   readonly cache?: boolean | undefined
   readonly idempotency?: CallKey | undefined
   /** Writes an error into a stream that has begun, in the dialect of the caller. */
@@ -74,11 +74,11 @@ export const parseRequest = (
 const isLimit = (value: unknown, least: number, most: number): boolean =>
   value === undefined || value === null || (Number.isInteger(value) && Number(value) >= least && Number(value) <= most)
 
-/** More than any model writes, and little enough for the ledger to hold what it costs. */
+/** Above the output of any model, and small enough for the ledger to store the cost. */
 const maxOutputTokens = 2_147_483_647
 const maxChoices = 1024
 
-/** Members that are metered, which some servers read in capitals as well. */
+/** Metered members; some servers match their names case-insensitively. */
 const metered = new Set(
   ["messages", "model", "input", "max_tokens", "max_completion_tokens", "n", "prediction", "stream", "tools"].concat([
     "service_tier",
@@ -92,7 +92,7 @@ const metered = new Set(
   ])
 )
 
-/** The first fault of a request that even its own dialect does not take, as far as it must be read to be metered. */
+/** The errors of a request that is invalid in its own dialect, limited to the members that metering reads. */
 export const validateRequest = ({ body, dialect, operation }: DialectRequest): GatewayError | undefined => {
   const faults: Array<Fault> = []
   const expect = (member: string, isGood: boolean, expected: string) => {
@@ -114,7 +114,7 @@ export const validateRequest = ({ body, dialect, operation }: DialectRequest): G
       if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
     }
     for (const name of ["max_tokens", "max_completion_tokens"]) {
-      // Anthropic fills its cache for whoever asks for no word.
+      // A request for zero output tokens is valid for Anthropic: it fills the prompt cache.
       const least = dialect === "anthropic" ? 0 : 1
       expect(name, isLimit(body[name], least, maxOutputTokens), `a whole number from ${least} to ${maxOutputTokens}`)
     }
@@ -129,8 +129,8 @@ export const validateRequest = ({ body, dialect, operation }: DialectRequest): G
 }
 
 /**
- * A conversation that one provider holds has no bound that it could be let in by, and is lost on any other. The SDK's tool
- * runner asks for one by itself, and goes on without where it is told so.
+ * A conversation that a provider stores has no upper bound for admission, and is unknown to every other provider. The SDK's
+ * tool runner requests one by default, and continues without it after this error.
  */
 const noThreads = gatewayError(
   new ProviderRefused({ detail: "thread: The gateway holds no conversations; send all messages." }),

@@ -7,13 +7,13 @@ import { providerRequest } from "./provider-request.ts"
 import { type Call, validateRequest } from "./call-request.ts"
 import { forwardedResponseHeaders, GatewayError, providerError } from "../errors/gateway-error.ts"
 
-/** The number of tokens of a request, as Anthropic's API answers it. */
+/** A request's token count, as Anthropic's API returns it. */
 export interface Counted {
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Uint8Array
 }
 
-/** Asks providers how many tokens a request is, which costs nothing. */
+/** Requests token counts from providers, which is free. */
 export class MessageCounts extends Context.Service<
   MessageCounts,
   { count(call: Call): Effect.Effect<Counted, GatewayError, Scope.Scope> }
@@ -32,7 +32,7 @@ export class MessageCounts extends Context.Service<
         if (model instanceof GatewayError) return yield* model
         const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
         if (counting === undefined) {
-          // Other providers do not count; the upper bound that admission uses is never too small.
+          // Other providers do not count tokens; the upper bound that admission uses is never too small.
           const { inputTokens } = chatBound("anthropic", call.body, call.bytes.length)
           return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
         }

@@ -23,7 +23,7 @@ const invalid = (error: Schema.SchemaError) =>
 const carried = (result: Result.Result<Json, ReadonlyArray<Fault>>) =>
   Effect.mapError(Effect.fromResult(result), invalidMembers)
 
-/** The request for another dialect's provider. */
+/** Translates a request for a provider of the other dialect. */
 const translated = Effect.fnUntraced(function* (
   { body, dialect }: DialectRequest,
   target: ModelTarget,
@@ -41,33 +41,33 @@ const translated = Effect.fnUntraced(function* (
   return { ...rest, max_tokens }
 })
 
-/** The members that limit an output in OpenAI's dialect: its own newer one, and the older that all its speakers know. */
+/** The members that limit the output in OpenAI's dialect: OpenAI's newer one, and the older one that other vendors know. */
 type LimitMember = "max_completion_tokens" | "max_tokens"
 
-/** Those who know the newer one; whom a provider is of is also told by its id. */
+/** Vendors that accept `max_completion_tokens`; a provider's vendor may be derived from its id. */
 const knowsNewer = /^(?:openai|azure|openrouter|x-ai|groq|cerebras|google)\b/
-/** Those who refuse it, or leave it unread and write on without a limit. */
+/** Vendors that reject `max_completion_tokens`, or ignore it and generate without a limit. */
 const knowsOlderAlone = /^(?:mistral|deepseek|cohere|moonshot|ollama)/
-/** OpenAI's models that refuse the older one, whoever serves them. */
+/** OpenAI's models that reject `max_tokens`, at any provider. */
 const refusesOlder = /(?:^|\/)(?:o\d|gpt-5)/
 
-/** By which member a target is told a limit that its caller did not give. */
+/** The member in which a target receives a limit that its caller did not set. */
 const limitMember = ({ model, provider: { vendor } }: ModelTarget): LimitMember =>
   vendor === undefined || knowsNewer.test(vendor) || refusesOlder.test(model) ? "max_completion_tokens" : "max_tokens"
 
-/** Whether a target has to be told by the older one what its caller said by the newer. */
+/** Whether a target needs `max_tokens` for a limit that its caller set as `max_completion_tokens`. */
 const knowsOlderLimitAlone = ({ provider: { vendor } }: ModelTarget): boolean =>
   vendor !== undefined && knowsOlderAlone.test(vendor)
 
-/** A limit by the older of the two members, where it goes by the newer one. */
+/** The patch that moves a limit from `max_completion_tokens` to `max_tokens`. */
 const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): Json =>
   newer === undefined || newer === null
     ? {}
     : { max_completion_tokens: null, ...((older ?? null) === null ? { max_tokens: newer } : {}) }
 
 /**
- * What a request in its own dialect has changed on its way, as a JSON merge patch: the model, a limit where none was given, or
- * under a name that is not read there, and that usage is told.
+ * The JSON merge patch for a request in its provider's dialect. It sets the model, sets a limit if the caller gave none or
+ * used a name that the target does not read, and requests usage.
  */
 const changes = (
   { body, dialect, operation }: DialectRequest,
@@ -84,8 +84,8 @@ const changes = (
 }
 
 /**
- * The body for a target. `limit` is the output limit to send where the caller gave none; `outputTokens` is what another
- * dialect must be told in any case.
+ * The body for a target. `limit` is the output limit to send if the caller set none; `outputTokens` is the limit that the
+ * other dialect always requires.
  */
 export const providerRequest = (
   incoming: DialectRequest,
@@ -106,8 +106,8 @@ const isUnsigned = (block: unknown): boolean =>
   isJson(block) && block.type === "thinking" && (typeof block.signature !== "string" || block.signature === "")
 
 /**
- * Cuts thoughts without a signature out of the text of a messages request: Anthropic refuses them, and a conversation has
- * them that another vendor's model was in. A message of nothing else goes as a whole.
+ * Removes thinking blocks without a signature from the text of a messages request. Anthropic rejects them, and a
+ * conversation contains them if another vendor's model took part. A message that contains nothing else is removed.
  */
 export const withoutUnsignedThinking = (json: Uint8Array, body: Json): ReadonlyArray<Edit> => {
   const concerned = listIn(body.messages).flatMap((message, index) => {

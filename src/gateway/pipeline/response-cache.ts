@@ -11,7 +11,7 @@ import { type GatewaySnapshot, type ServedModel } from "../configuration/gateway
 /** The part of a call that the cache depends on. */
 type CacheableCall = Omit<Call, "caller" | "writeError">
 
-/** Headers that no answer depends on. */
+/** Headers that do not affect the response. */
 const withoutEffect = new Set(["accept", "user-agent"])
 
 /** Identifies a call by its tenant, the configuration, and its request byte for byte. */

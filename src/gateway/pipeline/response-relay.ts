@@ -19,7 +19,7 @@ import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
 
-/** A whole answer in the dialect of its caller, and what the provider said that it used. */
+/** A complete response in its caller's dialect, and the usage that the provider reported. */
 interface Whole {
   readonly bytes: Uint8Array
   readonly usage: TokenUsage | undefined
@@ -29,7 +29,7 @@ interface Whole {
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
 
-/** The usage that a completion or an embedding tells. */
+/** The usage that a completion or an embedding reports. */
 const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined => {
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
   return plausibleUsage(operation === "embed" ? usageOfEmbedding(value.usage) : usageOfCompletion(value.usage))
@@ -37,13 +37,13 @@ const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined =
 
 const utf8 = new TextEncoder()
 
-/** An answer that came as a whole; JSON that cannot be read is handed on in its own dialect, and counted by its bytes. */
+/** A complete response; JSON that cannot be parsed is passed on in its own dialect, and counted by its bytes. */
 const wholeAnswer = (
   bytes: Uint8Array,
   { createdSeconds, from, head, to }: Pick<StreamOptions, "createdSeconds" | "from" | "head" | "to">,
   operation: Operation
 ): Result.Result<Whole, GatewayError> => {
-  // An answer without a word was broken off.
+  // An empty response was broken off.
   if (bytes.length === 0) return Result.fail(unreadableAnswer)
   const text = Buffer.from(bytes).toString("utf8")
   if (from === "anthropic") {
@@ -72,10 +72,10 @@ const wholeAnswer = (
   })
 }
 
-/** More is no answer. */
+/** The maximum size of an assembled response. */
 const maxGatheredBytes = 134_217_728
 
-/** A stream where a whole answer was asked for, put together; empty where it broke off. */
+/** Assembles a stream that the provider sent instead of a complete response; empty if it broke off. */
 const gatheredAnswer = Effect.fnUntraced(function* (
   { first, rest }: Exclude<ProviderAnswer["body"], Uint8Array>,
   dialect: Dialect,
@@ -101,11 +101,11 @@ const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 const progressOf = ({ textBytes, texts, usage }: StreamTransformer): Progress => ({
   usage,
   textBytes,
-  // A part of the words would count for less than all of them.
+  // Truncated text would count fewer tokens than the output has.
   texts: texts.length === 0 || textBytes > maxKeptBytes ? [] : [texts.join("")]
 })
 
-/** The text of an answer, to be counted; undefined where it cannot be told from what is around it. */
+/** The text of a response, for counting; undefined if it cannot be extracted. */
 const extractText = (bytes: Uint8Array, dialect: Dialect): ReadonlyArray<string> | undefined => {
   const text = Buffer.from(bytes).toString("utf8")
   const words =
@@ -129,14 +129,14 @@ const extractText = (bytes: Uint8Array, dialect: Dialect): ReadonlyArray<string>
   return Option.getOrUndefined(Option.map(words, (all) => all.filter((one) => typeof one === "string")))
 }
 
-/** A translated answer that tells a usage which its provider did not. */
+/** Adds the usage to a translated response whose provider reported none. */
 const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage): Uint8Array =>
   json({
     ...(JSON.parse(Buffer.from(bytes).toString("utf8")) as object),
     usage: dialect === "openai" ? toCompletionUsage(usage) : toMessageUsage(usage)
   })
 
-/** A streamed answer in the dialect of its caller; it is settled when it ends, before its last bytes leave. */
+/** A streamed response in its caller's dialect; it is settled when it ends, before its last bytes are sent. */
 const streamedAnswer = (
   first: ReadonlyArray<Uint8Array>,
   rest: Bytes,
@@ -160,7 +160,7 @@ const streamedAnswer = (
     return last
   })
 
-  // The end itself is waited for, so that the connection can be used again, but no longer than this.
+  // Waits for the end of the response so that the connection can be reused, but no longer than this.
   const soonOver: Bytes = Effect.timeoutOrElse(rest, { duration: "1 second", orElse: () => Cause.done() })
 
   const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
@@ -186,7 +186,7 @@ const streamedAnswer = (
   return Stream.fromPull(Effect.succeed(next))
 }
 
-/** Where the first vector of an answer begins, if it is one of numbers. */
+/** Matches a response whose first vector is an array of numbers. */
 const numbers = /"embedding"\s*:\s*\[/
 const longestHead = 4096
 
@@ -195,7 +195,7 @@ const inBase64 = (item: unknown): unknown =>
     ? { ...item, embedding: Buffer.from(Float32Array.from(item.embedding.map(Number)).buffer).toString("base64") }
     : item
 
-/** Vectors in base64, which OpenAI's SDK asks for by itself and reads nothing else as, whatever its provider answers. */
+/** Encodes vectors in base64, which OpenAI's SDK requests by default and then requires, whatever its provider returns. */
 const vectorsInBase64 = (answer: Uint8Array): Uint8Array => {
   if (!numbers.test(Buffer.from(answer.subarray(0, longestHead)).toString("latin1"))) return answer
   try {
@@ -207,21 +207,21 @@ const vectorsInBase64 = (answer: Uint8Array): Uint8Array => {
   }
 }
 
-/** What is known of an answer beside its text. */
+/** Metadata of a response. */
 export interface CallReport {
-  /** Null where it costs nothing and reserved nothing. */
+  /** Null if the response costs nothing and reserved nothing. */
   readonly reservationId: string | null
   readonly provider: string
   /** The provider's own name for the model that answered. */
   readonly model: string
   readonly attempts: ReadonlyArray<Attempt>
-  /** Nothing of a stream, whose end is still to come. */
+  /** Zero for a stream, which has not ended yet. */
   readonly usage: TokenUsage
   readonly costNanoUsd: bigint
   costOf(usage: TokenUsage): bigint
   readonly latencyMs: number
   readonly upstreamLatencyMs: number
-  /** Whether it was given before, and comes from the response cache. */
+  /** Whether the response comes from the response cache. */
   readonly cached: boolean
 }
 
@@ -233,7 +233,7 @@ export interface CallAnswer {
   readonly report: CallReport
 }
 
-/** What an answer is written with, whether it streams or not. */
+/** The options for writing a response, streamed or complete. */
 const answerOptions = ({ body, dialect, writeError }: Call, { provider, model }: ModelTarget, meter: UsageMeter) => {
   const { now } = meter
   const id = meter.reservationId ?? ""
@@ -288,7 +288,7 @@ const streamOf = (
   }
 }
 
-/** What a whole answer without a usage is counted by: its text, or all of its bytes; vectors have neither. */
+/** The basis for counting a complete response without a usage: its text, or all of its bytes; vectors have neither. */
 const progressIn = (given: Uint8Array, { operation }: Call, target: ModelTarget, meter: UsageMeter): Progress => {
   if (operation === "embed") return { usage: undefined, textBytes: 0, texts: [] }
   const text = extractText(given, target.provider.dialect)
@@ -320,7 +320,7 @@ const wholeOf = (
     const remaining = meter.remaining(meter.cost(usage))
     const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", status)
     if (Result.isFailure(whole)) return Effect.fail(whole.failure)
-    // Whoever asked in another dialect is told a usage in any case, and so the one that is charged.
+    // A translated response always contains a usage, so it contains the one that is charged.
     const bytes =
       read.usage === undefined && options.from !== options.to
         ? withUsage(whole.success.bytes, dialect, usage)

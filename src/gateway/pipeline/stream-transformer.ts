@@ -20,44 +20,44 @@ const utf8 = new TextEncoder()
 const bytesIn = (...texts: ReadonlyArray<string | null | undefined>): number =>
   texts.reduce((sum, text) => sum + (text ? Buffer.byteLength(text) : 0), 0)
 
-/** Nobody counts more than so much. */
+/** The maximum text that is kept for counting. */
 export const maxKeptBytes = 262_144
 
 export interface StreamOptions {
-  /** Whether the words are to be kept for whoever counts them. */
+  /** Whether to keep the text for a tokenizer. */
   readonly keepsWords: boolean
-  /** Whose events come in. */
+  /** The dialect of the incoming events. */
   readonly from: Dialect
-  /** Whose events go out. */
+  /** The dialect of the outgoing events. */
   readonly to: Dialect
   readonly head: AnswerHead
   readonly createdSeconds: number
   /** Writes an error as an event, in the dialect of the caller. */
   readonly writeError: (error: DialectError) => string
-  /** Whether the caller asked to be told the usage; the provider is always asked. Of OpenAI's dialect alone. */
+  /** Whether the caller requested usage; the gateway always requests it from the provider. Only in OpenAI's dialect. */
   readonly includeUsage: boolean
 }
 
 /**
- * Hands a stream of events on to its caller and reads on the side what is charged by. In the caller's own dialect the bytes
- * go through as they come; another dialect is translated.
+ * Passes a stream of events to its caller and reads the usage to charge from it. In the caller's own dialect the bytes pass
+ * unchanged; another dialect is translated.
  */
 export class StreamTransformer {
-  /** Whether the model said that it was done. */
+  /** Whether the model reported its end. */
   finished = false
-  /** Whether the last event was there; some providers leave the connection open after it. */
+  /** Whether the last event has arrived; some providers leave the connection open after it. */
   done = false
-  /** The bytes of what the model said so far: what is charged where nobody says how many tokens they are. */
+  /** The bytes of the model's output so far: the basis of the charge if no token count is available. */
   textBytes = 0
-  /** The words themselves, where somebody can count them; too many are counted by nobody. */
+  /** The output itself, if a tokenizer can count it, up to `maxKeptBytes`. */
   readonly texts: Array<string> = []
-  /** What the provider says of its answer. */
+  /** The metadata of the provider's response. */
   readonly facts = new StreamFacts()
-  /** What the provider said went wrong, once it had begun to answer. */
+  /** The error that the provider sent after its response had begun. */
   failure: DialectError | undefined
-  /** Whether that failure is in none of the provider's own words. */
+  /** Whether the gateway detected that failure itself, so that no error event was sent yet. */
   private isUntold = false
-  /** The bytes that had been said when the provider last told its usage. */
+  /** The value of `textBytes` when the provider last reported its usage. */
   private countedBytes = 0
   private completionUsage: TokenUsage | undefined
   private messageUsage: MessageUsage | undefined
@@ -65,7 +65,7 @@ export class StreamTransformer {
   private readonly reader = new EventReader()
   private readonly toEvents: ChunksToEvents
   private readonly toChunks: EventsToChunks
-  /** Whether the provider's usage must not be seen, since the caller did not ask for it. */
+  /** Whether to remove the provider's usage, because the caller did not request it. */
   private readonly hidesUsage: boolean
   private readonly translates: boolean
 
@@ -77,7 +77,7 @@ export class StreamTransformer {
     this.toChunks = new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
   }
 
-  /** Whether the usage counts all words: one that others follow, or that knows of none, was told too early. */
+  /** Whether the usage covers all of the output: a report is premature if output follows it, or if it counts none. */
   get isCounted(): boolean {
     const { usage } = this
     return (
@@ -85,17 +85,17 @@ export class StreamTransformer {
     )
   }
 
-  /** What a provider sends while it has nothing to say, so that nobody takes the connection for dead. */
+  /** The keep-alive signal of the caller's dialect, so that no proxy or client times out. */
   private get signOfLife(): Uint8Array {
     return utf8.encode(this.options.to === "anthropic" ? written([{ type: "ping" }]) : comment)
   }
 
-  /** What the provider reported so far. */
+  /** The usage that the provider reported so far. */
   get usage(): TokenUsage | undefined {
     return plausibleUsage(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
   }
 
-  /** What a provider sends to keep its connection alive keeps the caller's alive as well. */
+  /** A keep-alive signal of the provider is passed on to the caller. */
   push(bytes: Uint8Array): Uint8Array {
     const events = this.reader.push(bytes)
     const out = events.map((event) => this.take(event)).join("")
@@ -108,7 +108,7 @@ export class StreamTransformer {
     return isSign ? this.signOfLife : utf8.encode(out)
   }
 
-  /** What is left to be sent at the end: `usage` where the provider reported none, or what went wrong. */
+  /** The rest of the stream: `usage` if the provider reported none, or the error. */
   end(usage: TokenUsage, failure: DialectError | undefined): Uint8Array {
     const rest = this.reader
       .end()
@@ -120,7 +120,7 @@ export class StreamTransformer {
     return utf8.encode(
       broken === undefined
         ? own + this.closing(usage)
-        : // The event that has no end is ended before.
+        : // Terminates the unfinished event first.
           own + (this.isUntold ? "\n\n" : "") + this.options.writeError(broken)
     )
   }
@@ -132,7 +132,7 @@ export class StreamTransformer {
       : `${chunkText(this.toChunks.end(usage))}data: [DONE]\n\n`
   }
 
-  /** Reads an event; answers the text that it becomes, where bytes do not go through as they are. */
+  /** Reads an event; returns the text to send, unless bytes pass unchanged. */
   private take({ data, event }: ServerEvent): string {
     if (data === "[DONE]") {
       this.done = true
@@ -203,7 +203,7 @@ const brokenOff: DialectError = {
   code: "provider-unavailable"
 }
 
-/** An event's data as it is written: each of its lines is one. */
+/** Serializes an event's data, one `data:` line for each of its lines. */
 const dataText = (data: string): string => `data: ${data.includes("\n") ? data.replaceAll("\n", "\ndata: ") : data}\n\n`
 
 const written = (events: ReadonlyArray<Readonly<Record<string, unknown>> & { readonly type: string }>): string =>

@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import { IpNetwork, NetAddress } from "effect/net"
 
-/** Networks that no address of a caller's choice may lead into: IANA's registries of what is not globally reachable. */
+/** Networks that a caller's address may not lead to: IANA's registries of addresses that are not globally reachable. */
 const refused = [
   "0.0.0.0/8",
   "10.0.0.0/8",
@@ -23,11 +23,11 @@ const refused = [
   "240.0.0.0/4"
 ].map(IpNetwork.fromStringUnsafe)
 
-/** Of IPv6 only what is handed out for global unicast is reached, but for what carries an IPv4 address or documentation. */
+/** In IPv6 only global unicast is allowed, except for ranges that embed an IPv4 address or are for documentation. */
 const globalUnicast = IpNetwork.fromStringUnsafe("2000::/3")
 const refusedWithin = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"].map(IpNetwork.fromStringUnsafe)
 
-/** Whether an IP address is one of the public internet. */
+/** Whether an IP address is public. */
 export const isPublic = (text: string): boolean => {
   const parsed = NetAddress.ipFromString(text.replace(/%.*$/, ""))
   if (Result.isFailure(parsed)) return false

@@ -13,7 +13,7 @@ const connectTimeout = 10_000
 
 const refusedAddress = () => transportError("Not a public address", "ERR_ADDRESS_REFUSED")
 
-/** Resolves names to addresses of the public internet alone; asked for each connection, so no later answer slips by. */
+/** Resolves names to public addresses only. It runs for each connection, so a later DNS answer cannot bypass the check. */
 const publicLookup: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
     const [first] = addresses ?? []
@@ -24,7 +24,7 @@ const publicLookup: LookupFunction = (hostname, options, callback) => {
   })
 }
 
-/** Looks at an address that is written out: nobody resolves it. */
+/** Checks an address that is an IP literal, which no lookup would see. */
 const isWrittenOutPrivate = (origin: string): boolean => {
   const host = (URL.parse(origin)?.hostname ?? "").replace(/^\[|\]$/g, "")
   return isIP(host) !== 0 && !isPublic(host)
@@ -35,13 +35,13 @@ export interface ProviderClient {
   send(request: ExchangeRequest): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
 }
 
-/** The connections to providers, which outlive every configuration. */
+/** The connection pools for providers; they outlive every configuration. */
 export class ProviderClients extends Context.Service<
   ProviderClients,
   {
-    /** For addresses that the configuration names; with a certificate authority of its own where it says so. */
+    /** For addresses from the configuration; with a custom certificate authority if one is configured. */
     configured(tlsCa: string | undefined): Effect.Effect<ProviderClient>
-    /** For addresses that a caller names: into no private network, whatever a name resolves to. */
+    /** For addresses from a caller: private networks are unreachable, whatever a name resolves to. */
     readonly guarded: ProviderClient
   }
 >()("app/gateway/ProviderClients") {

@@ -4,10 +4,7 @@ import * as zlib from "node:zlib"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
 
-/**
- * What must be over by some time. One sweep a second looks at all of it, so that a call costs two set operations instead of
- * a fiber and a timer.
- */
+/** Timeouts. One sweep per second checks all of them, so a call costs two set operations instead of a fiber and a timer. */
 export interface Deadlines {
   /** Calls `expire` once it is later than `at`, unless the returned function was called before. */
   add(at: number, expire: () => void): () => void
@@ -55,8 +52,8 @@ const unreadableCoding = failure(
 )
 
 /**
- * An answer without its content coding: nobody asks for any, and some providers, or proxies before them, use one all the
- * same (RFC 9110, section 8.4). A stream in one cannot be read as it comes.
+ * Decodes a response's content coding (RFC 9110, section 8.4). The gateway requests none, but some providers and proxies
+ * apply one anyway. An encoded stream cannot be read as it arrives.
  */
 const decoded = (answer: ProviderAnswer, maxBytes: number): Effect.Effect<ProviderAnswer, ProviderFailure> => {
   const coding = answer.headers["content-encoding"]?.trim().toLowerCase()
@@ -78,21 +75,21 @@ export interface ExchangeRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Uint8Array
-  /** Seconds until the first byte of an answer, and between any two. */
+  /** Maximum seconds until the first byte of a response, and between two of them. */
   readonly timeoutSeconds: number
-  /** When, in milliseconds since 1970, the whole answer must be there. */
+  /** When the complete response must have arrived, in milliseconds since 1970. */
   readonly deadline?: number | undefined
-  /** No more than so much of a whole answer is read. */
+  /** The maximum size of a complete response. */
   readonly maxBytes?: number
 }
 
-/** No error page is read beyond this. */
+/** The maximum size of an error response. */
 const maxErrorBytes = 65_536
 
-/** No whole answer is larger; embeddings of 2,048 texts are half of it. */
+/** The maximum size of a complete response; embeddings of 2,048 texts take half of it. */
 const largestAnswerBytes = 134_217_728
 
-/** What waits to be read of a stream before its provider is made to wait. */
+/** The number of unread bytes of a stream at which the provider is paused. */
 const maxWaitingBytes = 65_536
 
 const givenUp = transportError("The caller gave the request up", "ERR_GIVEN_UP")
@@ -114,17 +111,17 @@ const headersOf = (given: IncomingHeaders): Readonly<Record<string, string>> => 
 }
 
 /**
- * One request and its answer, by the events that undici tells. Promises, abort signals and a stream object for each answer
- * took a fifth of the time of a call, and undici's own timeouts cost no fiber.
+ * One request and its response, through undici's handler callbacks. Promises, abort signals and a stream object for each
+ * response took a fifth of a call's time, and undici's own timeouts need no fiber.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   status = 0
   headers: Readonly<Record<string, string>> = {}
-  /** Whether the answer is handed on as it comes. */
+  /** Whether the response is passed on as it arrives. */
   streams = false
   ended = false
   error: Error | undefined
-  /** Told once of what comes next: a whole answer, the bytes of a stream, or the end. */
+  /** Called once for the next event: a complete response, bytes of a stream, or the end. */
   wake: (() => void) | undefined
   private chunks: Array<Uint8Array> = []
   private length = 0
@@ -173,7 +170,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.end()
   }
 
-  /** Ends what is still under way; its connection is closed. */
+  /** Aborts an unfinished exchange and closes its connection. */
   breakOff(error: Error): void {
     if (this.ended) return
     this.error = error
@@ -181,7 +178,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.controller?.abort(error)
   }
 
-  /** The bytes that came and were not taken yet. */
+  /** The bytes that have arrived and were not taken yet. */
   take(): Array<Uint8Array> {
     const { chunks } = this
     this.chunks = []
@@ -216,8 +213,8 @@ const next = (exchange: Exchange): Bytes =>
   })
 
 /**
- * Sends a request; answers the whole of what comes back, or a stream with its first bytes, which the end of the scope gives
- * up. No redirect is followed.
+ * Sends a request; returns the complete response, or a stream with its first bytes, which closing the scope cancels.
+ * Redirects are not followed.
  */
 export const exchange = (
   dispatcher: Dispatcher,

@@ -15,17 +15,17 @@ import { errorInAnswer, isEmptyAnswer, retryAfterSeconds } from "./parse-provide
 import { bad, failure } from "./transport-failures.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
 
-/** What a client of a vendor's service is made of. */
+/** The options of a vendor's HTTP client. */
 export interface HttpProviderOptions {
   readonly id: string
   readonly baseUrl: string
   readonly apiKey: Redacted.Redacted<string> | undefined
   readonly headers: Readonly<Record<string, string>>
-  /** Seconds until the first byte of an answer, and between any two. */
+  /** Maximum seconds until the first byte of a response, and between two of them. */
   readonly timeoutSeconds: number
 }
 
-/** In which a vendor's service differs from others. */
+/** What differs between vendors' services. */
 export interface Vendor {
   readonly dialect: Dialect
   readonly paths: Readonly<Partial<Record<Operation, string>>>
@@ -34,7 +34,7 @@ export interface Vendor {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** OpenAI, and the many that speak its dialect; `baseUrl` ends in `/v1`. */
+/** OpenAI, and the many providers of its dialect; `baseUrl` ends in `/v1`. */
 export const openAi: Vendor = {
   dialect: "openai",
   paths: { chat: "/chat/completions", embed: "/embeddings" },
@@ -43,7 +43,7 @@ export const openAi: Vendor = {
   authorize: (apiKey) => ({ authorization: `Bearer ${apiKey}` })
 }
 
-/** Anthropic; `baseUrl` has no `/v1` at its end. */
+/** Anthropic; `baseUrl` does not end in `/v1`. */
 export const anthropic: Vendor = {
   dialect: "anthropic",
   paths: { chat: "/v1/messages", "count-tokens": "/v1/messages/count_tokens" },
@@ -53,7 +53,7 @@ export const anthropic: Vendor = {
 }
 
 const maxModelsBytes = 4_194_304
-/** Whatever is shorter, such as a version or a region, is no secret, and may be a part of any word. */
+/** Shorter header values, such as a version or a region, are not secret and may occur in any text. */
 const shortestSecret = 8
 
 const ModelList = Schema.Struct({
@@ -68,7 +68,7 @@ const ModelList = Schema.Struct({
 })
 const decodeModels = Schema.decodeUnknownOption(Schema.fromJsonString(ModelList))
 
-/** A vendor's service, spoken to over HTTP. No redirect is followed. */
+/** A vendor's service, called over HTTP. Redirects are not followed. */
 export const makeHttpProvider = (
   client: ProviderClient,
   vendor: Vendor,
@@ -81,7 +81,7 @@ export const makeHttpProvider = (
   const secrets = [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)].filter(
     ({ length }) => length >= shortestSecret
   )
-  /** Some repeat what they were sent in what they say of it. */
+  /** Some providers repeat credentials of the request in their errors. */
   const withoutSecrets = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text)
 
   const answered = (request: Omit<ExchangeRequest, "origin" | "timeoutSeconds">) =>
@@ -135,17 +135,17 @@ export const makeHttpProvider = (
   return { id, dialect: vendor.dialect, send, listModels }
 }
 
-/** Nobody will know what it did cost, as where the connection broke off. */
+/** The cost is unknown, as after a broken connection. */
 const nothing = failure("broken-off", bad(502, "The provider answered nothing.", "provider-unavailable"), true)
 
-/** What an answer that is no success says. */
+/** Parses an unsuccessful response. */
 const parseProviderError = (
   dialect: Dialect,
   { body, headers, status: received }: ProviderAnswer,
   withoutSecrets: (text: string) => string,
   now: number
 ): ProviderFailure => {
-  // A redirect would lead where nobody checked; an error of the credentials is the gateway's, not the caller's.
+  // A redirect would lead to an unchecked address; a credential error concerns the gateway's key, not the caller's.
   if (received < 400) {
     return failure("status", bad(502, "The provider answered with a redirect.", "provider-error"), false, {
       headers,
@@ -159,7 +159,7 @@ const parseProviderError = (
   const text = body instanceof Uint8Array ? Buffer.from(body).toString("utf8") : ""
   const said = parsedJson(withoutSecrets(text))
   const error = readErrorIn(dialect, received, said)
-  // A caller that is told 402, or of a quota that is used up, would look for a cap of its own.
+  // A caller that receives 402 or a quota error would look for a cap of its own.
   if (received === 402 || (received === 429 && unpaidCodes.has(error.code))) {
     const unpaid = bad(502, "The provider refuses the gateway's account: it is not paid for.", providerCredentials)
     return failure("status", unpaid, false, { headers, received })
@@ -171,7 +171,7 @@ const parseProviderError = (
   })
 }
 
-/** What tells an account that is empty, or closed, from one that is asked too often: OpenAI says 429 of both. */
+/** Codes of an empty or closed account; OpenAI sends 429 both for these and for rate limits. */
 const unpaidCodes = new Set<string | null>(["insufficient_quota", "billing_not_active"])
 
 const dateOf = (value: number | string | null): Date | null => {

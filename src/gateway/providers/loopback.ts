@@ -5,7 +5,7 @@ import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderReque
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The model that answers without any account. */
+/** The model that works without an account. */
 export const loopbackModel = "loopback-1"
 export const loopbackId = "loopback"
 const dimensions = 8
@@ -19,14 +19,14 @@ const textOf = (content: unknown): string =>
         .map(({ text }) => (typeof text === "string" ? text : ""))
         .join("")
 
-/** Its tokens: words with the space before them, and every other character by itself. */
+/** The tokens of a text: words with the whitespace before them, and every other character on its own. */
 const tokensOf = (text: string): ReadonlyArray<string> => text.match(/\s*[\p{L}\p{N}]+|\s*[^\p{L}\p{N}\s]|\s+$/gu) ?? []
 
 const utf8 = new TextEncoder()
 const bytes = (value: unknown): Uint8Array => utf8.encode(JSON.stringify(value))
 
 interface Said {
-  /** Unique, as every answer's is at the vendors. */
+  /** Unique, like the ids of the vendors' responses. */
   readonly id: string
   readonly tokens: ReadonlyArray<string>
   readonly call: { readonly id: string; readonly name: string; readonly arguments: string } | undefined
@@ -34,7 +34,7 @@ interface Said {
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number }
 }
 
-/** A value that a JSON Schema lets through, as far as it says which type it wants. */
+/** A value that matches a JSON Schema, as far as the schema declares types. */
 const sampleOf = (schema: unknown, text: string): unknown => {
   if (!isJson(schema)) return text
   if (Array.isArray(schema.enum)) return schema.enum[0]
@@ -65,7 +65,7 @@ const schemaOf = (body: Json): unknown => {
   return isJson(format) && isJson(format.json_schema) ? format.json_schema.schema : undefined
 }
 
-/** Calls the tool that the caller demands, or the first one when the words ask for it by its name. */
+/** The tool to call: the one that the caller requires, or the first one that the message mentions by name. */
 const calledTool = (body: Json, words: string): Json | undefined => {
   const tools = list(body.tools).flatMap(({ function: tool }) => (isJson(tool) ? [tool] : []))
   const { tool_choice: choice } = body
@@ -151,7 +151,7 @@ const chunks = (said: Said, created: number, includeUsage: boolean): ReadonlyArr
   ]
 }
 
-/** A vector that depends on the text alone. */
+/** A vector that depends only on the text. */
 const vectorOf = (text: string): ReadonlyArray<number> => {
   const sums = Array.from({ length: dimensions }, (_, place) => place + 1)
   for (const byte of utf8.encode(text)) {
@@ -208,8 +208,8 @@ const answer = Effect.fnUntraced(function* (
 })
 
 /**
- * Echoes the last message in OpenAI's dialect, with true counts; it needs no account. All but the id and the time depends
- * on the request alone.
+ * Echoes the last message in OpenAI's dialect with exact token counts; it needs no account. Everything but the id and the
+ * time depends only on the request.
  */
 export const makeLoopback = (random: SecureRandom.SecureRandom["Service"]): Provider => ({
   id: loopbackId,

@@ -2,19 +2,19 @@ import { EventReader } from "../translation/event-reader.ts"
 import { type ProviderAnswer } from "./provider.ts"
 import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
 
-/** Words in an answer bear a backslash before their quotes, so these are members of its own. */
+/** Quotes in generated text are escaped, so an unescaped match is a member of the response itself. */
 const looksLikeError = /"error"\s*:\s*[{"]|"(?:type|object)"\s*:\s*"error"/
-/** The same as the first event of a stream, comments before it read over. */
+/** The same for the first event of a stream; comments before it are skipped. */
 const beginsWithError = /^(?:\s|:[^\n]*\n)*(?:event:\s*error\b|data:\s*\{\s*"(?:error"\s*:\s*[{"]|type"\s*:\s*"error"))/
 const longestHead = 1024
 
-/** Whether an answer ended before its first byte. */
+/** Whether a response ended before its first byte. */
 export const isEmptyAnswer = ({ body }: ProviderAnswer): boolean =>
   body instanceof Uint8Array ? body.length === 0 : body.first.length === 0
 
 /**
- * The error that a provider tells in the place of an answer, although its status was a success: alone, or before anything
- * else of a stream. Undefined of every answer.
+ * The error that a provider sent with a successful status: alone, or as the first event of a stream. Undefined for every
+ * other response.
  */
 export const errorInAnswer = ({ body, headers }: ProviderAnswer): ProviderAnswer | undefined => {
   const data = body instanceof Uint8Array ? whole(body) : firstEvent(body.first)
@@ -23,12 +23,12 @@ export const errorInAnswer = ({ body, headers }: ProviderAnswer): ProviderAnswer
   return { status: statusOf(error), headers, body: new TextEncoder().encode(JSON.stringify({ error })) }
 }
 
-/** Some write the error's members beside the word that it is one. */
+/** Some providers do not nest the error's members under `error`. */
 const errorIn = (data: unknown): unknown => {
   if (!isJson(data) || answers.some((name) => data[name])) return undefined
   return data.error || (data.object === "error" || data.type === "error" ? data : undefined)
 }
-/** What stands in an answer, whatever else does. */
+/** Members that only a response without an error has. */
 const answers = ["choices", "content", "data"]
 
 const headOf = (bytes: Uint8Array): string => Buffer.from(bytes.subarray(0, longestHead)).toString("utf8")
@@ -57,7 +57,7 @@ const statuses: Readonly<Record<string, number>> = {
   overloaded_error: 529
 }
 
-/** The status that an error would have had, by its code or its type; else that of a provider that failed. */
+/** The status that matches an error's code or type; 502 by default. */
 const statusOf = (error: unknown): number => {
   if (!isJson(error)) return 502
   const told = [error.code, error.status].map(Number).find((code) => code >= 400 && code < 600)
@@ -65,15 +65,18 @@ const statusOf = (error: unknown): number => {
   return told ?? named[0] ?? 502
 }
 
-/** HTTP's date in its present form; asctime's is read as local time by JavaScript, and is sent by nobody. */
+/**
+ * HTTP's current date format. The obsolete asctime format is excluded: JavaScript reads it as local time, and servers no
+ * longer send it.
+ */
 const httpDate = /^[A-Z][a-z]{2,8}, \d{2}[ -][A-Z][a-z]{2}[ -]\d{2,4} \d{2}:\d{2}:\d{2} GMT$/
 
 const numberIn = (header: string | undefined): number | undefined =>
   header !== undefined && /^\d{1,9}(?:\.\d{1,9})?$/.test(header) ? Number(header) : undefined
 
 /**
- * For how many seconds a provider asks to be left alone: by `retry-after-ms`, which is the more exact, else by Retry-After in
- * seconds or as a date. A date that is over says nothing: one of the two clocks is wrong.
+ * How many seconds a provider asks to wait: by `retry-after-ms`, which is more exact, else by Retry-After in seconds or as
+ * a date. A date in the past is ignored, because the two clocks disagree.
  */
 export const retryAfterSeconds = (headers: Readonly<Record<string, string>>, now: number): number | undefined => {
   const { "retry-after": header, "retry-after-ms": exact } = headers

@@ -11,7 +11,7 @@ export const failure = (
   answer: Partial<Pick<ProviderFailure, "headers" | "received" | "retryAfterSeconds">> = {}
 ) => new ProviderFailure({ reason, error, sent, ...answer })
 
-/** Codes of a connection that was never there, so that nothing was sent. */
+/** Error codes of connections that were never established, so that nothing was sent. */
 const unsent = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -25,7 +25,7 @@ const unsent = new Set([
 
 const late = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "ERR_DEADLINE"])
 
-/** An error of a connection by its code, as Node's own are. */
+/** A connection error with a code, like Node's own errors. */
 export const transportError = (message: string, code: string): Error => Object.assign(new Error(message), { code })
 
 const codesOf = (cause: unknown): ReadonlyArray<string> => {
@@ -36,7 +36,7 @@ const codesOf = (cause: unknown): ReadonlyArray<string> => {
   return [...own, ...nested.flatMap(codesOf), ...below]
 }
 
-/** What it means for a call that its connection failed so. */
+/** The failure of a call whose connection failed this way. */
 export const fromTransport = (cause: unknown): ProviderFailure => {
   const codes = codesOf(cause)
   if (codes.some((code) => late.has(code))) {

@@ -7,10 +7,10 @@ import { breakerSeen } from "./routing-metrics.ts"
 import { type GatewaySnapshot } from "../configuration/gateway-snapshot.ts"
 
 const longestOpen = "1 hour"
-/** For so long a breaker that let a call go well is taken to be closed: other replicas may have opened it. */
+/** How long a breaker counts as closed after a successful call; another replica may have opened it meanwhile. */
 const trustMillis = 1000
 
-/** Whether what a provider did says that it is down; that it refuses a request, or is asked too often, does not. */
+/** Whether a failure means that the provider is down; a rejected request or a rate limit does not. */
 const speaksAgainst = ({ error, reason }: ProviderFailure): boolean =>
   reason === "connection" || reason === "timeout" || reason === "broken-off" || error.status >= 500
 
@@ -32,7 +32,7 @@ const cutOff = (error: CircuitBreaker.CircuitBreakerError): ProviderFailure =>
 
 const states = { Closed: "closed", Open: "open", HalfOpen: "half-open" } as const
 
-/** Keeps calls from providers that are down, per provider and model; replicas with Redis share what they know. */
+/** Keeps calls from providers that are down, per provider and model; replicas with Redis share the breakers' state. */
 export class Breakers extends Context.Service<
   Breakers,
   {
@@ -51,12 +51,12 @@ export class Breakers extends Context.Service<
       const store = yield* CircuitBreaker.CircuitBreakerStore
       const clock = yield* Clock.Clock
       const made = new Map<string, CircuitBreaker.CircuitBreaker>()
-      /** Whose breakers this replica last saw open, or half open. */
+      /** The breakers that this replica last saw open or half open. */
       const troubled = new Set<string>()
-      /** Until when breakers are taken to be closed, with no failure counted that a success would have to end. */
+      /** Until when breakers count as closed, without failures that a success would have to reset. */
       const trusted = new Map<string, number>()
 
-      // A breaker is its policy alone, what it knows is the store's; so a new configuration forgets nothing.
+      // A breaker holds only its policy, and the store holds its state; so a new configuration keeps the state.
       const breakerFor = Effect.fnUntraced(function* (failures: number, openSeconds: number) {
         const key = `${failures} ${openSeconds}`
         const known = made.get(key)
@@ -91,7 +91,7 @@ export class Breakers extends Context.Service<
               breaker.execute(call, { key, classify })
             ).pipe(
               Effect.catchTag("CircuitBreakerError", (error) => Effect.fail(cutOff(error))),
-              // A breaker changes when something fails, or at the first call that goes well after that.
+              // A breaker's state changes on a failure, or on the first success after it.
               Effect.onExit((exit) => {
                 if (Exit.isFailure(exit)) return look(provider, model)
                 trusted.set(key, clock.currentTimeMillisUnsafe() + trustMillis)
@@ -100,7 +100,7 @@ export class Breakers extends Context.Service<
             )
           return <A, R>(call: Effect.Effect<A, ProviderFailure, R>) => {
             if ((trusted.get(key) ?? 0) <= clock.currentTimeMillisUnsafe()) return throughBreaker(call)
-            // A success after a success changes nothing; the breaker is asked when there is something to tell it.
+            // A success after a success changes no state, so only a failure goes through the breaker.
             return Effect.catchCause(call, (cause) => {
               trusted.delete(key)
               return throughBreaker(Effect.failCause(cause))
@@ -112,7 +112,7 @@ export class Breakers extends Context.Service<
     })
   )
 
-  // Redis' client is loaded by those who use it only.
+  // The Redis client is loaded only where it is used.
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(
       Layer.unwrap(

@@ -9,7 +9,7 @@ const full = new ProviderFailure({
   retryAfterSeconds: 1
 })
 
-/** One provider's calls: so many at once, and as many more wait in the order in which they came. */
+/** One provider's calls: `size` of them run at once, and as many more wait in order of arrival. */
 class Bulkhead {
   private taken = 0
   private readonly waiting = new Set<() => void>()
@@ -38,7 +38,7 @@ class Bulkhead {
     const admit = () => resume(Effect.succeed(this))
     this.waiting.add(admit)
     return Effect.sync(() => {
-      // Whoever was let in while it gave up leaves at once.
+      // A caller that was admitted while it gave up returns its place at once.
       if (!this.waiting.delete(admit)) this.leave()
     })
   })
@@ -64,11 +64,11 @@ class Bulkhead {
   }
 }
 
-/** Keeps one provider's calls from taking everything: so many at once, as many more wait, and the rest are refused. */
+/** Limits each provider's calls: some run at once, as many more wait, and the rest are refused. */
 export class Bulkheads extends Context.Service<
   Bulkheads,
   {
-    /** Takes a place at a provider, which must be left once; waits for one until the deadline. */
+    /** Takes a place at a provider, waiting until the deadline; the caller must leave it exactly once. */
     enter(provider: ConnectedProvider, deadline: number | undefined): Effect.Effect<{ leave(): void }, ProviderFailure>
   }
 >()("app/gateway/Bulkheads") {

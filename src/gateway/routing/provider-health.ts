@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Layer } from "effect"
 
-/** What this replica last saw of a provider. */
+/** What this replica last observed of a provider. */
 export interface ProviderStatus {
   readonly reachable: boolean
   readonly latencyMs: number
@@ -9,16 +9,16 @@ export interface ProviderStatus {
   readonly at: number
 }
 
-/** How much a new latency counts against all before it. */
+/** The weight of a new latency in the moving average. */
 const newest = 0.2
 
-/** What this replica sees of the providers; it outlives every configuration. */
+/** What this replica observes of the providers; it outlives every configuration. */
 export class ProviderHealth extends Context.Service<
   ProviderHealth,
   {
     record(provider: string, status: Omit<ProviderStatus, "at">): void
     last(provider: string): ProviderStatus | undefined
-    /** The latency that a target has lately had, in milliseconds: a moving mean; undefined before its first answer. */
+    /** The recent latency of a target in milliseconds, as a moving average; undefined before its first response. */
     latency(provider: string, model: string): number | undefined
     answered(provider: string, model: string, latencyMs: number): void
   }

@@ -4,11 +4,11 @@ import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../con
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
 import { type Operation } from "../providers/provider.ts"
 
-/** The error for a name that no model has. */
+/** The error for an unknown model name. */
 export const modelNotFound = (name: string): GatewayError<ModelNotFound> =>
   gatewayError(new ModelNotFound({ detail: `The model \`${name}\` does not exist.` }), { param: "model" })
 
-/** The model of a name, if it can do what is asked. */
+/** The model with this name, if it supports the operation. */
 export const resolveModel = (
   gateway: GatewaySnapshot,
   name: unknown,
@@ -44,19 +44,22 @@ export const candidatesOf = (
     return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
   })
 
-/** What an order may depend on beside the configuration. */
+/** What the order may depend on besides the configuration. */
 export interface RoutingFacts {
-  /** The latency that a target has lately had; undefined before its first answer. */
+  /** The recent latency of a target; undefined before its first response. */
   latency(target: ModelTarget): number | undefined
   /** A number from 0 to below 1. */
   random(): number
 }
 
-/** What a thousand tokens in and out cost, whatever share they have: enough to tell cheap from dear. */
+/** The sum of the input and output rates, which is enough to compare prices. */
 const dearness = ({ rates }: ModelTarget): bigint | undefined =>
   rates === null ? undefined : rates.basic.input + rates.basic.output
 
-/** Nobody is put last for being unknown but by price, where unknown may be anything. */
+/**
+ * A target without a measured latency comes first, so that it gets measured. A target without a known price comes last,
+ * because its price may be anything.
+ */
 const byLatency = (facts: RoutingFacts) => (one: ModelTarget, other: ModelTarget) =>
   (facts.latency(one) ?? 0) - (facts.latency(other) ?? 0)
 
@@ -66,7 +69,7 @@ const byPrice = (one: ModelTarget, other: ModelTarget): number => {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** Draws without putting back, each by its weight; what has none comes last. */
+/** Draws targets by their weight, without replacement; targets without a weight come last. */
 const drawn = (targets: ReadonlyArray<ModelTarget>, random: () => number): ReadonlyArray<ModelTarget> => {
   const left = [...targets]
   const order: Array<ModelTarget> = []
@@ -93,7 +96,7 @@ const ordered = (targets: ReadonlyArray<ModelTarget>, strategy: Strategy, facts:
   }
 }
 
-/** The order in which targets are tried: by their priority, and among equals as the strategy says. */
+/** The order in which targets are tried: by priority, and within a priority by the strategy. */
 export const routeOrder = (
   targets: ReadonlyArray<ModelTarget>,
   strategy: Strategy,

@@ -13,7 +13,7 @@ import { attemptFailed } from "./routing-metrics.ts"
 import { type GatewaySnapshot, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { ProviderHealth } from "./provider-health.ts"
 
-/** An attempt that was made, as answers and usage rows tell of it. */
+/** An attempt, as responses and usage rows list it. */
 export interface Attempt {
   readonly provider: string
   readonly model: string
@@ -21,16 +21,16 @@ export interface Attempt {
   readonly durationMs: number
 }
 
-/** Hears of the steps of an attempt. */
+/** Observes the steps of an attempt. */
 export interface AttemptObserver {
-  /** The request leaves: from then on it may cost something. */
+  /** The request is being sent: from here on it may cost something. */
   sent(span: Tracer.Span): void
-  /** It was answered; the observer ends the span when the cost is known. */
+  /** The provider responded; the observer ends the span when the cost is known. */
   answered(span: Tracer.Span, answer: ProviderAnswer): void
   failed(failure: ProviderFailure): void
 }
 
-/** Sends a request to a target: within the bulkhead of its provider and its breaker, as a span of its own. */
+/** Sends a request to a target through its provider's bulkhead and its breaker, in a span of its own. */
 export class Router extends Context.Service<
   Router,
   {
@@ -49,7 +49,7 @@ export class Router extends Context.Service<
       const bulkheads = yield* Bulkheads
       const clock = yield* Clock.Clock
       const health = yield* ProviderHealth
-      // Where nothing is traced, all attempts share the span that tells nobody anything.
+      // When tracing is off, all attempts share one span that is never exported.
       const untraced = yield* Effect.provideService(Effect.makeSpan("attempt"), References.TracerEnabled, false)
 
       const ask = ({ model, provider }: ModelTarget, request: ProviderRequest) => {
@@ -62,14 +62,14 @@ export class Router extends Context.Service<
           ({ error, reason, received }) =>
             Effect.sync(() => {
               const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
-              // Every tenant sees it: in a provider's own words may be what another one said.
+              // Every tenant sees this message, and a provider's own text may repeat another tenant's prompt.
               const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
               health.record(provider.id, { reachable: reason === "status", latencyMs, error: told })
             })
         )
       }
 
-      /** Whoever entered a provider's bulkhead leaves it with the whole answer, with a stream when its scope ends. */
+      /** A call leaves its provider's bulkhead with the complete response, or with a stream when its scope ends. */
       const within = (
         { provider }: ModelTarget,
         deadline: number | undefined,
@@ -145,18 +145,18 @@ export class Router extends Context.Service<
   )
 }
 
-/** Whether a later try may go better. */
+/** Whether a later attempt may succeed. */
 const isTransient = ({ error, reason, received }: ProviderFailure): boolean =>
   reason !== "status" || [408, 409, 429].includes(error.status) || (received ?? error.status) >= 500
 
-/** Statuses that are about this target alone: a model that it does not have, or no longer. */
+/** Statuses that concern only this target: its provider does not have the model, or no longer. */
 const ofTarget = new Set<number | undefined>([404, 410])
 
 /** Whether another target may answer. */
 export const mayFailOver = (failure: ProviderFailure): boolean =>
   isTransient(failure) || failure.error.code === providerCredentials || ofTarget.has(failure.received)
 
-/** Whether the same target may answer if it is asked again. */
+/** Whether another attempt at the same target may succeed. */
 export const mayRepeat = (failure: ProviderFailure): boolean =>
   isTransient(failure) && failure.reason !== "breaker-open" && failure.reason !== "busy"
 
@@ -164,7 +164,7 @@ const firstPauseMs = 200
 const longestPauseMs = 5_000
 const longestRetryAfterSeconds = 10
 
-/** How long to wait before the next try at the same target; undefined where that would be too long. */
+/** How long to wait before the next attempt at the same target; undefined if that would be too long. */
 export const pauseBefore = (
   tries: number,
   { retryAfterSeconds }: ProviderFailure,

@@ -4,7 +4,7 @@ import { type BreakerState } from "../configuration/domain.ts"
 const registry = Context.empty()
 const maxKnown = 1000
 
-/** Metrics by their attributes; beyond a bound, which only a stream of new configurations reaches, they begin anew. */
+/** Metrics by their attributes. The cache is cleared at a limit that only a long series of new configurations reaches. */
 const series = <M>(make: (one: string, other: string) => M) => {
   const known = new Map<string, M>()
   return (one: string, other: string): M => {
@@ -43,13 +43,13 @@ const failures = series((provider, errorType) =>
 
 const numbers = { closed: 0, "half-open": 1, open: 2 }
 
-/** Counts a call that goes on to another target. */
+/** Counts a call that falls back to another target. */
 export const fellBack = (from: string, to: string): void => fallbacks(from, to).updateUnsafe(1, registry)
 
-/** Tells in which state a breaker is. */
+/** Records the state of a breaker. */
 export const breakerSeen = (provider: string, model: string, state: BreakerState): void =>
   breakers(provider, model).updateUnsafe(numbers[state], registry)
 
-/** Counts an attempt that got no answer. */
+/** Counts an attempt without a response. */
 export const attemptFailed = (provider: string, errorType: string): void =>
   failures(provider, errorType).updateUnsafe(1, registry)

@@ -1,22 +1,22 @@
-/** What a provider says of its answer beside the words. */
+/** Metadata of a provider's response. */
 export interface AnswerFacts {
   readonly id: string | undefined
-  /** The model that answered, which may be a dated one of the name that was asked for. */
+  /** The model that answered, which may be a dated version of the requested one. */
   readonly model: string | undefined
-  /** Why each of its answers ended, in the provider's own words. */
+  /** The finish reason of each choice, as the provider reported it. */
   readonly finishReasons: ReadonlyArray<string>
 }
 
 const longest = 256
 
-/** A name, or nothing: what is longer than any is none. */
+/** A name; undefined if it is longer than any real one. */
 export const nameOf = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" && value.length <= longest ? value : undefined
 
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined
 
-/** What a whole answer says of itself, in either dialect. */
+/** The metadata of a complete response in either dialect. */
 export const factsIn = (answer: unknown): AnswerFacts => {
   const choices = memberOf(answer, "choices")
   const reasons = Array.isArray(choices)
@@ -29,7 +29,7 @@ export const factsIn = (answer: unknown): AnswerFacts => {
   }
 }
 
-/** What the events of an answer say of it, put together as they come. */
+/** Collects the metadata of a streamed response from its events. */
 export class StreamFacts implements AnswerFacts {
   id: string | undefined
   model: string | undefined

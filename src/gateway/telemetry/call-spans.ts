@@ -5,14 +5,14 @@ import { type AnswerFacts } from "./answer-facts.ts"
 import { type Operation, ProviderFailure } from "../providers/provider.ts"
 import { type ConnectedProvider, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
-/** What OpenTelemetry's conventions for generative AI call an operation. */
+/** Operation names of OpenTelemetry's conventions for generative AI. */
 export const operationNames: Readonly<Record<Operation, string>> = {
   chat: "chat",
   embed: "embeddings",
   "count-tokens": "count_tokens"
 }
 
-/** What the conventions call those of the catalogue's vendors to whom they give another name. */
+/** Names in the conventions for vendors that the catalogue names differently. */
 const conventionalNames: Readonly<Record<string, string>> = {
   google: "gcp.gemini",
   "mistral-ai": "mistral_ai",
@@ -21,11 +21,11 @@ const conventionalNames: Readonly<Record<string, string>> = {
   "x-ai": "x_ai"
 }
 
-/** Whose models a provider has, as the conventions name them; a provider that nobody knows goes by its own id. */
+/** The name of a provider's vendor in the conventions; a provider without a known vendor is named by its own id. */
 export const providerName = ({ id, vendor }: Pick<ConnectedProvider, "id" | "vendor">): string =>
   vendor === undefined ? id : (conventionalNames[vendor] ?? vendor)
 
-/** A span of an attempt: whom it asks, and what for. */
+/** The span of an attempt: its target and operation. */
 export const attemptSpan = ({ model, provider }: ModelTarget, operation: Operation) => ({
   name: `${operationNames[operation]} ${model}`,
   options: {
@@ -44,7 +44,7 @@ export const attemptSpan = ({ model, provider }: ModelTarget, operation: Operati
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Members of a request that spans tell of, in either dialect: numbers and names, and never what was said. */
+/** Request members of either dialect that spans record: numbers and names, never prompts. */
 const told: ReadonlyArray<readonly [member: string, attribute: string, type: "number" | "string" | "boolean"]> = [
   ["max_tokens", "gen_ai.request.max_tokens", "number"],
   ["max_completion_tokens", "gen_ai.request.max_tokens", "number"],
@@ -61,13 +61,13 @@ const told: ReadonlyArray<readonly [member: string, attribute: string, type: "nu
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as Json)[name] : undefined
 
-/** What kind of words the request asks for, where it says so; in OpenAI's words or in Anthropic's. */
+/** The output type that the request asks for, in OpenAI's or Anthropic's form. */
 const outputTypeOf = (body: Json): "json" | "text" | undefined => {
   const format = memberOf(body.response_format ?? memberOf(body.output_config, "format"), "type")
   return typeof format === "string" ? (format.startsWith("json") ? "json" : "text") : undefined
 }
 
-/** Tells a span what is asked for; nothing where nobody records it. */
+/** Records the request in a span, unless the span is not sampled. */
 export const describeRequest = (span: Tracer.Span, dialect: string, body: Json): void => {
   if (!span.sampled) return
   span.attribute("app.dialect", dialect)
@@ -83,17 +83,17 @@ export const describeRequest = (span: Tracer.Span, dialect: string, body: Json):
   if (outputType !== undefined) span.attribute("gen_ai.output.type", outputType)
 }
 
-/** What became of a call, as its span tells of it. */
+/** The outcome of a call, as its span records it. */
 export interface SettledCall {
   readonly usage: TokenUsage | undefined
   readonly costNanoUsd: bigint
   readonly method: string
   readonly reservationId: string
   readonly timeToFirstTokenMs: number | null
-  /** Of a stream: until its provider's first bytes. */
+  /** Of a stream: the time to its first bytes. */
   readonly firstChunkMs: number | undefined
   readonly facts: AnswerFacts | undefined
-  /** The class of what went wrong after the answer had begun. */
+  /** The type of the error that occurred after the response had begun. */
   readonly errorType: string | undefined
 }
 
@@ -109,7 +109,7 @@ export const exitOf = ({ errorType }: Pick<SettledCall, "errorType">): Exit.Exit
         })
       )
 
-/** Tells a span what was answered, what that used, and what it did cost. */
+/** Records the response, its usage and its cost in a span. */
 export const describeSettlement = (span: Tracer.Span, settled: SettledCall): void => {
   if (!span.sampled) return
   const { costNanoUsd, errorType, facts, firstChunkMs, method, reservationId, timeToFirstTokenMs, usage } = settled

@@ -5,10 +5,10 @@ import { operationNames, providerName } from "./call-spans.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 
-/** How a settled amount was found. */
+/** How the settled amount was determined. */
 export type SettleMethod = "provider_usage" | "aborted" | "estimated" | "unanswered"
 
-// The boundaries that OpenTelemetry's conventions for generative AI name.
+// Histogram boundaries from OpenTelemetry's conventions for generative AI.
 const secondsBoundaries = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 const tokenBoundaries = [
   1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864
@@ -51,18 +51,18 @@ const denials = Metric.counter("app.gateway.denials", {
   incremental: true
 })
 
-/** A call that ended, as telemetry tells of it. */
+/** A call that ended, as metrics record it. */
 export interface MeasuredCall {
   readonly operation: Operation
   readonly target: ModelTarget | undefined
-  /** Undefined where nobody will ever know. */
+  /** Undefined if the usage cannot be determined. */
   readonly usage: TokenUsage | undefined
   readonly method: SettleMethod
-  /** What went wrong after the answer had begun. */
+  /** The error that occurred after the response had begun. */
   readonly errorType: string | undefined
-  /** Of the attempt that was answered, from its start to the end of its answer. */
+  /** Duration of the successful attempt, from its start to the end of its response. */
   readonly attemptMs: number
-  /** Of a stream: until its provider's first bytes. */
+  /** Of a stream: the time to its first bytes. */
   readonly timeToFirstTokenMs: number | undefined
   readonly latencyMs: number
   readonly upstreamMs: number
@@ -71,7 +71,7 @@ export interface MeasuredCall {
 const defaultRegistry = Context.empty()
 const maxKnown = 1000
 
-/** Metrics by their attributes, which `Metric.withAttributes` would put together at every update. */
+/** Metrics by their attributes, cached because `Metric.withAttributes` would create them at every update. */
 const known = new Map<string, ReturnType<typeof seriesOf>>()
 
 const seriesOf = (operation: Operation, { model, provider }: ModelTarget, errorType: string) => {
@@ -107,7 +107,7 @@ const settlements: Readonly<Record<SettleMethod | "released", Metric.Counter<num
   released: settlementsBy("released")
 }
 
-/** Counts a call that was settled. An attempt that was never answered was measured when it failed. */
+/** Counts a settled call. An attempt without a response was recorded when it failed. */
 export const measured = (call: MeasuredCall): void => {
   const { attemptMs, errorType, latencyMs, method, operation, target, timeToFirstTokenMs, upstreamMs, usage } = call
   if (target !== undefined && usage !== undefined) {
@@ -121,7 +121,7 @@ export const measured = (call: MeasuredCall): void => {
   settlements[method].updateUnsafe(1, defaultRegistry)
 }
 
-/** Measures an attempt that was sent and got no answer. */
+/** Records an attempt that was sent and got no response. */
 export const attemptMeasured = (
   operation: Operation,
   target: ModelTarget,
@@ -132,11 +132,11 @@ export const attemptMeasured = (
 /** Counts a reservation that cost nothing. */
 export const released = (): void => settlements.released.updateUnsafe(1, defaultRegistry)
 
-/** Counts a call that was not let in. */
+/** Counts a call that was denied. */
 export const denied = (reason: string) => Metric.update(Metric.withAttributes(denials, { reason }), 1)
 
 const nanoUsdPerUsd = 1e9
-/** Caps beyond this many are counted together with none: their names are not bounded by the service. */
+/** Caps beyond this number share one series, because the number of cap names is unbounded. */
 const maxCaps = 1000
 
 const reservedUsd = Metric.counter("app.budget.reserved", {
@@ -162,11 +162,11 @@ const headroomOf = ({ cap: { id, unit } }: AvailableBudget): Metric.Gauge<number
   return gauge
 }
 
-/** Tells of money that is kept free from now on. */
+/** Records an amount that was reserved. */
 export const budgetHeld = (amountNanoUsd: bigint): void =>
   reservedUsd.updateUnsafe(Number(amountNanoUsd) / nanoUsdPerUsd, defaultRegistry)
 
-/** Tells what caps leave beside what is kept free. */
+/** Records what the caps leave after the reservation. */
 export const budgetLeft = (available: ReadonlyArray<AvailableBudget>): void => {
   for (const budget of available) {
     const left = Number(budget.headroom)
@@ -174,7 +174,7 @@ export const budgetLeft = (available: ReadonlyArray<AvailableBudget>): void => {
   }
 }
 
-/** Tells of money that is kept free no more, and of what was spent of it. */
+/** Records a closed reservation and the amount spent from it. */
 export const budgetClosed = (amountNanoUsd: bigint, costNanoUsd: bigint): void => {
   reservedUsd.updateUnsafe(-Number(amountNanoUsd) / nanoUsdPerUsd, defaultRegistry)
   spentUsd.updateUnsafe(Number(costNanoUsd) / nanoUsdPerUsd, defaultRegistry)

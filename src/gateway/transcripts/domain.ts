@@ -6,7 +6,7 @@ import { Problem } from "../../kernel/problem.ts"
 
 export const contentActions = auditActions("GatewayContent", ["GatewayContentRead"])
 
-/** What was said in a call, in the words that its caller spoke and heard. */
+/** The request and the response of a call, in its caller's dialect. */
 const said = {
   dialect: Schema.String.annotate({ examples: ["openai"] }),
   operation: Schema.String.annotate({ examples: ["chat"] }),
@@ -18,7 +18,7 @@ const said = {
 export const Said = Schema.Struct(said)
 export type Said = typeof Said.Type
 
-/** What was said in a call, as it is shown to those who may read it. */
+/** The request and the response of a call, as authorized readers see them. */
 export const GatewayContent = Schema.Struct({
   reservationId: Uuid,
   tenantId: TenantId,

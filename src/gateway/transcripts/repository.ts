@@ -11,7 +11,7 @@ const StoredContent = Schema.Struct({
 })
 type StoredContent = typeof StoredContent.Type
 
-/** Contents as they are stored: sealed, and gone when their time is over. */
+/** Stored transcripts: encrypted, and deleted when they expire. */
 export class ContentsRepository extends Context.Service<
   ContentsRepository,
   {

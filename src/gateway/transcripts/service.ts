@@ -9,7 +9,7 @@ import { contentActions, type GatewayContent, GatewayContentNotFound, Said } fro
 import { ContentsRepository } from "./repository.ts"
 import { Transcript } from "./transcript.ts"
 
-/** A call whose words may be kept. */
+/** A call whose transcript may be stored. */
 export interface SpokenCall {
   readonly reservationId: string
   readonly tenantId: TenantId
@@ -21,11 +21,11 @@ export interface SpokenCall {
 const textOf = Schema.encodeSync(Schema.fromJsonString(Said))
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Said))
 
-/** What was said in calls of the gateway, kept only where Llm:Gateway:LogContent says so: sealed, and for a while. */
+/** Transcripts of the gateway's calls: stored only if Llm:Gateway:LogContent is set, encrypted, and for a limited time. */
 export class Transcripts extends Context.Service<
   Transcripts,
   {
-    /** Keeps what is said in a call; a stream when it ends, however it ends. */
+    /** Stores the transcript of a call; that of a stream when it ends, however it ends. */
     record<A extends Uint8Array | Stream.Stream<Uint8Array>>(call: SpokenCall, answer: A): Effect.Effect<A>
     get(reservationId: string): Effect.Effect<GatewayContent, GatewayContentNotFound>
   }
@@ -52,7 +52,7 @@ export class Transcripts extends Context.Service<
           const sealed = yield* sealing.seal(secret, belongsTo(reservationId))
           const createdAt = yield* DateTime.now
           yield* database.transaction(tenantId, repository.insert({ reservationId, tenantId, sealed, createdAt }))
-          // A call is not lost for what was to be kept of it.
+          // A call does not fail because its transcript cannot be stored.
         },
         Effect.catchCause((cause) => Effect.logError("What was said in a call could not be kept", cause))
       )

@@ -5,7 +5,7 @@ const maxBytes = 1_048_576
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8")
 
-/** What was answered, as far as it is kept. */
+/** The part of a response that the transcript stores. */
 export class Transcript {
   private readonly parts: Array<Uint8Array> = []
   private length = 0
@@ -25,7 +25,7 @@ export class Transcript {
     }
   }
 
-  /** An answer as it is handed on; what was heard of it is kept when it ends, also where its hearer left. */
+  /** Passes a response on and records it; the record is stored when the response ends, even if the caller disconnects. */
   static of<A extends Uint8Array | Stream.Stream<Uint8Array>>(
     answer: A,
     keep: (transcript: Transcript) => Effect.Effect<void>

@@ -1,13 +1,13 @@
 import { Schema } from "effect"
 import { type Fault } from "../../kernel/problem.ts"
 
-/** The wire formats that are spoken on both sides of the gateway. */
+/** The wire formats on both sides of the gateway. */
 export const Dialect = Schema.Literals(["openai", "anthropic"]).annotate({ examples: ["openai"] })
 export type Dialect = typeof Dialect.Type
 
 /**
- * Tokens by class. Cached, cache-write and reasoning tokens are parts of input and output, never beside them, whatever the
- * vendor's own way of counting.
+ * Tokens by class. Cached, cache-write and reasoning tokens are included in input and output, whatever the vendor's own
+ * convention.
  */
 export interface TokenUsage {
   readonly inputTokens: number
@@ -28,8 +28,8 @@ export const noUsage: TokenUsage = {
   reasoningTokens: 0
 }
 
-/** What a translation cannot carry over, each with the member that it stands in. */
+/** What a translation cannot carry over, each with the path of its member. */
 export type Untranslatable = ReadonlyArray<Fault>
 
-/** Why a model stopped, in OpenAI's words. */
+/** Why a model stopped, as OpenAI's `finish_reason`. */
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter"

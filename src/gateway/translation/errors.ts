@@ -7,44 +7,44 @@ type Json = Readonly<Record<string, unknown>>
 export interface DialectError {
   readonly status: number
   readonly message: string
-  /** What a program tells the case by, such as `model_not_found`; OpenAI's `code`. */
+  /** The machine-readable code, such as `model_not_found`; OpenAI's `code`. */
   readonly code: string | null
   /** The member of the request that is at fault, where there is one. */
   readonly param?: string | undefined
-  /** What an SDK acts on by itself; Anthropic's `details`. */
+  /** Details that SDKs act on; Anthropic's `details`. */
   readonly details?: Json | undefined
   /** The members of a provider's own error: callers of its dialect get them unchanged. */
   readonly original?: { readonly dialect: Dialect; readonly members: Json } | undefined
 }
 
-/** What a limit of requests or tokens leaves. */
+/** What remains of a request or token limit. */
 export interface Quota {
   readonly unit: "requests" | "tokens"
   readonly limit: bigint
   readonly remaining: bigint
-  /** When all of it is there again, in milliseconds since 1970; null where it never is. */
+  /** When the limit is fully available again, in milliseconds since 1970; null if never. */
   readonly resetsAt: number | null
 }
 
-/** The members of a provider's own error, where it speaks this dialect. */
+/** The members of a provider's own error, if the provider uses this dialect. */
 export const originalMembers = (dialect: Dialect, { original }: DialectError): Json =>
   original?.dialect === dialect ? original.members : {}
 
 const textIn = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value.slice(0, 2000) : undefined
 
-/** A fault, or a list of them, as servers that are written in Python tell them. */
+/** The error format of Python servers such as FastAPI: `detail` is a string or a list. */
 const detailIn = ({ detail, message }: Json): string | undefined => {
   const told = detail ?? message
   return textIn(told) ?? (told === undefined || told === null ? undefined : textIn(JSON.stringify(told)))
 }
 
-/** Both dialects keep what an error says under `error`, others beside it. */
+/** Both dialects nest errors under `error`; other servers do not. */
 const innerOf = (outer: Json): Json => (isJson(outer.error) ? outer.error : outer.error === undefined ? outer : {})
 
 const toldMembers = ["type", "param", "code", "details"]
 
-/** The members of a provider's error that its SDK acts on; a type that is no word is none. */
+/** The members of a provider's error that its SDK acts on; a `type` that is not a string is omitted. */
 const membersOf = (body: unknown): Json => {
   const inner = isJson(body) ? innerOf(body) : {}
   return Object.fromEntries(
@@ -54,13 +54,13 @@ const membersOf = (body: unknown): Json => {
   )
 }
 
-/** What the error of a provider of a dialect says. */
+/** Parses an error of a provider of this dialect. */
 export const readErrorIn = (dialect: Dialect, status: number, body: unknown): DialectError => ({
   ...readError(status, body),
   original: { dialect, members: membersOf(body) }
 })
 
-/** What an error says, whichever dialect it is in. */
+/** Parses an error in either dialect. */
 export const readError = (status: number, body: unknown): DialectError => {
   const outer = isJson(body) ? body : {}
   const { error } = outer

@@ -1,24 +1,23 @@
 import { Sse } from "effect/encoding"
 
-/** A Server-Sent Event as it was read. */
+/** A parsed Server-Sent Event. */
 export interface ServerEvent {
   readonly event: string
   readonly data: string
 }
 
-/** A comment, which keeps a connection alive and is read over by every reader. */
+/** An SSE comment, which keeps a connection alive; readers ignore it. */
 export const comment = ":\n\n"
 
-/** Whether bytes that came by themselves are a comment, as providers send one while a model thinks. */
+/** Whether these bytes are a single comment, as providers send while a model thinks. */
 export const isComment = (bytes: Uint8Array): boolean => bytes[0] === colon
 const colon = 0x3a
 
 /**
- * Reads Server-Sent Events from bytes as they come, wherever they are cut: within a line end, or a character of UTF-8.
- * Comments are read over.
+ * Parses Server-Sent Events from byte chunks, split anywhere: within a line end or a UTF-8 character. Comments are skipped.
  */
 export class EventReader {
-  /** Set when an event grew beyond what is kept; the stream is useless from then on. */
+  /** Set when an event exceeds the size limit; the stream cannot be read any further. */
   failure: Sse.SseError | undefined
   private readonly decoder = new TextDecoder()
   private events: Array<ServerEvent> = []
@@ -30,7 +29,7 @@ export class EventReader {
     return this.feed(this.decoder.decode(bytes, { stream: true }))
   }
 
-  /** Also gives the last event of a stream that ended without the empty line after it. */
+  /** Also returns the last event of a stream that ended without the empty line after it. */
   end(): ReadonlyArray<ServerEvent> {
     return this.feed(`${this.decoder.decode()}\n\n`)
   }

@@ -8,7 +8,7 @@ type Members = Record<string, unknown>
 const list = (value: unknown): ReadonlyArray<Json> => (Array.isArray(value) ? value.filter(isJson) : [])
 const placeOf = ({ index }: Json): number => (typeof index === "number" ? index : 0)
 
-/** Members that come piece by piece. */
+/** Members that arrive in fragments. */
 const pieces = new Set(["content", "refusal", "reasoning", "reasoning_content", "text", "thinking", "signature"])
 
 const add = (whole: Members, members: Json): void => {
@@ -19,9 +19,9 @@ const add = (whole: Members, members: Json): void => {
   }
 }
 
-/** A streamed answer as the whole that its caller asked for: some providers stream whatever they are asked. */
+/** Assembles a streamed response into the complete one that the caller requested: some providers always stream. */
 export class StreamToWhole {
-  /** Whether the last event was there. */
+  /** Whether the last event has arrived. */
   done = false
   private failed = false
   private readonly head: Members = {}
@@ -39,7 +39,7 @@ export class StreamToWhole {
     for (const { data } of this.reader.push(bytes)) this.take(data)
   }
 
-  /** The answer in the words of its provider's dialect; undefined where it broke off. */
+  /** The response in its provider's dialect; undefined if the stream broke off. */
   end(): Json | undefined {
     for (const { data } of this.reader.end()) this.take(data)
     if (this.failed || this.reader.failure !== undefined) return undefined

@@ -1,6 +1,6 @@
 import { type TokenUsage } from "./domain.ts"
 
-/** Some write numbers as texts. */
+/** Some providers write numbers as strings. */
 export const count = (value: unknown): number => {
   const number = typeof value === "string" ? Number(value) : value
   return typeof number === "number" && number > 0 ? Math.ceil(number) : 0
@@ -11,7 +11,7 @@ export const member = (value: unknown, name: string): unknown =>
 
 const maxTokens = 2_147_483_647
 
-/** A usage that can be charged: one of nothing at all, or of more than any model takes, tells nothing. */
+/** A usage that can be charged: zero tokens, or more than any model accepts, counts as not reported. */
 export const plausibleUsage = (usage: TokenUsage | undefined): TokenUsage | undefined => {
   if (usage === undefined) return undefined
   const { inputTokens, outputTokens } = usage

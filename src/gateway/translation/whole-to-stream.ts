@@ -4,8 +4,8 @@ import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
 type Json = Readonly<Record<string, unknown>>
 
 /**
- * A whole answer as the stream that its caller asked for: some providers answer every request as a whole. Undefined where it
- * is none that can be read.
+ * Converts a complete response to the stream that the caller requested: some providers never stream. Undefined if the
+ * response cannot be parsed.
  */
 export const wholeToStream = (text: string, dialect: Dialect, includeUsage: boolean): string | undefined => {
   const answer = parsedJson(text)

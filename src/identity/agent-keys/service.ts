@@ -130,7 +130,7 @@ export class AgentKeys extends Context.Service<AgentKeys>()("app/agent-keys/Agen
 
 const snapshot = Schema.encodeSync(AgentKeyView)
 
-/** The time that a key is good for: from now for a year, unless something within that was asked for. */
+/** The validity period of a key: one year from now, unless the request gives a period within that. */
 const windowOf = (input: AgentKeyRegistration, now: DateTime.Utc) => {
   const latest = DateTime.add(now, { years: 1 })
   const validFrom = input.validFrom ?? now

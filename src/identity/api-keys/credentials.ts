@@ -22,7 +22,7 @@ const layerNoDeps = Layer.effect(
           repository.credential(publicId),
           Option.map((credential) => ({ credential, principal: principalOf(credential) }))
         ),
-      // A lookup that failed says nothing of the key, and the next may find the database back.
+      // Failed lookups are not cached: the key may be valid, and the database may be available again.
       { capacity: 10_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
     )
     yield* authCaches.onChange(Cache.invalidateAll(cache))

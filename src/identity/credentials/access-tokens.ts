@@ -9,7 +9,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { accessTokenType, CredentialId } from "./domain.ts"
 import { type CredentialState, TokensRepository } from "./repository.ts"
 
-/** A live credential with what it may do now: its scopes within all that bounds its agent, and those before it, now. */
+/** A valid credential with its current scopes, within the current limits of its agent and its delegation chain. */
 export interface LiveToken {
   readonly state: CredentialState
   readonly scopes: ReadonlyArray<Capability>
@@ -35,7 +35,8 @@ export class AccessTokens extends Context.Service<AccessTokens>()("app/tokens/Ac
       return sample.jws
     })
 
-    // What is no token of ours costs what one does: a signature is checked, and a credential looked up.
+    // Invalid tokens take as long as valid ones, so that timing reveals nothing: a signature is checked, and a
+    // credential looked up.
     const stranger = Effect.fnUntraced(function* (token: string, isChecked: boolean) {
       if (!isChecked) yield* keys.verify("sign-tokens", accessTokenType, yield* sampleNow)
       const hex = yield* digest.digestHex(Digest.sha256, new TextEncoder().encode(token))
@@ -53,7 +54,7 @@ export class AccessTokens extends Context.Service<AccessTokens>()("app/tokens/Ac
     })
     const identities = yield* Cache.make({ capacity: 10_000, timeToLive: "1 minute", lookup: identify })
 
-    // For a stranger another token's credential is read, since one that is there takes longer than one that is not.
+    // For an invalid token the credential of another token is read, since reading a row takes longer than finding none.
     let known: CredentialId | undefined
     const read = (key: string) => {
       if (key.startsWith(ofStranger)) return repository.state(known ?? CredentialId.make(key.slice(ofStranger.length)))

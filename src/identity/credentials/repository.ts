@@ -57,7 +57,7 @@ export const ExchangeClient = Schema.Struct({
 })
 export type ExchangeClient = typeof ExchangeClient.Type
 
-/** What an exchange looks at: the subject by its credential or by the sign-in that it comes from. */
+/** The parameters of an exchange: the client, and the subject by its credential or by its sign-in. */
 const ExchangeLook = Schema.Struct({
   agentId: AgentId,
   kid: Schema.String,
@@ -66,7 +66,7 @@ const ExchangeLook = Schema.Struct({
   at: InstantFromDate
 })
 
-/** A stored credential, and whether everything that it hangs on lives; its expiry is for the reader to look at. */
+/** A stored credential, and whether everything that it depends on is valid. The caller checks its expiry. */
 export const CredentialState = Schema.Struct({
   id: CredentialId,
   tenantId: TenantId,

@@ -50,7 +50,7 @@ export class Exchanges extends Context.Service<Exchanges>()("app/tokens/Exchange
     const tokens = yield* AccessTokens
     const { maxDelegationDepth } = (yield* Settings).agents
 
-    /** The subject as its token says it, if a key of ours signed that and it counts now. */
+    /** The subject that a token names, if the service signed the token and it is still valid. */
     const subjectOf = Effect.fnUntraced(function* (
       client: ExchangeClient,
       token: string,

@@ -6,7 +6,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"]
 const methods = ["private_key_jwt"]
 
-/** What is published of the tokens: the keys that sign them, and where they are to be had. */
+/** The public metadata of access tokens: the keys that sign them, and the authorization server that issues them. */
 export class TokenMetadata extends Context.Service<TokenMetadata>()("app/tokens/TokenMetadata", {
   make: Effect.gen(function* () {
     const { publishedFor } = yield* AttestationKeys

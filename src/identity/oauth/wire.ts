@@ -113,7 +113,7 @@ export const OAuthWireLayer = Layer.unwrap(
       "/oauth2/revoke",
       Effect.fnUntraced(function* (form, request) {
         const presented = yield* required(form, "token")
-        // What is no token of ours needs no revocation (RFC 7009 §2.2); one that is dead now may live again otherwise.
+        // An unknown token needs no revocation (RFC 7009 §2.2). An invalid one does: it could become valid again.
         const ended = Effect.flatMap(
           tokens.credentialOf(presented),
           Option.match({ onNone: () => Effect.void, onSome: credentials.revoke })

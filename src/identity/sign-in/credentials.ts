@@ -55,7 +55,7 @@ export class SessionCredentials extends Context.Service<SessionCredentials>()("a
           repository.owner(new Uint8Array(Buffer.from(sha256Hex, "hex"))),
           Option.map((owner) => ({ owner, principal: principalOf(owner) }))
         ),
-      // A lookup that failed says nothing of the token, and the next may find the database back.
+      // Failed lookups are not cached: the token may be valid, and the database may be available again.
       { capacity: 10_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
     )
     yield* authCaches.onChange(Cache.invalidateAll(cache))

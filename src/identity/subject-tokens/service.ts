@@ -12,7 +12,7 @@ import { subjectTokenActions, type SubjectTokenRequest, subjectTokenSeconds, sub
 
 const Claims = Schema.Struct({ iss: Schema.String, sub: Schema.String, aud: AgentId, exp: Schema.Int, sid: Uuid })
 
-/** What a subject token says; what that is worth, the sign-in says that it comes from. */
+/** The claims of a subject token. Its current rights are those of the sign-in that it was issued from. */
 export interface SaidSubject {
   readonly name: string
   readonly sessionId: string

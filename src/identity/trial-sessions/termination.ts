@@ -10,7 +10,7 @@ import { TrialUserSessions } from "../trial-users/service.ts"
 import { Session, sessionActions } from "./domain.ts"
 import { SessionsRepository } from "./repository.ts"
 
-/** How sessions end without being asked to: with their user, or for want of activity. */
+/** Ends sessions without a request to do so: together with their user, or after inactivity. */
 export class TrialSessionTermination extends Context.Service<TrialSessionTermination>()(
   "app/sessions/TrialSessionTermination",
   {

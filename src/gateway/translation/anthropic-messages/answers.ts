@@ -8,13 +8,16 @@ import { toMessageUsage, usageOfMessage } from "./usage.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
-/** What an answer is told beside its content: the model by the caller's name for it, and an id where the provider gave none. */
+/**
+ * Members of a translated response besides its content: the model name that the caller used, and an id in case the provider
+ * sent none.
+ */
 export interface AnswerHead {
   readonly model: string
   readonly id: string
 }
 
-/** A message of Anthropic's as a chat completion. */
+/** Translates a message to a chat completion. */
 export const messageToCompletion = (message: Message, head: AnswerHead, createdSeconds: number): Json => {
   const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
   const thoughts = message.content.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
@@ -52,7 +55,7 @@ export const messageToCompletion = (message: Message, head: AnswerHead, createdS
   }
 }
 
-/** A chat completion as a message of Anthropic's; arguments that are no JSON are handed on as they came, under `arguments`. */
+/** Translates a chat completion to a message; arguments that are not JSON are passed on unchanged, under `arguments`. */
 export const completionToMessage = (completion: ChatCompletion, head: AnswerHead): Json => {
   const [choice] = completion.choices
   const { content: words, refusal, tool_calls: calls } = choice?.message ?? {}

@@ -5,10 +5,10 @@ import { toContentBlock } from "./media.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../openai-chat/domain.ts"
 import { takesSampling, thinkingOf } from "./thinking.ts"
 
-/** What a translation must know of the model that is asked. */
+/** What a translation needs to know about the target model. */
 export interface AnthropicTarget {
   readonly model: string
-  /** What Anthropic's required `max_tokens` becomes where the caller set no limit. */
+  /** The value of Anthropic's required `max_tokens` when the caller set no limit. */
   readonly maxOutputTokens: number
 }
 
@@ -17,7 +17,7 @@ type Turn = { readonly role: "user" | "assistant"; readonly content: Array<Block
 
 const onlyJson = "Answer with one JSON object and nothing else."
 
-/** A chat-completions request in Anthropic's form. */
+/** Translates a chat-completions request to Anthropic's dialect. */
 export const chatToMessages = (
   request: ChatRequest,
   target: AnthropicTarget
@@ -27,7 +27,7 @@ export const chatToMessages = (
   const system: Array<Block> = []
   const turns: Array<Turn> = []
   const say = (role: Turn["role"], content: ReadonlyArray<Block>) => {
-    // Anthropic wants turns that alternate, and the results of one turn's tools in one message.
+    // Anthropic requires alternating turns, and the results of one turn's tools in one message.
     const last = turns.at(-1)
     if (content.length === 0) return
     if (last?.role === role) last.content.push(...content)
@@ -73,9 +73,9 @@ export const chatToMessages = (
   const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages: turns }
   if (system.length > 0) translated.system = system
   if (typeof request.temperature === "number" && isSampled) translated.temperature = Math.min(1, request.temperature)
-  // One is what it is anyway, and newer models take no two of them.
+  // 1 is the default, and newer models reject two sampling parameters at once.
   if (typeof request.top_p === "number" && request.top_p !== 1 && isSampled) translated.top_p = request.top_p
-  // Anthropic takes no stop sequence of blanks alone.
+  // Anthropic rejects stop sequences that consist of whitespace.
   const stop = (typeof request.stop === "string" ? [request.stop] : (request.stop ?? [])).filter(
     (sequence) => sequence.trim() !== ""
   )
@@ -98,7 +98,7 @@ export const chatToMessages = (
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
 
-/** Anthropic takes no beginning of an answer that ends in blanks. */
+/** Anthropic rejects a prefilled answer that ends in whitespace. */
 const trimBeginning = (turns: Array<Turn>): void => {
   const last = turns.at(-1)
   const block = last?.role === "assistant" ? last.content.at(-1) : undefined
@@ -107,7 +107,7 @@ const trimBeginning = (turns: Array<Turn>): void => {
   if (last.content.length === 0) turns.pop()
 }
 
-/** An id as Anthropic takes it: other vendors put dots and colons into theirs. */
+/** An id that Anthropic accepts: other vendors use dots and colons in theirs. */
 const callId = (id: string): string => id.replaceAll(/[^a-zA-Z0-9_-]/g, "_")
 
 type Refuse = (path: Fault["path"], message: string) => void
@@ -139,7 +139,7 @@ const toolUses = (message: ChatMessage, at: Fault["path"], refuse: Refuse): Read
     return { type: "tool_use", id: callId(call.id), name: call.function.name, input: input ?? {} }
   })
 
-/** The arguments of a call as an object; a tool without parameters is often called with none. */
+/** The arguments of a call as an object; models often send none for a tool without parameters. */
 export const inputOf = (text: string): object | undefined => {
   if (text.trim() === "") return {}
   try {
@@ -162,7 +162,7 @@ const toolsOf = (request: ChatRequest, refuse: Refuse): ReadonlyArray<Block> =>
         name,
         ...(typeof description === "string" ? { description } : {}),
         ...(typeof strict === "boolean" ? { strict } : {}),
-        // OpenAI takes a schema of nothing for a tool without parameters; Anthropic wants to be told that it is an object.
+        // OpenAI accepts an empty schema for a tool without parameters; Anthropic requires its type to be `object`.
         input_schema: { type: "object", ...(parameters ?? { properties: {} }) }
       }
     ]

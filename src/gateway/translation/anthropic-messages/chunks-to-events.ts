@@ -11,15 +11,15 @@ type Delta = NonNullable<NonNullable<NonNullable<ChatChunk["choices"]>[number]["
 interface Call {
   id: string
   name: string
-  /** Its block, once it has a name; until then its arguments wait. */
+  /** The index of its content block once the call has a name; until then its arguments are buffered. */
   block: number | undefined
   waiting: string
   sent: boolean
 }
 
 /**
- * Turns the chunks of a chat completion into the events of a message. Blocks are numbered by themselves, without gaps;
- * those of tools stay open to the end, since OpenAI may go back and forth between parallel calls.
+ * Translates the chunks of a chat completion to the events of a message. Blocks are numbered without gaps; tool blocks stay
+ * open to the end, since OpenAI may interleave parallel calls.
  */
 export class ChunksToEvents {
   /** The usage that the provider reported last. */
@@ -37,7 +37,7 @@ export class ChunksToEvents {
     this.head = head
   }
 
-  /** Whether the model said that it was done: a stream that breaks off before is an error. */
+  /** Whether the model reported its end: a stream that breaks off earlier is an error. */
   get finished(): boolean {
     return this.finishReason !== undefined
   }
@@ -58,7 +58,7 @@ export class ChunksToEvents {
     return events
   }
 
-  /** Closes what is open. `usage` stands in for what the provider did not report. */
+  /** Closes all open blocks. `usage` replaces what the provider did not report. */
   end(usage: TokenUsage = this.usage ?? noUsage): ReadonlyArray<Event> {
     const events: Array<Event> = []
     if (this.ended) return events
@@ -130,7 +130,7 @@ export class ChunksToEvents {
     call.sent = true
   }
 
-  /** The call that a delta belongs to: by its index, which some providers leave out, or repeat for calls with other ids. */
+  /** The call that a delta belongs to: by its index, which some providers omit, or repeat for calls with other ids. */
   private callOf(delta: Delta): Call {
     const known = this.calls.get(delta.index ?? this.lastCall)
     const other = delta.id && delta.function?.name && known !== undefined && known.id !== "" && known.id !== delta.id

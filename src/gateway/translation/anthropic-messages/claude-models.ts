@@ -1,9 +1,9 @@
-/** The version in a model's name, before or behind its family, whoever serves it; a date is none. */
+/** The version in a model's name, before or after its family, under any provider's naming; a date does not match. */
 const version = /claude-(?:[a-z]+-)?v?(\d+)(?:[-.](\d{1,2}))?(?!\d)/
 
 /**
- * Whether a model is one of those of Anthropic that decide by themselves how much to think: from Claude Opus 4.7 on they are
- * told an effort, and refuse budgets and sampling. A Claude by another name is taken for a new one.
+ * Whether a Claude model decides for itself how much to think. Claude Opus 4.7 and later take an effort and reject thinking
+ * budgets and sampling parameters. A Claude model under an unrecognized name is treated as a new one.
  */
 export const thinksAdaptively = (model: string): boolean => {
   const name = model.toLowerCase()

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-/** Anthropic's messages as far as translation reads them; whatever else a body has is left where it is. */
+/** Anthropic's messages, limited to the members that translation reads; other members are ignored. */
 const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
 const Source = Schema.Struct({
@@ -96,7 +96,7 @@ export const Message = Schema.Struct({
 })
 export type Message = typeof Message.Type
 
-/** An event of a streamed message, told apart by `type`. */
+/** An event of a streamed message, discriminated by `type`. */
 export const MessageEvent = Schema.Struct({
   type: Schema.String,
   index: optional(Schema.Int),

@@ -13,9 +13,9 @@ interface Call {
   sent: boolean
 }
 
-/** Turns the events of a message into the chunks of a chat completion. */
+/** Translates the events of a message to the chunks of a chat completion. */
 export class EventsToChunks {
-  /** What the provider reported so far, as it reports it. */
+  /** The usage reported so far, in the provider's format. */
   private reported: MessageUsage | undefined
   private stopReason: string | undefined
   private readonly head: AnswerHead
@@ -34,7 +34,7 @@ export class EventsToChunks {
     this.includeUsage = includeUsage
   }
 
-  /** Whether the model said that it was done: a stream that breaks off before is an error. */
+  /** Whether the model reported its end: a stream that breaks off earlier is an error. */
   get finished(): boolean {
     return this.stopReason !== undefined
   }
@@ -69,7 +69,9 @@ export class EventsToChunks {
     return chunks
   }
 
-  /** Says why the model stopped and, where the client asked for it, what it used. `usage` stands in for what was not reported. */
+  /**
+   * Writes the finish reason and, if the client requested it, the usage. `usage` replaces what the provider did not report.
+   */
   end(usage: TokenUsage = this.usage ?? noUsage): ReadonlyArray<Chunk> {
     const chunks: Array<Chunk> = []
     if (this.ended) return chunks
@@ -119,7 +121,7 @@ export class EventsToChunks {
     }
   }
 
-  /** Gives a call that had no deltas the input that its block began with: `{}` for a tool without parameters. */
+  /** Gives a call without deltas the input from its block's start: `{}` for a tool without parameters. */
   private complete(chunks: Array<Chunk>, call: Call | undefined): void {
     if (call !== undefined && !call.sent) this.argue(chunks, call, JSON.stringify(call.input ?? {}))
   }

@@ -10,7 +10,7 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   refusal: "content_filter"
 }
 
-/** Anthropic's `stop_reason` in OpenAI's words. */
+/** Maps Anthropic's `stop_reason` to OpenAI's `finish_reason`. */
 export const toFinishReason = (stopReason: string | null | undefined): FinishReason =>
   finishReasons[stopReason ?? ""] ?? "stop"
 
@@ -22,7 +22,7 @@ const stopReasons: Readonly<Record<string, string>> = {
   content_filter: "refusal"
 }
 
-/** OpenAI's `finish_reason` in Anthropic's words; some providers say `stop` although tools are called. */
+/** Maps OpenAI's `finish_reason` to Anthropic's `stop_reason`; some providers send `stop` although tools are called. */
 export const toStopReason = (finishReason: string | null | undefined, callsTools: boolean): string => {
   const reason = stopReasons[finishReason ?? ""] ?? "end_turn"
   return callsTools && reason === "end_turn" ? "tool_use" : reason

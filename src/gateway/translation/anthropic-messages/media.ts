@@ -5,7 +5,7 @@ type Part = Readonly<Record<string, unknown>>
 
 const dataUrl = /^data:([^;,]+);base64,/
 
-/** An image or file of a chat message as Anthropic's block; a text says why there is none. */
+/** Translates an image or file of a chat message to Anthropic's block; a string explains why that is impossible. */
 export const toContentBlock = (part: ChatPart): Part | string => {
   if (part.type === "image_url" && part.image_url) {
     const { url } = part.image_url
@@ -31,7 +31,7 @@ const imageSource = (url: string): Part => {
 
 const afterComma = (url: string): string => url.slice(url.indexOf(",") + 1)
 
-/** An image or document of a message as parts of a chat message; a text says why there are none. */
+/** Translates an image or document to parts of a chat message; a string explains why that is impossible. */
 export const toChatParts = (block: MessageBlock): ReadonlyArray<Part> | string => {
   const { source } = block
   if (!source || typeof source === "string") return `A block of type ${block.type} without a source is not translated`

@@ -8,10 +8,10 @@ import { toChatParts } from "./media.ts"
 type Part = Readonly<Record<string, unknown>>
 type Refuse = (path: Fault["path"], message: string) => void
 
-/** The largest number of stop sequences that OpenAI takes. */
+/** The maximum number of stop sequences that OpenAI accepts. */
 const maxStops = 4
 
-/** A messages request in OpenAI's form; a stream always asks for its usage. */
+/** Translates a messages request to OpenAI's dialect; a stream always requests its usage. */
 export const messagesToChat = (
   request: MessagesRequest,
   target: { readonly model: string }
@@ -52,7 +52,7 @@ export const messagesToChat = (
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
 }
 
-/** OpenAI takes no longer name of a user; a longer one is told apart by its digest. */
+/** OpenAI limits the length of a user id; a longer one is replaced by its digest. */
 const longestUser = 64
 const userOf = (id: string): string => (id.length <= longestUser ? id : hash("sha256", id, "hex"))
 
@@ -97,7 +97,7 @@ const assistantMessage = (blocks: ReadonlyArray<Located>, refuse: Refuse): Part 
           function: { name: block.name ?? "", arguments: JSON.stringify(block.input ?? {}) }
         })
         break
-      // Chat completions have no place for what a model thought before, and need none.
+      // Chat completions have no member for earlier thinking and do not need it.
       case "thinking":
       case "redacted_thinking":
         break
@@ -119,7 +119,7 @@ const userMessages = (blocks: ReadonlyArray<Located>, refuse: Refuse): ReadonlyA
     if (block.type === "tool_result") results.push(toolMessage(block, at, parts, refuse))
     else parts.push(...userParts(block, at, refuse))
   }
-  // The results of tools come right after the turn that called them.
+  // Tool results directly follow the turn that called the tools.
   return parts.length === 0 ? results : [...results, { role: "user", content: parts }]
 }
 
@@ -134,7 +134,7 @@ const userParts = (block: MessageBlock, at: Fault["path"], refuse: Refuse): Read
   return []
 }
 
-/** A tool's result; a tool message holds text alone, so images go into `parts`, the user's message after it. */
+/** A tool's result. A tool message holds only text, so images go into `parts`, the user message that follows. */
 const toolMessage = (block: MessageBlock, at: Fault["path"], parts: Array<Part>, refuse: Refuse): Part => {
   const content = block.content ?? ""
   const texts: Array<string> = block.is_error === true ? ["Error:"] : []

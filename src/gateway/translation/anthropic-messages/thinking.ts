@@ -3,13 +3,13 @@ import { type ChatRequest } from "../openai-chat/domain.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
-/** How much a model of Anthropic's is asked to think. */
+/** The thinking parameters for one of Anthropic's models. */
 interface Asked {
   readonly thinking?: Json
   readonly effort?: string
 }
 
-/** A model that cannot be told not to think does the least of it. */
+/** Thinking cannot be disabled on these models, so `none` maps to the lowest effort. */
 const efforts: Readonly<Record<string, string>> = {
   none: "low",
   minimal: "low",
@@ -22,15 +22,15 @@ const efforts: Readonly<Record<string, string>> = {
 
 const budgets: Readonly<Record<string, number>> = { low: 1024, medium: 4096, high: 16_384, xhigh: 32_768, max: 65_536 }
 
-/** The least that Anthropic takes. */
+/** Anthropic's minimum budget. */
 const leastBudget = 1024
 
-/** So much of the output limit is left for the answer. */
+/** The share of the output limit that is left for the answer. */
 const answerShare = 0.2
 
 /**
- * A request's effort in Anthropic's words. Nobody thinks where a tool is forced; by a budget nobody thinks either in the middle
- * of a turn, which would have to begin with what was thought.
+ * Maps a request's reasoning effort to Anthropic's parameters. Thinking is off when a tool is forced. With a token budget
+ * it is also off in the middle of a turn, because that turn would have to begin with a thinking block.
  */
 export const thinkingOf = (request: ChatRequest, model: string, maxTokens: number, isMidway: boolean): Asked => {
   const asked = request.reasoning_effort ?? ""
@@ -42,10 +42,10 @@ export const thinkingOf = (request: ChatRequest, model: string, maxTokens: numbe
   }
   const effort = efforts[asked]
   if (effort === undefined) return {}
-  // Thoughts are left out of the answer unless they are asked for.
+  // Anthropic omits thinking text from the response unless `display` requests it.
   return isForced || asked === "none" ? { effort } : { effort, thinking: { type: "adaptive", display: "summarized" } }
 }
 
-/** Whether a model takes a temperature and the like: the newer ones never do, the others unless they think. */
+/** Whether a model accepts temperature and other sampling parameters: newer models never do, others unless they think. */
 export const takesSampling = (model: string, { thinking }: Asked): boolean =>
   thinking === undefined && !thinksAdaptively(model)

@@ -2,7 +2,7 @@ import { noUsage, type TokenUsage } from "../domain.ts"
 import { count, member } from "../usage.ts"
 import { type MessageUsage } from "./domain.ts"
 
-/** What Anthropic charges beside a message's own usage, and tells of nowhere else: that it made its context shorter. */
+/** Tokens of context compactions, which Anthropic charges in addition to the message's own usage and reports only here. */
 const compactionsIn = ({ iterations }: MessageUsage): ReadonlyArray<MessageUsage> =>
   (Array.isArray(iterations) ? iterations : []).filter((iteration) => member(iteration, "type") === "compaction")
 
@@ -19,7 +19,7 @@ const sumOf = (one: TokenUsage, other: TokenUsage): TokenUsage => ({
 export const usageOfMessage = (usage: MessageUsage): TokenUsage =>
   compactionsIn(usage).map(usageOfIteration).reduce(sumOf, usageOfIteration(usage))
 
-/** Anthropic counts what it read from and wrote to its cache beside `input_tokens`. */
+/** Anthropic excludes cache reads and cache writes from `input_tokens`. */
 const usageOfIteration = (usage: MessageUsage): TokenUsage => {
   const cachedInputTokens = count(usage.cache_read_input_tokens)
   const cacheWriteTokens = count(usage.cache_creation_input_tokens)
@@ -35,8 +35,8 @@ const usageOfIteration = (usage: MessageUsage): TokenUsage => {
 }
 
 /**
- * The usage of a streamed message so far. Each report is cumulative, so its members overwrite those before; what it leaves
- * out stays as it was.
+ * The usage of a streamed message so far. Reports are cumulative, so their members overwrite earlier ones; omitted members
+ * keep their value.
  */
 export const laterUsage = (before: MessageUsage, report: MessageUsage | null | undefined): MessageUsage => {
   const given = Object.entries(report ?? {}).filter(([, value]) => value !== null)

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-/** OpenAI's chat completions as far as translation reads them; whatever else a body has is left where it is. */
+/** OpenAI's chat completions, limited to the members that translation reads; other members are ignored. */
 const optional = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
 export const ToolCall = Schema.Struct({
@@ -89,7 +89,7 @@ export const ChatRequest = Schema.Struct({
 })
 export type ChatRequest = typeof ChatRequest.Type
 
-/** What a model says; some providers give it in parts, of which those of text are read. */
+/** The text of a message; some providers send it in parts, of which the text parts are read. */
 const Words = Schema.Union([Schema.String, Schema.Array(ChatPart)])
 
 export const textOfWords = (words: typeof Words.Type | null | undefined): string =>
@@ -97,12 +97,12 @@ export const textOfWords = (words: typeof Words.Type | null | undefined): string
     ? words
     : (words ?? []).map(({ text, type }) => (type === "text" ? (text ?? "") : "")).join("")
 
-/** What a model thought, under either of the names that it goes by. */
+/** The reasoning text, under either of its two member names. */
 export const thoughtOf = (
   said: { readonly reasoning_content?: string | null; readonly reasoning?: unknown } | undefined | null
 ) => said?.reasoning_content || (typeof said?.reasoning === "string" ? said.reasoning : "")
 
-/** A call of a tool; some providers give it no id. */
+/** A tool call; some providers send no id. */
 const AnsweredCall = Schema.Struct({
   id: optional(Schema.String),
   function: Schema.Struct({ name: Schema.String, arguments: optional(Schema.String) })
@@ -124,7 +124,7 @@ export const ChatCompletion = Schema.Struct({
       finish_reason: optional(Schema.String)
     })
   ),
-  // Read apart: how providers count differs more than anything else they say, and no answer is lost for it.
+  // Decoded separately: usage formats vary most between providers, and an unknown format must not fail the response.
   usage: Schema.optionalKey(Schema.Unknown)
 })
 export type ChatCompletion = typeof ChatCompletion.Type
@@ -141,7 +141,7 @@ export const ChatChunk = Schema.Struct({
             content: optional(Words),
             refusal: optional(Schema.String),
             reasoning_content: optional(Schema.String),
-            // As OpenRouter, Groq and newer servers name it.
+            // The name that OpenRouter, Groq and newer servers use.
             reasoning: Schema.optionalKey(Schema.Unknown),
             tool_calls: optional(
               Schema.Array(

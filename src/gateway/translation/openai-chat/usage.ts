@@ -2,8 +2,8 @@ import { noUsage, type TokenUsage } from "../domain.ts"
 import { count, member } from "../usage.ts"
 
 /**
- * OpenAI counts cached and written tokens within the prompt, and reasoning within the completion. xAI and Google count
- * reasoning beside the completion, where only the total has it.
+ * OpenAI includes cached and cache-write tokens in the prompt, and reasoning in the completion. xAI and Google count
+ * reasoning separately from the completion, so only the total includes it.
  */
 export const usageOfCompletion = (usage: unknown): TokenUsage => {
   const inputTokens = count(member(usage, "prompt_tokens"))
@@ -22,7 +22,7 @@ export const usageOfCompletion = (usage: unknown): TokenUsage => {
   }
 }
 
-/** Vectors are no tokens, so all of them were read; some providers tell the total alone. */
+/** Embeddings have no output tokens, so all tokens are input; some providers report only the total. */
 export const usageOfEmbedding = (usage: unknown): TokenUsage => ({
   ...noUsage,
   inputTokens: count(member(usage, "prompt_tokens")) || count(member(usage, "total_tokens"))

@@ -26,7 +26,7 @@ const bodyOf = (error: DialectError, requestId: string) => ({
   request_id: requestId
 })
 
-/** A moment as Anthropic writes it, in whole seconds. */
+/** A timestamp in Anthropic's format, in whole seconds. */
 const momentText = (millis: number): string =>
   DateTime.formatIso(DateTime.makeUnsafe(Math.ceil(millis / 1000) * 1000)).replace(".000Z", "Z")
 
@@ -36,7 +36,7 @@ const quotaHeaders = ({ limit, remaining, resetsAt, unit }: Quota) => ({
   ...(resetsAt === null ? {} : { [`anthropic-ratelimit-${unit}-reset`]: momentText(resetsAt) })
 })
 
-/** Errors as Anthropic's SDKs read them, which have a status of their own for overload. */
+/** Errors as Anthropic's SDKs read them; overload has a status of its own. */
 export const anthropicErrors: ErrorWriter = {
   answer: (error, quota, requestId) => ({
     status: error.status === 503 ? 529 : error.status,

@@ -2,10 +2,10 @@ import { Effect } from "effect"
 import { type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
 
-/** When most models were made is not known; the SDKs expect a moment. */
+/** The creation time of most models is unknown, but the SDKs require one. */
 const unknownMoment = "1970-01-01T00:00:00Z"
 
-/** A model as Anthropic's clients see it; which abilities it has in its vendor's words is not known. */
+/** A model as Anthropic's clients see it; its capabilities in Anthropic's format are unknown. */
 export const anthropicModel = ({ contextTokens, id, maxOutputTokens }: ServedModel) => ({
   type: "model",
   id,
@@ -20,7 +20,7 @@ export const anthropicModel = ({ contextTokens, id, maxOutputTokens }: ServedMod
   retires_at: null
 })
 
-/** Which page of a list Anthropic's clients ask for. */
+/** The page of a list that Anthropic's clients request. */
 export interface PageAsked {
   readonly limit: string | null
   readonly afterId: string | null
@@ -35,7 +35,7 @@ export const pageAsked = (url: string): PageAsked => {
 const usualLimit = 20
 const largestLimit = 1000
 
-/** A page of the chat models as Anthropic's clients list them: 20 unless they ask for more, up to 1,000. */
+/** A page of the chat models as Anthropic's clients list them: 20 by default, up to 1,000. */
 export const anthropicModels = Effect.fnUntraced(function* (
   models: ReadonlyArray<ServedModel>,
   { afterId, beforeId, limit }: PageAsked
@@ -51,7 +51,7 @@ export const anthropicModels = Effect.fnUntraced(function* (
   }
   const from = afterId === null ? 0 : (yield* placeOf("after_id", afterId)) + 1
   const to = beforeId === null ? all.length : yield* placeOf("before_id", beforeId)
-  // What comes before a model is read backwards, from the model on.
+  // The page before a model ends at that model.
   const page = beforeId === null ? all.slice(from, from + most) : all.slice(Math.max(from, to - most), to)
   const data = page.map(anthropicModel)
   const hasMore = beforeId === null ? from + most < all.length : to - most > from

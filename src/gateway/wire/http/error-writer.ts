@@ -1,10 +1,10 @@
 import { type DialectError, type Quota } from "../../translation/errors.ts"
 
-/** How a dialect writes errors; each member is a pure function. */
+/** How a dialect writes errors; all members are pure functions. */
 export interface ErrorWriter {
-  /** The whole answer: its status, its body, and the headers that show what a limit leaves. */
+  /** The complete response: its status, its body, and the headers that show what a limit leaves. */
   answer(error: DialectError, quota: Quota | undefined, requestId: string, now: number): WrittenError
-  /** The error as an event of a stream, whose status was sent before. */
+  /** The error as an event of a stream, whose status was sent already. */
   event(error: DialectError, requestId: string): string
 }
 

@@ -27,7 +27,9 @@ export interface CallRoute {
 
 type Request = HttpServerRequest.HttpServerRequest
 
-/** What a provider may see of the caller's headers; credentials, cookies and the gateway's own headers are left out. */
+/**
+ * The caller's headers that are forwarded to a provider; credentials, cookies and the gateway's own headers are omitted.
+ */
 const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
   const forwarded: Record<string, string> = {}
   for (const name in headers) {
@@ -38,14 +40,14 @@ const forwardedRequestHeaders = (headers: Readonly<Record<string, string>>): Rea
   return forwarded
 }
 
-/** The rate limit of requests without a valid credential, where it was reached. */
+/** The rate limit for requests without a valid credential, if it was reached. */
 const addressQuota = (info: RequestInfo | undefined, now: number): Quota | undefined => {
   if (info?.rateLimit === undefined) return undefined
   const { limit, remaining, resetSeconds } = info.rateLimit
   return { unit: "requests", limit: BigInt(limit), remaining: BigInt(remaining), resetsAt: now + resetSeconds * 1000 }
 }
 
-/** Serves a path of a vendor's API, and every failure as the clients of its dialect read it. */
+/** Serves a path of a vendor's API; every failure is written in its dialect. */
 export const serve = <E>(
   path: string,
   writerOf: (request: Request) => ErrorWriter,
@@ -60,7 +62,7 @@ export const serve = <E>(
     const requestId = info?.requestId ?? ""
     if (info !== undefined) {
       info.route = path
-      // Providers have a deadline of their own.
+      // The gateway has its own deadline for providers.
       info.untimed()
     }
     return Effect.catchDefect(work(request, requestId), unexpected).pipe(
@@ -102,7 +104,7 @@ const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, reque
   return response
 }
 
-/** Makes the route of a path that makes calls: authenticate, attribute, parse, call, answer. */
+/** Creates the route of a path that makes calls: authenticate, attribute, parse, call, respond. */
 export const makeCallRoutes = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
   const pipeline = yield* CallPipeline

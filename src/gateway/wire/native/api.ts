@@ -106,7 +106,7 @@ const callProblems = [
   ValidationFailed
 ] as const
 
-/** Without the middleware of Idempotency: nothing that was said is kept, so a repetition is told what it did cost. */
+/** Does not use the Idempotency middleware: responses are not stored, so a repetition reports the cost instead. */
 export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
   .add(
     endpoint.post("complete", "/complete", {

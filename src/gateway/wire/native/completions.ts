@@ -25,11 +25,11 @@ import {
 const utf8 = new TextEncoder()
 const routes = { chat: "complete", embed: "embed" }
 
-/** Completions and embeddings in the gateway's own words, whichever provider gives them. */
+/** Completions and embeddings in the native format, from any provider. */
 export class Completions extends Context.Service<
   Completions,
   {
-    /** The whole answer, a stream of it, or what it may cost: as the request asks. */
+    /** The complete response, a stream of it, or its maximum cost, as the request asks. */
     complete(
       request: LlmRequest
     ): Effect.Effect<
@@ -53,7 +53,7 @@ export class Completions extends Context.Service<
         body: Readonly<Record<string, unknown>>,
         declared: DeclaredCall & Pick<LlmRequest, "cache" | "fallbacks" | "metadata">
       ) {
-        // Providers take their time, and have one of their own.
+        // Provider calls take long, and have a deadline of their own.
         const info = yield* CurrentRequest
         info?.untimed()
         const { headers } = yield* HttpServerRequest.HttpServerRequest
@@ -116,7 +116,7 @@ export class Completions extends Context.Service<
         }
       })
 
-      // Outside of the spans, which do not record what a provider says of a request.
+      // Outside of the spans, which do not record what a provider reports about a request.
       return Completions.of({
         complete: (request) => Effect.mapError(complete(request), problemOf),
         embed: (request) => Effect.mapError(embed(request), problemOf)

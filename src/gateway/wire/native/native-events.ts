@@ -11,14 +11,14 @@ const decodeError = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Stru
 
 const written = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 
-/** Turns a stream in OpenAI's words into the gateway's own events. */
+/** Translates a stream of OpenAI's dialect to the gateway's native events. */
 export class NativeEvents {
   private readonly reader = new EventReader()
   private finishReason: string | undefined
   private failed = false
   private readonly told: (usage: TokenUsage) => object
 
-  /** `told` is what goes along with the usage: what it costs, and under which reservation. */
+  /** `told` returns what accompanies the usage: its cost, and the reservation. */
   constructor(told: (usage: TokenUsage) => object) {
     this.told = told
   }

@@ -11,7 +11,7 @@ const between = (minimum: number, maximum: number) =>
 const Tokens = between(0, 2_147_483_647)
 const Milliseconds = between(0, 86_400_000)
 
-/** A part of a message: text, an image by its address or its data, or a PDF by its data (base64). */
+/** A part of a message: text, an image by its URL or its data, or a PDF by its data (base64). */
 export const LlmPart = Schema.Union([
   Schema.Struct({ type: Schema.tag("text"), text: storable(Schema.String.annotate({ examples: ["Hello"] })) }),
   Schema.Struct({
@@ -46,7 +46,7 @@ interface Said {
   readonly toolCalls?: ReadonlyArray<unknown>
 }
 
-/** A message says something, or calls tools. */
+/** A message must have content or tool calls. */
 const saysSomething = Schema.makeFilter(
   ({ content, toolCalls = [] }: Said) =>
     content !== undefined || toolCalls.length > 0 ? undefined : { path: ["content"], issue: "Missing key" },
@@ -82,7 +82,7 @@ const Cached = Schema.Boolean.annotate({
     "Whether an equal request of the tenant may be answered with what was answered before, at no cost; as the model's configuration says unless given"
 })
 
-/** A completion, whichever provider gives it. */
+/** A completion request, independent of the provider. */
 export const LlmRequest = Schema.Struct({
   model: ModelName,
   messages: Schema.Array(LlmMessage).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(10_000))),
@@ -178,7 +178,7 @@ export const LlmAnswer = Schema.Struct({
 }).annotate({ identifier: "LlmAnswer" })
 export type LlmAnswer = typeof LlmAnswer.Type
 
-/** What a call may use and cost at most. */
+/** The maximum usage and cost of a call. */
 export const LlmEstimate = Schema.Struct({
   dryRun: Schema.Literal(true),
   model: ModelName,

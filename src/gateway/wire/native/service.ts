@@ -21,17 +21,17 @@ import { type Provider, type ProviderFailure } from "../../providers/provider.ts
 import { type ServedModel, type ConnectedProvider } from "../../configuration/gateway-snapshot.ts"
 import { ProviderHealth } from "../../routing/provider-health.ts"
 
-/** A provider that nobody called for so long is asked for its models before it is called healthy. */
+/** A provider that was not called for this long is tested before it is reported as healthy. */
 const longestUnseen = 60_000
 const checksAtOnce = 16
 
-/** What there is to call, and how it fares. */
+/** The available models and providers, and their health. */
 export class Gateway extends Context.Service<
   Gateway,
   {
     readonly models: Effect.Effect<ReadonlyArray<GatewayModel>>
     readonly health: Effect.Effect<GatewayHealth>
-    /** Asks a provider for its models, which costs nothing; whatever comes of it is an answer. */
+    /** Tests a provider by requesting its models, which is free; a failure is a result, not an error. */
     test(named: NamedProvider): Effect.Effect<ProviderTest, Forbidden | ProviderNotFound | ValidationFailed>
     listModels(
       named: NamedProvider
@@ -113,7 +113,7 @@ export class Gateway extends Context.Service<
         return { status, providers } as const
       }).pipe(Effect.withSpan("Gateway.health"))
 
-      /** The provider that a caller names; one at an address of its own is reached with its own key, and nothing of ours. */
+      /** The provider that a caller specifies; one at its own address gets only its own key, never one of the gateway's. */
       const providerOf = Effect.fnUntraced(function* (named: NamedProvider) {
         const { kind } = yield* CurrentPrincipal
         if (kind !== "service-account" && kind !== "api-key") {

@@ -18,7 +18,7 @@ const partOf = (part: LlmPart): Json => {
   }
 }
 
-/** Nothing where only tools were called, which an answer says with an empty list. */
+/** Null if only tools were called, which a response represents by an empty list. */
 const contentOf = (content: LlmMessage["content"]) =>
   typeof content === "string" ? content : content === undefined || content.length === 0 ? null : content.map(partOf)
 
@@ -45,7 +45,7 @@ const formatOf = (format: NonNullable<LlmRequest["responseFormat"]>): Json =>
 const given = (members: Json): Json =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
-/** The gateway's own request in OpenAI's words, from which every dialect is reached. */
+/** Translates a native request to OpenAI's dialect, from which every other one is derived. */
 export const chatOf = (request: LlmRequest): Json =>
   given({
     model: request.model,
@@ -75,7 +75,7 @@ const decodeEmbeddings = Schema.decodeUnknownOption(
 
 const reasons = new Set(["stop", "length", "tool_calls", "content_filter"])
 
-/** What a completion says, in the gateway's own words. */
+/** Translates a completion to the native format. */
 export const saidIn = (bytes: Uint8Array) =>
   Option.map(decodeCompletion(Buffer.from(bytes).toString("utf8")), ({ choices: [choice], id }) => {
     const { content, refusal, tool_calls: calls } = choice?.message ?? {}

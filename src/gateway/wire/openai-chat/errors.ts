@@ -21,7 +21,7 @@ const bodyOf = (error: DialectError) => ({
   }
 })
 
-/** A time to wait as OpenAI writes it: `41s`, `6m0s`, `1h0m0s`. */
+/** A duration in OpenAI's format: `41s`, `6m0s`, `1h0m0s`. */
 const waitText = (millis: number): string => {
   const total = Math.max(1, Math.ceil(millis / 1000))
   const hours = Math.floor(total / 3600)
@@ -35,7 +35,7 @@ const quotaHeaders = ({ limit, remaining, resetsAt, unit }: Quota, now: number) 
   ...(resetsAt === null ? {} : { [`x-ratelimit-reset-${unit}`]: waitText(resetsAt - now) })
 })
 
-/** Errors as OpenAI's SDKs read them; 529 is Anthropic's status alone. */
+/** Errors as OpenAI's SDKs read them; status 529 is specific to Anthropic. */
 export const openAiErrors: ErrorWriter = {
   answer: (error, quota, _, now) => ({
     status: error.status === 529 ? 503 : error.status,

@@ -11,7 +11,7 @@ import { serve } from "../http/serve.ts"
 
 const anyUse = ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"] as const
 
-/** Both vendors list models at one path; Anthropic's clients send the version of its API. */
+/** Both vendors list models at the same path; Anthropic's clients send an API version header. */
 const isAnthropic = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =>
   headers["anthropic-version"] !== undefined
 
@@ -32,7 +32,7 @@ export const ModelsLayer = Layer.unwrap(
       return isAnthropic(request) ? anthropicModel(model) : openAiModel(model)
     })
 
-    // The list is the same route: a name may have slashes in it, and SDKs do not escape every one.
+    // The list uses the same route: a model name may contain slashes, and not all SDKs escape them.
     return HttpRouter.add(
       "GET",
       "/v1/models/*",

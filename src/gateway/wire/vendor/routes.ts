@@ -19,7 +19,7 @@ const allowedAt = (url: string): string | undefined => {
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "GET, HEAD, OPTIONS" : undefined
 }
 
-/** Methods that a path does not have, and paths that do not exist. */
+/** Unsupported methods, and paths that do not exist. */
 const notServed = ({
   method,
   url
@@ -37,7 +37,7 @@ const notServed = ({
 const isAnthropic = ({ headers, url }: HttpServerRequest.HttpServerRequest): boolean =>
   url.startsWith("/v1/messages") || headers["anthropic-version"] !== undefined
 
-/** Other paths below `/v1`: the vendors' SDKs read no problem details, and would report an answer without a body. */
+/** Other paths below `/v1`: the vendors' SDKs do not read problem details, and would report an empty response. */
 const UnknownPathsLayer = HttpRouter.add(
   "*",
   "/v1/*",
