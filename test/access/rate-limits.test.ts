@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
-import { type Answer, type Call, serviceKey, serviceLayer, sharedService, TestService } from "../support/service.ts"
+import { type Answer, type Call, serviceKey, serviceLayer, TestService } from "../support/service.ts"
 
 const perMinute = 8
 const limited = {
@@ -114,7 +114,7 @@ layer(serviceLayer(limited), { excludeTestServices: true, timeout: "60 seconds" 
   )
 })
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("rate limits that are off", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("rate limits that are off", (it) => {
   it.effect("200: as often as one likes, without the headers", () =>
     Effect.gen(function* () {
       for (const answer of yield* asMany(50, "/api/sessions", {})) {

@@ -113,17 +113,6 @@ export const startService = (
 const startOnNewDatabase = (environment?: Record<string, string>) =>
   Effect.flatMap(makeDatabase, (database) => Effect.orDie(startService(database, environment)))
 
-let shared: Promise<TestService["Service"]> | undefined
-
-/**
- * The service with default settings that all files of a worker share; it ends with the worker. A test on it names what
- * it makes, counts relative to what it found, and restores what is not its own.
- */
-export const sharedService = Layer.effect(
-  TestService,
-  Effect.promise(() => (shared ??= Effect.runPromise(startOnNewDatabase().pipe(Scope.provide(Scope.makeUnsafe())))))
-)
-
-/** A service of a file's own: for settings, a clock or a database that other files must not share. */
+/** A service and a database of a file's own. */
 export const serviceLayer = (environment: Record<string, string> = {}) =>
   Layer.effect(TestService, startOnNewDatabase(environment))

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const settings = JSON.stringify({
   $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -34,7 +34,7 @@ const withSchema = Effect.fnUntraced(function* (content: string, name = "schema.
   return { service, applicationId, schemaId, create }
 })
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("configuration under a schema", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration under a schema", (it) => {
   it.effect("201 and 400: JSON and YAML are checked when they are made, and every place is named", () =>
     Effect.gen(function* () {
       const { create } = yield* withSchema(settings)

@@ -4,13 +4,13 @@ import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import { make, makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { type Call, sharedService, TestService } from "../../support/service.ts"
+import { type Call, serviceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/budgets/caps"
 const scopeCeiling = ["budgets:*", "spend:*"]
 const whole = { name: "a cap", unit: "usd", limit: 10, period: "month", mode: "hard" }
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("an agent that may write budgets", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an agent that may write budgets", (it) => {
   const set = Effect.gen(function* () {
     const service = yield* TestService
     const tenantId = yield* makeTenant(service.database)

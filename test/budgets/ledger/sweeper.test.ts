@@ -8,7 +8,7 @@ import { type TestDatabase } from "../../support/database.ts"
 import { makeServer } from "../../support/leaving-server.ts"
 import { ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
-import { sharedService, startService, TestService } from "../../support/service.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
 
@@ -45,7 +45,7 @@ const toldOf = (database: TestDatabase, tenantId: string) =>
     )
   )
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("the sweeper", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the sweeper", (it) => {
   it.effect("ends what is due by itself, whatever it is, and returns what it kept free", () =>
     Effect.gen(function* () {
       const service = yield* TestService

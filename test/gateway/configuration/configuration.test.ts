@@ -6,7 +6,7 @@ import * as path from "node:path"
 import { makeDatabase } from "../../support/database.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { sharedService, startService, TestService } from "../../support/service.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -36,7 +36,7 @@ const modelIds = (service: Service) =>
 
 const options = { excludeTestServices: true, timeout: "60 seconds" } as const
 
-layer(sharedService, options)("the gateway's configuration", (it) => {
+layer(serviceLayer(), options)("the gateway's configuration", (it) => {
   it.effect("is what the environment says until one is written, and the loopback model is always there", () =>
     Effect.gen(function* () {
       const service = yield* TestService

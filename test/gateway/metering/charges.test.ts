@@ -3,14 +3,14 @@ import { Deferred, Effect, Fiber } from "effect"
 import { ask, configure, costNanoUsd, counters, model, provider, spender } from "../../support/gateway.ts"
 import { makeServer } from "../../support/leaving-server.ts"
 import { type Answerer, startProvider } from "../../support/provider.ts"
-import { sharedService, startService, TestService } from "../../support/service.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const calls = Array.from({ length: 25 })
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("callers that do not wait", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("callers that do not wait", (it) => {
   const setUp = Effect.gen(function* () {
     const service = yield* TestService
     const standIn = yield* startProvider(openAiVendor)

@@ -2,12 +2,12 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"
-import { sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const choice = { index: 0, finish_reason: "stop" }
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("a usage that nobody believes", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a usage that nobody believes", (it) => {
   for (const [name, usage] of [
     ["of nothing", { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
     ["beyond all numbers", { prompt_tokens: 1e30, completion_tokens: 9e18 }]

@@ -16,7 +16,7 @@ import {
 } from "../../support/gateway.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"
-import { serviceKey, sharedService, startService, TestService } from "../../support/service.ts"
+import { serviceKey, serviceLayer, startService, TestService } from "../../support/service.ts"
 import { startProcess } from "../../support/service-process.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { openAiVendor, used } from "../../support/vendors.ts"
@@ -44,7 +44,7 @@ const beginStream = (url: string, key: string) =>
     (controller) => Effect.sync(() => controller.abort())
   )
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("the row of a call", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the row of a call", (it) => {
   it.effect("says who called what, what it used, what that cost by which rates, and how long it took", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import OpenAI from "openai"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, startProvider } from "../../support/provider.ts"
-import { sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, calledWith, openAiVendor, said } from "../../support/vendors.ts"
 
 /** A vendor whose answers are always whole. */
@@ -18,7 +18,7 @@ const unstreamed =
 const messages = [{ role: "user" as const, content: "What time is it?" }]
 const schema = { type: "object" as const, properties: { city: { type: "string" } } }
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("a provider that streams nothing", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a provider that streams nothing", (it) => {
   it.effect("is streamed to the SDKs that ask for it, tools and usage included", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,10 +2,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("an error of a provider", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an error of a provider", (it) => {
   it.effect("that says that the gateway's account is empty is asked once, and told as the gateway's own trouble", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -3,11 +3,11 @@ import { Effect } from "effect"
 import { assertOAuthError, make, makeAgent, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents"
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("agents over HTTP", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("agents over HTTP", (it) => {
   it.effect("201: registered with defaults, active, in the default tenant", () =>
     Effect.gen(function* () {
       const service = yield* TestService

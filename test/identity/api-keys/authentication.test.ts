@@ -5,7 +5,7 @@ import { crc32 } from "node:zlib"
 import { generate } from "../../../src/identity/api-keys/key-format.ts"
 import { makeExpiredKey, makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { type Answer, sharedService, TestService } from "../../support/service.ts"
+import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/api-keys"
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -50,7 +50,7 @@ const saying = ({ body, headers, status }: Answer) => ({
   headers: Object.fromEntries([...headers].filter(([name]) => name !== "x-request-id" && name !== "date"))
 })
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("authentication by API key", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("authentication by API key", (it) => {
   it.effect("401: a refused key gets the same answer whatever the reason", () =>
     Effect.gen(function* () {
       const service = yield* TestService

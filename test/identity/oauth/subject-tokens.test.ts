@@ -15,7 +15,7 @@ import {
 import { makeOwnRole } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 
@@ -51,7 +51,7 @@ const mayActFor = (service: Service, agent: TestAgent, subject: string, members:
     ...members
   })
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("a subject token of an account", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a subject token of an account", (it) => {
   it.effect("RFC8693 §4.1 lets the agent act for the account: sub stays the account", () =>
     Effect.gen(function* () {
       const service = yield* TestService

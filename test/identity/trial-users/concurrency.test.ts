@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Array, Effect, Fiber } from "effect"
 import { assertProblem } from "../../support/problem.ts"
-import { type Answer, sharedService, TestService } from "../../support/service.ts"
+import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { untilBlocked } from "../../support/waiting.ts"
 
@@ -43,7 +43,7 @@ const statuses = (answers: ReadonlyArray<Answer>): Readonly<Record<number, numbe
     Object.entries(Object.groupBy(answers, ({ status }) => status)).map(([k, v]) => [k, v?.length ?? 0])
   )
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("trial users changed at once", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("trial users changed at once", (it) => {
   it.effect("fifty creates of one address in different case: one is made, with one entry", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -126,7 +126,7 @@ layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("tria
   )
 })
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("sessions of a user who leaves", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("sessions of a user who leaves", (it) => {
   const leave = {
     deactivated: (service: TestService["Service"], id: number) =>
       service.call("PATCH", `/api/trial-users/${id}`, { body: { isActive: false } }),

@@ -3,9 +3,9 @@ import { Effect } from "effect"
 import { assertSafe, sent } from "../../support/http-answers.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { sharedService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("addresses and methods", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("addresses and methods", (it) => {
   const authorized = Effect.map(TestService, ({ serviceKey }) => [`X-Api-Key: ${serviceKey}`])
 
   for (const target of [

@@ -3,9 +3,9 @@ import { Effect } from "effect"
 import { assertSafe, sent } from "../../support/http-answers.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { serviceKey, sharedService, TestService } from "../../support/service.ts"
+import { serviceKey, serviceLayer, TestService } from "../../support/service.ts"
 
-layer(sharedService, { excludeTestServices: true, timeout: "60 seconds" })("requests that are hardly HTTP", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("requests that are hardly HTTP", (it) => {
   const key = `X-Api-Key: ${serviceKey}`
   const broken = {
     "no request line": "GARBAGE\r\n\r\n",
