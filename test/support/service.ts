@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Logger, Option, Scope } from "effect"
+import { Context, Effect, Layer, Logger, Option, type Scope } from "effect"
 import { HttpServer } from "effect/http"
 import { DatabaseConnection } from "../../src/platform/database/connection.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
