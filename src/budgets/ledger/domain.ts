@@ -67,7 +67,7 @@ export const Period = Schema.Literals([
 export type Period = typeof Period.Type
 
 export const CapMode = Schema.Literals(["hard", "soft", "approval"]).annotate({
-  description: "`hard` refuses, `approval` holds until somebody approves, `soft` only counts and alerts",
+  description: "`hard` refuses, `approval` holds until an approver decides, `soft` only counts and alerts",
   examples: ["hard"]
 })
 export type CapMode = typeof CapMode.Type
@@ -83,7 +83,7 @@ export const AlertThreshold = Schema.Struct({
 }).annotate({
   identifier: "AlertThreshold",
   description:
-    "Passed, it is told once in a period: an alert of the cap, and `BudgetCapThresholdPassed` in the audit log"
+    "Crossing it is reported once in a period: by an alert of the cap, and by `BudgetCapThresholdPassed` in the audit log"
 })
 
 /** A cap as it is stored. */

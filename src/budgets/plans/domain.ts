@@ -30,7 +30,7 @@ export const Plan = Schema.Struct({
   name: Schema.NullOr(PlanName),
   status: PlanStatus,
   budgetUsd: UsdOrZero,
-  spentUsd: exactNumber({ description: "What its calls did cost, also those that settled late", examples: [2.5] }),
+  spentUsd: exactNumber({ description: "The actual cost of its calls, including those settled late", examples: [2.5] }),
   reservedUsd: exactNumber({ description: "What its open calls hold", examples: [2.5] }),
   remainingUsd: exactNumber({ description: "What calls may still draw; nothing once it has ended", examples: [2.5] }),
   heartbeatSeconds: HeartbeatSeconds,

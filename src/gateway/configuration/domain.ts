@@ -148,7 +148,7 @@ export class ModelNotFound extends Problem<ModelNotFound>()("ModelNotFound", {
 export class ModelUnpriced extends Problem<ModelUnpriced>()("ModelUnpriced", {
   slug: "model-unpriced",
   status: 403,
-  meaning: "Nobody knows what the model costs, and a cap in money applies."
+  meaning: "The model has no price, and a cap in money applies."
 }) {}
 
 export class CostUnbounded extends Problem<CostUnbounded>()("CostUnbounded", {

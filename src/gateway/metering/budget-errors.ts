@@ -41,7 +41,7 @@ export const transferError = (problem: TransferError, id: ReservationId): Gatewa
 
 const approvalRequired = (id: ReservationId): GatewayError =>
   gatewayError(new ApprovalRequired({ reservationId: id }), {
-    message: `Somebody has to approve the reservation ${id}.`,
+    message: `The reservation ${id} needs an approval.`,
     headers: { ...notRetryable, "x-reservation-id": id }
   })
 

@@ -53,7 +53,7 @@ const estimateWith = (
 export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> => {
   const { bound, constraints, model, targets } = terms
   if (constraints.byMoney && targets.some(({ rates }) => rates === null)) {
-    const detail = `Nobody knows what ${model.id} costs, and a cap in money applies.`
+    const detail = `The model ${model.id} has no price, and a cap in money applies.`
     return Effect.fail(gatewayError(new ModelUnpriced({ detail })))
   }
   const [unbounded] = bound.unbounded

@@ -47,7 +47,11 @@ const decoders: Readonly<Record<string, Decode>> = {
 
 const unreadableCoding = failure(
   "broken-off",
-  bad(502, "The provider's answer is encoded as nobody asked for, and cannot be read.", "provider-error"),
+  bad(
+    502,
+    "The provider's answer has a content encoding that was not requested and cannot be decoded.",
+    "provider-error"
+  ),
   true
 )
 

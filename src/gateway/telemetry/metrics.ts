@@ -144,7 +144,7 @@ const reservedUsd = Metric.counter("app.budget.reserved", {
   attributes: { unit: "USD" }
 })
 const spentUsd = Metric.counter("app.budget.spent", {
-  description: "US dollars that calls of this replica did cost",
+  description: "The actual cost of this replica's calls, in US dollars",
   attributes: { unit: "USD" },
   incremental: true
 })

@@ -75,6 +75,6 @@ export class AccountsApi extends HttpApiGroup.make("accounts")
   .annotateMerge(
     OpenApi.annotations({
       title: "Accounts",
-      description: "Whoever signs in: operators of the installation or of one tenant."
+      description: "People who sign in: operators of the installation or of one tenant."
     })
   ) {}

@@ -112,7 +112,7 @@ export class LlmCallsApi extends HttpApiGroup.make("llmCalls")
     endpoint.post("complete", "/complete", {
       summary: "Complete a conversation",
       description:
-        "Served by any provider of the model, and metered by every budget cap that applies to the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and says what it did cost.",
+        "Served by any provider of the model, and metered by every budget cap that applies to the caller. With `stream` the answer is Server-Sent Events: `delta` {text}, `tool_call` {index, id, name, arguments}, `usage` (with costUsd and reservationId), then `done` {finishReason} or `error`; a denial is a status before the first byte. With `dryRun` the answer is what the call may cost at most. Under an Idempotency-Key the call is made once: nothing of its answer is kept, so a repetition is 409 and has the actual cost.",
       access: requires("llm:complete", { byGatewayPolicy: true }),
       answersIn: ["application/json", "text/event-stream"],
       maxBodyBytes: callBodyBytes,
