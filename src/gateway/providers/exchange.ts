@@ -49,7 +49,7 @@ const unreadableCoding = failure(
   "broken-off",
   bad(
     502,
-    "The provider's answer has a content encoding that was not requested and cannot be decoded.",
+    "The provider's answer is encoded in a way that was not requested, and cannot be decoded.",
     "provider-error"
   ),
   true
