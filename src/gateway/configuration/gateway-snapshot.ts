@@ -4,6 +4,7 @@ import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./con
 import { rateTable } from "../catalog/cost.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
+import { defaultMaxTokensPerSecond } from "../metering/unseen-thinking.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
 /** A provider that calls can be sent to. */
@@ -36,6 +37,7 @@ export interface ServedModel {
   readonly targets: ReadonlyArray<ModelTarget>
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
+  readonly maxTokensPerSecond: number
   readonly prices: Prices | null
   readonly capabilities: ReadonlyArray<string>
   readonly cached: boolean
@@ -81,6 +83,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   targets: [{ provider, model: loopbackModel, weight: 1, priority: 0, rates: rateTable(loopbackPrices) }],
   contextTokens: 128_000,
   maxOutputTokens: 16_384,
+  maxTokensPerSecond: defaultMaxTokensPerSecond,
   prices: loopbackPrices,
   capabilities: ["tools", "json-schema", "embeddings"],
   cached: false
@@ -104,6 +107,7 @@ const configured = (
     kind: model.kind,
     targets: targets.map(({ target }) => target),
     contextTokens: model.contextTokens ?? null,
+    maxTokensPerSecond: model.maxTokensPerSecond ?? defaultMaxTokensPerSecond,
     maxOutputTokens: model.maxOutputTokens ?? (known.length > 0 ? Math.min(...known) : null),
     prices: targets[0]?.prices ?? null,
     capabilities,
@@ -132,6 +136,7 @@ const catalogued = (providers: Iterable<ConnectedProvider>): ReadonlyArray<Serve
               targets: [target],
               contextTokens: null,
               maxOutputTokens,
+              maxTokensPerSecond: defaultMaxTokensPerSecond,
               prices,
               capabilities: [],
               cached: false
