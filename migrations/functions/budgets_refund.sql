@@ -18,7 +18,9 @@ BEGIN
   IF NOT FOUND THEN RETURN json_build_object('verdict', 'missing'); END IF;
   SELECT r.plan_id INTO plan FROM budget_reservations r
   WHERE r.tenant_id = c.tenant_id AND r.id = c.reservation_id FOR UPDATE;
-  IF c.created_by = p->>'principal' AND NOT (p->>'system')::boolean THEN RETURN json_build_object('verdict', 'own'); END IF;
+  IF NOT (p->>'system')::boolean AND have_one_holder(p->>'principal', c.created_by) THEN
+    RETURN json_build_object('verdict', 'own');
+  END IF;
   SELECT coalesce(-sum(x.amount), 0) INTO refunded FROM budget_entries x
   WHERE x.tenant_id = c.tenant_id AND x.charge_id = c.id AND x.kind = 'refund';
   IF refunded + given > c.amount THEN

@@ -65,6 +65,10 @@ BEGIN
   VALUES ((r->>'credentialId')::uuid, tenant, agent, agent_key, (r->>'grantId')::uuid, session, r->>'subject',
     actor_ids, ancestors, (r->>'maxDepth')::integer, ARRAY(SELECT jsonb_array_elements_text(r->'scopes')), moment,
     r->>'issuedBy', (r->>'expiresAt')::timestamptz);
+  IF r->>'issuedBy' <> 'agent:' || agent THEN
+    INSERT INTO public.principal_holders (principal, holder) VALUES ('agent:' || agent, r->>'issuedBy')
+    ON CONFLICT DO NOTHING;
+  END IF;
   INSERT INTO public.audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id,
     application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes, transaction_id)
   SELECT occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, application_id, outcome,

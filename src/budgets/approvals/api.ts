@@ -40,7 +40,7 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       .post("approve", "/:reservationId/approve", {
         summary: "Approve a held reservation",
         description:
-          "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. The requester cannot approve it.",
+          "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Neither the requester nor a principal of the same holder can approve it.",
         access: approve,
         params: id,
         payload: Approval,

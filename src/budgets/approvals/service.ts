@@ -2,7 +2,6 @@ import { Context, Effect, Layer } from "effect"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
 import { covers } from "../../kernel/capability.ts"
-import { Database } from "../../platform/database/database.ts"
 import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { auditedRequester } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes } from "../ledger/cap-index.ts"
@@ -11,7 +10,7 @@ import { type Approval } from "./domain.ts"
 import { type ReservationId, ReservationNotFound, type StoredReservation } from "../ledger/domain.ts"
 import { problemOf, toNamedCap } from "../ledger/problems.ts"
 import { ReservationQueries, toReservation } from "../reservations/queries.ts"
-import { CreatorChainRepository } from "./creator-chain-repository.ts"
+import { LineageRepository } from "./lineage-repository.ts"
 import { type ReservationFilter } from "../reservations/repository.ts"
 import { Ledger } from "../ledger/service.ts"
 
@@ -20,27 +19,21 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const capIndexes = yield* CapIndexes
-    const database = yield* Database
     const ledger = yield* Ledger
-    const creators = yield* CreatorChainRepository
+    const lineage = yield* LineageRepository
     const reservations = yield* ReservationQueries
 
     /**
-     * A requester must not approve its own reservation, not even through a principal that it created or was created by.
+     * A requester must not approve its own reservation, not even through another principal that it holds or is held by.
      * An agent must not approve any reservation, since it could approve its own spending through another requester.
      */
-    const mayDecide = Effect.fnUntraced(function* (
-      { kind, name, tenantId }: Principal,
-      { createdBy }: StoredReservation
-    ) {
+    const mayDecide = Effect.fnUntraced(function* ({ kind, name }: Principal, { createdBy }: StoredReservation) {
       if (kind === "agent")
         return yield* new Forbidden({ missing: [], detail: "An agent cannot approve reservations." })
-      if (tenantId === undefined) return
-      const lines = Effect.all([creators.of(createdBy), creators.of(name)])
-      const [above, below] = yield* database.transaction("all", lines)
-      if (name === createdBy || above.includes(name) || below.includes(createdBy)) {
+      if (kind === "service-account") return
+      if (yield* lineage.haveOneHolder(name, createdBy)) {
         const detail =
-          "A reservation cannot be approved by its requester, nor by a principal that created it or was created by it."
+          "A reservation cannot be approved by its requester, nor by a principal that created, rotated or re-keyed it, nor by one with the same creator."
         return yield* new Forbidden({ missing: [], detail })
       }
     })
@@ -133,7 +126,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
     return { list, approve, deny }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(CreatorChainRepository.layer))
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(LineageRepository.layer))
 }
 
 const isApprovedBy = ({ name }: Principal, { decidedBy, state }: StoredReservation): boolean =>

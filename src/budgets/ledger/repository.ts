@@ -94,34 +94,31 @@ const closingFields = [
   "usage",
   "metadata"
 ]
-/** Those that describe a call of the gateway, in their order, and the members that they come from. */
-const callMembers = {
-  operation: "operation",
-  dialect: "dialect",
-  model_asked: "modelAsked",
-  model_served: "modelServed",
-  provider: "provider",
-  input_tokens: "inputTokens",
-  output_tokens: "outputTokens",
-  cached_input_tokens: "cachedInputTokens",
-  cache_write_tokens: "cacheWriteTokens",
-  cache_write_1h_tokens: "cacheWrite1hTokens",
-  reasoning_tokens: "reasoningTokens",
-  rates: "rates",
-  catalogue_version: "catalogueVersion",
-  method: "method",
-  status: "status",
-  latency_ms: "latencyMs",
-  upstream_latency_ms: "upstreamLatencyMs",
-  time_to_first_token_ms: "timeToFirstTokenMs",
-  attempts: "attempts",
-  call_metadata: "metadata",
-  trace_id: "traceId"
-}
-const callFields = Object.entries(callMembers)
-const callColumns = (call: CloseItem["call"]): Row =>
-  call === undefined ? {} : Object.fromEntries(callFields.map(([field, member]) => [field, call[member]]))
-const closeFields = [...closingFields, ...Object.keys(callMembers)]
+/** Those that describe a call of the gateway, in their order, by the members that they come from. */
+const callFields = [
+  "operation",
+  "dialect",
+  "modelAsked",
+  "modelServed",
+  "provider",
+  "inputTokens",
+  "outputTokens",
+  "cachedInputTokens",
+  "cacheWriteTokens",
+  "cacheWrite1hTokens",
+  "reasoningTokens",
+  "rates",
+  "catalogueVersion",
+  "method",
+  "status",
+  "latencyMs",
+  "upstreamLatencyMs",
+  "timeToFirstTokenMs",
+  "attempts",
+  "callMetadata",
+  "traceId"
+]
+const closeFields = [...closingFields, ...callFields]
 const closeParameters = ["moment", "unread", "requests", "keys"]
 
 const keyColumns = ["principal", "route", "key", "request_sha256"] as const
@@ -680,6 +677,8 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         // The gateway knows what it charged.
         const isRead = items.some(({ origin }) => origin !== "gateway")
         const requests = items.map((item) => ({
+          ...item.call,
+          callMetadata: item.call?.metadata,
           id: item.id,
           tenant_id: item.tenantId,
           kind: item.kind,
@@ -690,8 +689,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
           charge_id: item.kind === "settle" ? item.chargeId : null,
           usage: item.usage,
           metadata: item.metadata,
-          ...slotColumns(item),
-          ...callColumns(item.call)
+          ...slotColumns(item)
         }))
         const parameters: Parameters = {
           moment: DateTime.formatIso(now),

@@ -151,7 +151,7 @@ export class SpendApi extends HttpApiGroup.make("spend")
       .post("refund", "/refunds", {
         summary: "Refund a charge",
         description:
-          "Refunds a part of a charge, in the periods in which it was charged. A principal cannot refund its own charge unless it is a system principal, and an agent cannot refund at all.",
+          "Refunds a part of a charge, in the periods in which it was charged. A principal cannot refund its own charge, nor one of the same holder, unless it is a system principal, and an agent cannot refund at all.",
         access: refund,
         payload: RefundRequest,
         success: Refund.pipe(HttpApiSchema.status(201)),

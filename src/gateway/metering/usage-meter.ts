@@ -316,12 +316,12 @@ export class UsageMeter {
 
 const noProgress = (): Progress => ({ usage: undefined, textBytes: 0, texts: [] })
 
-/** Rates as usage rows store them; cached, since a configuration has few. */
-const written = new WeakMap<Rates, Readonly<Record<string, string>>>()
+/** Rates as usage rows store them, in JSON; cached, since a configuration has few. */
+const written = new WeakMap<Rates, string>()
 const textsOf = (rates: Rates) => {
   let texts = written.get(rates)
   if (texts === undefined) {
-    texts = Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)]))
+    texts = JSON.stringify(Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)])))
     written.set(rates, texts)
   }
   return texts

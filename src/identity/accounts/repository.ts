@@ -140,6 +140,14 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
         )
         yield* Effect.orDie(setRoles(account))
       }),
+      /** Records that a principal has set the password of an account, and so may act as it. */
+      heldBy: Effect.fn("AccountsRepository.heldBy")((id: AccountId, principal: string) =>
+        Change.use(() =>
+          sql`
+              INSERT INTO principal_holders ${sql.insert({ principal: `account:${id}`, holder: principal })}
+              ON CONFLICT DO NOTHING`.pipe(Effect.asVoid, Effect.orDie)
+        )
+      ),
       /** Notes the last sign-in. */
       touch: Effect.fn("AccountsRepository.touch")(({ id, lastSignInAt }: Pick<Account, "id" | "lastSignInAt">) =>
         Change.use(() =>

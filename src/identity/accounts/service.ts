@@ -158,6 +158,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
       const isSame = changeable.every((member) => Equal.equals(before[member], after[member]))
       if (isSame && passwordHash === undefined) return { value: toResponse(before), entries: [] }
       yield* repository.update(after)
+      if (passwordHash !== undefined) yield* repository.heldBy(id, principal.name)
       // An account with other capabilities or another e-mail address has to sign in again.
       const isOther =
         isStopped ||
