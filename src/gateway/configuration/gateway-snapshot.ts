@@ -4,7 +4,6 @@ import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./con
 import { rateTable } from "../catalog/cost.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 import { type Provider } from "../providers/provider.ts"
-import { defaultMaxTokensPerSecond } from "../metering/unseen-thinking.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
 /** A provider that calls can be sent to. */
@@ -72,6 +71,9 @@ export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   maxConcurrency: 100_000,
   provider
 })
+
+/** Tokens that a model writes in a second at most, unless its configuration names another figure. */
+const defaultMaxTokensPerSecond = 500
 
 /** The simulated price of the free loopback model, so that budgets can be tried with it. */
 const loopbackPrices: Prices = { inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n }

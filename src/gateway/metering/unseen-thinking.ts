@@ -1,8 +1,5 @@
 import { isJson } from "../../kernel/parsed-json.ts"
 
-/** Tokens that a model writes in a second at most, unless its configuration names another figure. */
-export const defaultMaxTokensPerSecond = 500
-
 /**
  * Models that reason unless a request turns it off, and do not show how: OpenAI's o-series and GPT-5 and later, and
  * Gemini 2.5 and later.
