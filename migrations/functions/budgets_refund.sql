@@ -1,7 +1,7 @@
 -- Refunds a part of a charge, on the counters that it was charged to. The refund raises what the plan has left, unless
 -- the plan has ended.
 CREATE OR REPLACE FUNCTION budgets_refund(p json) RETURNS json
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   moment timestamptz := p->>'now';
@@ -61,4 +61,3 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION budgets_refund FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION budgets_refund TO application_manager;

@@ -2,6 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
 import { covers } from "../../kernel/capability.ts"
+import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { auditedRequester } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes } from "../ledger/cap-index.ts"
 import { type Dimensions } from "../ledger/protocol-domain.ts"
@@ -70,15 +71,15 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
           detail: "An override raises caps, which requires budgets:write."
         })
       }
-      if (isApprovedBy(principal, held)) return toReservation(held)
+      const by = yield* auditedRequester
+      if (by.repeatable === undefined && isApprovedBy(principal, held)) return toReservation(held)
       if (held.agentId !== null)
         yield* Effect.catchTag(agents.activeTenantOf(held.agentId), "AgentNotFound", Effect.die)
       // A held call was never made: its caller may call again with the approved reservation, or release it.
       if (held.origin === "gateway") yield* ledger.handOver(held.tenantId, id)
       const ceiling = approval.ceilingUsd ?? held.amount
       const result = yield* ledger.reserve({
-        principal: principal.name,
-        audit: (yield* auditedRequester).audit,
+        ...by,
         kind: override ? "override" : "approve",
         confined: principal.tenantId !== undefined,
         id,
@@ -93,6 +94,9 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       })
       switch (result.verdict) {
         case "approved":
+          return toReservation(result.reservation)
+        case "replay":
+          yield* checkReplay(result.sha256)
           return toReservation(result.reservation)
         case "no-room":
           return yield* problemOf(principal, result)
@@ -112,9 +116,9 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       const principal = yield* CurrentPrincipal
       const held = yield* reservations.find(id)
       yield* mayDecide(principal, held)
-      const { audit } = yield* auditedRequester
-      const item = { principal: principal.name, audit, id, tenantId: held.tenantId, reason }
-      const { reservation, verdict } = yield* ledger.deny(item)
+      const item = { ...(yield* auditedRequester), id, tenantId: held.tenantId, reason }
+      const { reservation, sha256, verdict } = yield* ledger.deny(item)
+      if (verdict === "replay") yield* checkReplay(sha256)
       if (reservation === undefined) return yield* new ReservationNotFound({})
       return verdict === "gone" ? yield* problemOf(principal, { verdict: "gone" }) : toReservation(reservation)
     })
