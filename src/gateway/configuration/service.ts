@@ -1,4 +1,5 @@
 import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
+import { SqlClient } from "effect/sql"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
 import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
@@ -58,6 +59,7 @@ export class GatewayConfiguration extends Context.Service<
       const file = yield* (yield* SystemOwnedFiles).file("llm-gateway", "gateway.json")
       const one = yield* Semaphore.make(1)
       const { loopback } = connections
+      const sql = yield* SqlClient.SqlClient
       let snapshot = gatewaySnapshot({}, null, loopback, [], [])
 
       const current = Effect.map(
@@ -72,6 +74,10 @@ export class GatewayConfiguration extends Context.Service<
         const { providers, warnings } = yield* connections.open(stored.document)
         snapshot = gatewaySnapshot(stored.document, stored.version, loopback, providers, warnings)
       }, one.withPermit)
+
+      const resync = Effect.catchCause(take(false), (cause) =>
+        Effect.logWarning("Could not read the gateway's configuration", cause)
+      )
 
       /** Every error of a document, including those of key references. */
       const check = Effect.fnUntraced(function* (document: GatewayDocument) {
@@ -115,6 +121,8 @@ export class GatewayConfiguration extends Context.Service<
             : { ...given, providers: yield* Effect.forEach(given.providers, withKeptKeys) }
         const { after, before, version } = yield* file.write(textOf(document), ifMatch, restoredFrom)
         yield* notifications.notify(topic, String(version))
+        // Others may wait for a connection in their turn to activate, so no transaction waits for a turn.
+        yield* sql.afterCommit(resync)
         const action =
           restoredFrom === undefined
             ? configurationActions.GatewayConfigurationUpdated
@@ -127,9 +135,7 @@ export class GatewayConfiguration extends Context.Service<
         ifMatch: IfMatch | undefined
       ) {
         yield* check(document)
-        const written = yield* write(document, ifMatch, undefined)
-        yield* take(false)
-        return written
+        return yield* write(document, ifMatch, undefined)
       })
 
       const rollback = Effect.fn("GatewayConfiguration.rollback")(function* (
@@ -139,9 +145,7 @@ export class GatewayConfiguration extends Context.Service<
         const { content } = yield* file.version(version)
         const { document } = versioned({ content, version })
         yield* check(document)
-        const written = yield* write(document, ifMatch, version)
-        yield* take(false)
-        return written
+        return yield* write(document, ifMatch, version)
       })
 
       /** Imports the file of `Llm:ConfigFile` if it is to be imported and differs from the stored configuration. */
@@ -162,10 +166,6 @@ export class GatewayConfiguration extends Context.Service<
         const { models, providers, version, warnings } = snapshot
         return { version, providers: [...providers.keys()], models: models.map(({ id }) => id), warnings }
       }).pipe(Effect.withSpan("GatewayConfiguration.reload"))
-
-      const resync = Effect.catchCause(take(false), (cause) =>
-        Effect.logWarning("Could not read the gateway's configuration", cause)
-      )
 
       yield* Effect.catch(takeSeed(), seed.failed)
       yield* take(true)
