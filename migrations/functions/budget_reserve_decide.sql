@@ -49,7 +49,7 @@ BEGIN
   -- Locks held reservations, so that each is approved once. A plan's own reservation is never held.
   IF entries IS NOT NULL THEN
     FOR i IN 1..total LOOP
-      IF requests[i].kind <> 'reserve' THEN verdicts[i] := 'gone'; END IF;
+      IF requests[i].kind <> 'reserve' THEN verdicts[i] := coalesce(verdicts[i], 'gone'); END IF;
     END LOOP;
     FOR r IN
       SELECT q.ordinality AS place, b.id, b.state, b.expires_at
@@ -57,7 +57,7 @@ BEGIN
       JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id
       WHERE q.kind <> 'reserve' AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id, q.ordinality FOR UPDATE OF b
     LOOP
-      IF r.state = 'held' AND r.expires_at > moment AND NOT r.id = ANY (approved) THEN
+      IF verdicts[r.place] = 'gone' AND r.state = 'held' AND r.expires_at > moment AND NOT r.id = ANY (approved) THEN
         verdicts[r.place] := NULL;
         approved := approved || r.id;
       END IF;
@@ -336,6 +336,13 @@ BEGIN
   END IF;
 
   IF keys IS NOT NULL THEN
+    -- An approved reservation goes on to change, so its key keeps the answer.
+    IF entries IS NOT NULL THEN
+      UPDATE idempotency_keys i SET body = a.reservation::text
+      FROM json_to_recordset(answered) AS a(place integer, reservation json)
+      JOIN json_to_recordset(keys) AS k(place integer, principal text, route text, key text) ON k.place = a.place
+      WHERE verdicts[a.place] = 'open' AND i.principal = k.principal AND i.route = k.route AND i.key = k.key;
+    END IF;
     refused := ARRAY(
       SELECT place::integer FROM unnest(verdicts) WITH ORDINALITY AS v(verdict, place)
       WHERE verdict NOT IN ('open', 'held', 'replay'));

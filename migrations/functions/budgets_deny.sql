@@ -1,6 +1,6 @@
 -- Denies a held reservation. Verdicts: done, same (denied before), missing, gone (no longer held).
 CREATE OR REPLACE FUNCTION budgets_deny(p json) RETURNS json
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   moment timestamptz := p->>'now';
@@ -24,4 +24,3 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION budgets_deny FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION budgets_deny TO application_manager;

@@ -1,6 +1,6 @@
 -- Extends an open reservation. Verdicts: done, missing, foreign, managed, unopened (no longer or not yet open).
 CREATE OR REPLACE FUNCTION budgets_extend(p json) RETURNS json
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   moment timestamptz := p->>'now';
@@ -22,4 +22,3 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION budgets_extend FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION budgets_extend TO application_manager;

@@ -1,9 +1,9 @@
 -- One change of a plan, in one statement. `kind` is start, extend, completed, aborted or heartbeat; `books` are the
 -- revisions of the caps that the caller has cached; `waiting` marks a retry, which waits for transactions that have
--- calls of the plan locked. A repeated idempotency key gets the first answer. Verdicts, beside those of the
--- budget_plan_* functions: stale (the caps have changed), replay, missing, inactive (with the status).
+-- calls of the plan locked. Verdicts, beside those of the budget_plan_* functions: stale (the caps have changed),
+-- missing, inactive (with the status).
 CREATE OR REPLACE FUNCTION budgets_plan(p json) RETURNS json
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   moment timestamptz := p->>'now';
@@ -16,19 +16,6 @@ BEGIN
     SELECT FROM json_to_recordset(p->'books') AS b(tenant uuid, version bigint)
     LEFT JOIN budget_books k ON k.tenant_id = b.tenant WHERE coalesce(k.caps_version, 0) <> b.version
   ) THEN RETURN json_build_object('verdict', 'stale'); END IF;
-  IF p->>'key' IS NOT NULL AND NOT (p->>'waiting')::boolean THEN
-    INSERT INTO idempotency_keys AS i (principal, route, key, request_sha256, status, headers, body, created_at)
-    VALUES (p->>'principal', p->>'route', p->>'key', decode(p->>'request_sha256', 'hex'), 200, '{}', '', moment)
-    ON CONFLICT (principal, route, key) DO UPDATE SET request_sha256 = EXCLUDED.request_sha256,
-      body = EXCLUDED.body, created_at = EXCLUDED.created_at
-    WHERE i.created_at <= moment - interval '24 hours';
-    IF NOT FOUND THEN
-      SELECT json_build_object('verdict', 'replay', 'sha256', encode(i.request_sha256, 'hex'), 'plan', i.body::json)
-      INTO outcome FROM idempotency_keys i
-      WHERE i.principal = p->>'principal' AND i.route = p->>'route' AND i.key = p->>'key';
-      RETURN outcome;
-    END IF;
-  END IF;
 
   IF kind = 'start' THEN
     outcome := budget_plan_start(p, moment);
@@ -58,18 +45,8 @@ BEGIN
           'spentUsd', trim_scale((outcome->'plan'->>'spent')::numeric / 1000000000)))::json,
       '{1}', ARRAY[(p->>'tenant')::uuid], moment);
   END IF;
-  IF p->>'key' IS NOT NULL THEN
-    IF outcome->>'verdict' IN ('done', 'same') THEN
-      UPDATE idempotency_keys i SET body = (outcome->'plan')::text
-      WHERE i.principal = p->>'principal' AND i.route = p->>'route' AND i.key = p->>'key';
-    ELSE
-      DELETE FROM idempotency_keys i
-      WHERE i.principal = p->>'principal' AND i.route = p->>'route' AND i.key = p->>'key';
-    END IF;
-  END IF;
   RETURN outcome;
 END
 $$;
 
 REVOKE ALL ON FUNCTION budgets_plan FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION budgets_plan TO application_manager;

@@ -1,7 +1,7 @@
 -- Refunds a part of a charge, on the counters that it was charged to. The refund raises what the plan has left, unless
 -- the plan has ended.
 CREATE OR REPLACE FUNCTION budgets_refund(p json) RETURNS json
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   moment timestamptz := p->>'now';
@@ -18,7 +18,9 @@ BEGIN
   IF NOT FOUND THEN RETURN json_build_object('verdict', 'missing'); END IF;
   SELECT r.plan_id INTO plan FROM budget_reservations r
   WHERE r.tenant_id = c.tenant_id AND r.id = c.reservation_id FOR UPDATE;
-  IF c.created_by = p->>'principal' AND NOT (p->>'system')::boolean THEN RETURN json_build_object('verdict', 'own'); END IF;
+  IF NOT (p->>'system')::boolean AND have_one_holder(p->>'principal', c.created_by) THEN
+    RETURN json_build_object('verdict', 'own');
+  END IF;
   SELECT coalesce(-sum(x.amount), 0) INTO refunded FROM budget_entries x
   WHERE x.tenant_id = c.tenant_id AND x.charge_id = c.id AND x.kind = 'refund';
   IF refunded + given > c.amount THEN
@@ -59,4 +61,3 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION budgets_refund FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION budgets_refund TO application_manager;

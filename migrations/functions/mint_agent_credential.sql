@@ -18,7 +18,7 @@ BEGIN
   PERFORM FROM public.tenants WHERE id = tenant AND status = 'active' FOR SHARE;
   IF NOT FOUND THEN RETURN 'tenant-suspended'; END IF;
   SELECT updated_at, template_id INTO agent_changed, template FROM public.agents
-  WHERE id = agent AND tenant_id = tenant AND status = 'active' FOR SHARE;
+  WHERE id = agent AND tenant_id = tenant AND status = 'active' AND (expires_at IS NULL OR expires_at > moment) FOR SHARE;
   IF NOT FOUND THEN RETURN 'agent-not-active'; END IF;
   IF template IS NOT NULL THEN
     SELECT updated_at INTO template_changed FROM public.agent_templates WHERE id = template FOR SHARE;
@@ -65,6 +65,10 @@ BEGIN
   VALUES ((r->>'credentialId')::uuid, tenant, agent, agent_key, (r->>'grantId')::uuid, session, r->>'subject',
     actor_ids, ancestors, (r->>'maxDepth')::integer, ARRAY(SELECT jsonb_array_elements_text(r->'scopes')), moment,
     r->>'issuedBy', (r->>'expiresAt')::timestamptz);
+  IF r->>'issuedBy' <> 'agent:' || agent THEN
+    INSERT INTO public.principal_holders (principal, holder) VALUES ('agent:' || agent, r->>'issuedBy')
+    ON CONFLICT DO NOTHING;
+  END IF;
   INSERT INTO public.audit_entries (occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id,
     application_id, outcome, reason, count, ip_address, user_agent, trace_id, changes, transaction_id)
   SELECT occurred_at, action_type, entity_type, entity_id, user_id, actor_type, tenant_id, application_id, outcome,

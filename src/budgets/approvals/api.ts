@@ -15,6 +15,7 @@ import { Access, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Forbidden } from "../../kernel/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
+import { HandlesIdempotency, IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
 
@@ -35,25 +36,37 @@ export class ApprovalsApi extends HttpApiGroup.make("approvals")
       },
       success: page(PendingApproval, position)
     }),
-    endpoint.post("approve", "/:reservationId/approve", {
-      summary: "Approve a held reservation",
-      description:
-        "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. The requester cannot approve it.",
-      access: approve,
-      params: id,
-      payload: Approval,
-      success: Reservation,
-      error: [ReservationNotFound, ReservationNotHeld, StillNoHeadroom, PlanNotActive, AgentNotActive, Forbidden]
-    }),
-    endpoint.post("deny", "/:reservationId/deny", {
-      summary: "Deny a held reservation",
-      description: "Ends it. Again answers the same.",
-      access: approve,
-      params: id,
-      payload: Denial,
-      success: Reservation,
-      error: [ReservationNotFound, ReservationNotHeld, Forbidden]
-    })
+    endpoint
+      .post("approve", "/:reservationId/approve", {
+        summary: "Approve a held reservation",
+        description:
+          "Admits it once more. Without room it is 409; `override` then raises caps of mode approval by exactly what is short (budgets:write), never a hard one, nor one over all tenants unless a system caller says so. Neither the requester nor a principal of the same holder can approve it.",
+        access: approve,
+        params: id,
+        payload: Approval,
+        success: Reservation,
+        error: [
+          ReservationNotFound,
+          ReservationNotHeld,
+          StillNoHeadroom,
+          PlanNotActive,
+          AgentNotActive,
+          Forbidden,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(HandlesIdempotency, true),
+    endpoint
+      .post("deny", "/:reservationId/deny", {
+        summary: "Deny a held reservation",
+        description: "Ends it. Again answers the same.",
+        access: approve,
+        params: id,
+        payload: Denial,
+        success: Reservation,
+        error: [ReservationNotFound, ReservationNotHeld, Forbidden, IdempotencyKeyReused]
+      })
+      .annotate(HandlesIdempotency, true)
   )
   .middleware(Idempotency)
   .middleware(FlushSettlements)

@@ -2,7 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
 import { covers } from "../../kernel/capability.ts"
-import { Database } from "../../platform/database/database.ts"
+import { checkReplay } from "../../platform/idempotency/domain.ts"
 import { auditedRequester } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes } from "../ledger/cap-index.ts"
 import { type Dimensions } from "../ledger/protocol-domain.ts"
@@ -10,7 +10,7 @@ import { type Approval } from "./domain.ts"
 import { type ReservationId, ReservationNotFound, type StoredReservation } from "../ledger/domain.ts"
 import { problemOf, toNamedCap } from "../ledger/problems.ts"
 import { ReservationQueries, toReservation } from "../reservations/queries.ts"
-import { CreatorChainRepository } from "./creator-chain-repository.ts"
+import { LineageRepository } from "./lineage-repository.ts"
 import { type ReservationFilter } from "../reservations/repository.ts"
 import { Ledger } from "../ledger/service.ts"
 
@@ -19,27 +19,21 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const capIndexes = yield* CapIndexes
-    const database = yield* Database
     const ledger = yield* Ledger
-    const creators = yield* CreatorChainRepository
+    const lineage = yield* LineageRepository
     const reservations = yield* ReservationQueries
 
     /**
-     * A requester must not approve its own reservation, not even through a principal that it created or was created by.
+     * A requester must not approve its own reservation, not even through another principal that it holds or is held by.
      * An agent must not approve any reservation, since it could approve its own spending through another requester.
      */
-    const mayDecide = Effect.fnUntraced(function* (
-      { kind, name, tenantId }: Principal,
-      { createdBy }: StoredReservation
-    ) {
+    const mayDecide = Effect.fnUntraced(function* ({ kind, name }: Principal, { createdBy }: StoredReservation) {
       if (kind === "agent")
         return yield* new Forbidden({ missing: [], detail: "An agent cannot approve reservations." })
-      if (tenantId === undefined) return
-      const lines = Effect.all([creators.of(createdBy), creators.of(name)])
-      const [above, below] = yield* database.transaction("all", lines)
-      if (name === createdBy || above.includes(name) || below.includes(createdBy)) {
+      if (kind === "service-account") return
+      if (yield* lineage.haveOneHolder(name, createdBy)) {
         const detail =
-          "A reservation cannot be approved by its requester, nor by a principal that created it or was created by it."
+          "A reservation cannot be approved by its requester, nor by a principal that created, rotated or re-keyed it, nor by one with the same creator."
         return yield* new Forbidden({ missing: [], detail })
       }
     })
@@ -77,15 +71,15 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
           detail: "An override raises caps, which requires budgets:write."
         })
       }
-      if (isApprovedBy(principal, held)) return toReservation(held)
+      const by = yield* auditedRequester
+      if (by.repeatable === undefined && isApprovedBy(principal, held)) return toReservation(held)
       if (held.agentId !== null)
         yield* Effect.catchTag(agents.activeTenantOf(held.agentId), "AgentNotFound", Effect.die)
       // A held call was never made: its caller may call again with the approved reservation, or release it.
       if (held.origin === "gateway") yield* ledger.handOver(held.tenantId, id)
       const ceiling = approval.ceilingUsd ?? held.amount
       const result = yield* ledger.reserve({
-        principal: principal.name,
-        audit: (yield* auditedRequester).audit,
+        ...by,
         kind: override ? "override" : "approve",
         confined: principal.tenantId !== undefined,
         id,
@@ -100,6 +94,9 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       })
       switch (result.verdict) {
         case "approved":
+          return toReservation(result.reservation)
+        case "replay":
+          yield* checkReplay(result.sha256)
           return toReservation(result.reservation)
         case "no-room":
           return yield* problemOf(principal, result)
@@ -119,9 +116,9 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       const principal = yield* CurrentPrincipal
       const held = yield* reservations.find(id)
       yield* mayDecide(principal, held)
-      const { audit } = yield* auditedRequester
-      const item = { principal: principal.name, audit, id, tenantId: held.tenantId, reason }
-      const { reservation, verdict } = yield* ledger.deny(item)
+      const item = { ...(yield* auditedRequester), id, tenantId: held.tenantId, reason }
+      const { reservation, sha256, verdict } = yield* ledger.deny(item)
+      if (verdict === "replay") yield* checkReplay(sha256)
       if (reservation === undefined) return yield* new ReservationNotFound({})
       return verdict === "gone" ? yield* problemOf(principal, { verdict: "gone" }) : toReservation(reservation)
     })
@@ -129,7 +126,7 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
     return { list, approve, deny }
   })
 }) {
-  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(CreatorChainRepository.layer))
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(LineageRepository.layer))
 }
 
 const isApprovedBy = ({ name }: Principal, { decidedBy, state }: StoredReservation): boolean =>

@@ -101,6 +101,8 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
               SELECT FROM applications p WHERE p.id = ${applicationId}::integer) AS has_application
           FROM owner o`
     })
+    // The change of a replica that was stopped must not keep others waiting.
+    const briefly = sql`SELECT set_config('idle_in_transaction_session_timeout', '2s', true)`
     // A replica that decides by a copy of the caps finds another revision here, and reads them again.
     const bump = (tenantId: TenantId) =>
       sql`
@@ -113,11 +115,14 @@ export class CapsRepository extends Context.Service<CapsRepository>()("app/budge
       ),
       find: Effect.fn("CapsRepository.find")((id: CapId) => Effect.orDie(selectOne(id))),
       /** The row, locked until the transaction ends. */
-      lock: Effect.fn("CapsRepository.lock")((id: CapId) => Change.use(() => Effect.orDie(selectLocked(id)))),
+      lock: Effect.fn("CapsRepository.lock")((id: CapId) =>
+        Change.use(() => Effect.orDie(Effect.andThen(briefly, selectLocked(id))))
+      ),
       /** With it the tenant has at most `maximum` caps. */
       insert: Effect.fn("CapsRepository.insert")((cap: StoredCap, by: string, maximum: number) =>
         Change.use(() =>
           Effect.gen(function* () {
+            yield* Effect.orDie(briefly)
             const inserted = yield* Effect.orDie(insertOne({ cap, by }))
             if (Option.isNone(inserted)) return yield* new TenantNotFound({})
             yield* Effect.orDie(bump(cap.tenantId))

@@ -138,7 +138,11 @@ const problems = {
   "other-plan": () => new PlanNotFound({ detail: "The reservation is under another plan, or under none." }),
   "plan-missing": () => new PlanNotFound({}),
   "plan-inactive": ({ planStatus }: { readonly planStatus: PlanStatus }) => new PlanNotActive({ planStatus }),
-  own: () => new Forbidden({ missing: [], detail: "The principal that made a charge cannot refund it." }),
+  own: () =>
+    new Forbidden({
+      missing: [],
+      detail: "A charge cannot be refunded by the principal that made it, nor by one of the same holder."
+    }),
   exceeds: ({ refundable = zero }: { readonly refundable?: bigint | undefined }) =>
     new RefundExceedsCharge({ refundableUsd: refundable })
 }

@@ -140,7 +140,7 @@ export type CloseResult =
   | Verdict<"conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" | "full">
 
 /** An open reservation whose time is to be extended. */
-export interface ExtendItem extends Pick<CloseItem, "principal" | "id" | "tenantId" | "origin" | "canActForOthers"> {
+export interface ExtendItem extends Requester, Pick<CloseItem, "id" | "tenantId" | "origin" | "canActForOthers"> {
   readonly ttlSeconds: number
 }
 

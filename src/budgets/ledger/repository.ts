@@ -94,34 +94,31 @@ const closingFields = [
   "usage",
   "metadata"
 ]
-/** Those that describe a call of the gateway, in their order, and the members that they come from. */
-const callMembers = {
-  operation: "operation",
-  dialect: "dialect",
-  model_asked: "modelAsked",
-  model_served: "modelServed",
-  provider: "provider",
-  input_tokens: "inputTokens",
-  output_tokens: "outputTokens",
-  cached_input_tokens: "cachedInputTokens",
-  cache_write_tokens: "cacheWriteTokens",
-  cache_write_1h_tokens: "cacheWrite1hTokens",
-  reasoning_tokens: "reasoningTokens",
-  rates: "rates",
-  catalogue_version: "catalogueVersion",
-  method: "method",
-  status: "status",
-  latency_ms: "latencyMs",
-  upstream_latency_ms: "upstreamLatencyMs",
-  time_to_first_token_ms: "timeToFirstTokenMs",
-  attempts: "attempts",
-  call_metadata: "metadata",
-  trace_id: "traceId"
-}
-const callFields = Object.entries(callMembers)
-const callColumns = (call: CloseItem["call"]): Row =>
-  call === undefined ? {} : Object.fromEntries(callFields.map(([field, member]) => [field, call[member]]))
-const closeFields = [...closingFields, ...Object.keys(callMembers)]
+/** Those that describe a call of the gateway, in their order, by the members that they come from. */
+const callFields = [
+  "operation",
+  "dialect",
+  "modelAsked",
+  "modelServed",
+  "provider",
+  "inputTokens",
+  "outputTokens",
+  "cachedInputTokens",
+  "cacheWriteTokens",
+  "cacheWrite1hTokens",
+  "reasoningTokens",
+  "rates",
+  "catalogueVersion",
+  "method",
+  "status",
+  "latencyMs",
+  "upstreamLatencyMs",
+  "timeToFirstTokenMs",
+  "attempts",
+  "callMetadata",
+  "traceId"
+]
+const closeFields = [...closingFields, ...callFields]
 const closeParameters = ["moment", "unread", "requests", "keys"]
 
 const keyColumns = ["principal", "route", "key", "request_sha256"] as const
@@ -220,20 +217,26 @@ const decodeClosed = Schema.decodeUnknownSync(
   Schema.Struct({ place: Schema.Int, reservation: Reservation, charge: Schema.NullOr(Entry) })
 )
 
+/** The fingerprint of the first request under the key, of a verdict `replay`. */
+const sha256 = Schema.optionalKey(Schema.String)
+
 const ExtendOutcome = Schema.Struct({
-  verdict: Schema.Literals(["done", "missing", "foreign", "managed", "unopened"]),
+  verdict: Schema.Literals(["done", "replay", "missing", "foreign", "managed", "unopened"]),
+  sha256,
   reservation: Schema.optionalKey(Reservation)
 })
 export type ExtendOutcome = typeof ExtendOutcome.Type
 
 const DenyOutcome = Schema.Struct({
-  verdict: Schema.Literals(["done", "same", "missing", "gone"]),
+  verdict: Schema.Literals(["done", "same", "replay", "missing", "gone"]),
+  sha256,
   reservation: Schema.optionalKey(Reservation)
 })
 export type DenyOutcome = typeof DenyOutcome.Type
 
 const RefundOutcome = Schema.Struct({
-  verdict: Schema.Literals(["done", "missing", "own", "exceeds"]),
+  verdict: Schema.Literals(["done", "replay", "missing", "own", "exceeds"]),
+  sha256,
   refundable: Schema.optionalKey(Sum),
   refund: Schema.optionalKey(Entry)
 })
@@ -583,6 +586,20 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
       )
     }
 
+    /** A change that takes and answers JSON, made once for each idempotency key. */
+    const onceFunction = <S extends Schema.Codec<unknown, unknown>>(change: string, Outcome: S) => {
+      const find = SqlSchema.findOne({
+        Request: Schema.String,
+        Result: Schema.Struct({ outcome: Outcome }),
+        execute: (request) => sql`SELECT budgets_once(${change}, ${request}::text::json) AS outcome`
+      })
+      return Effect.fn(`LedgerStore.${change}`)((request: object) =>
+        Effect.orDie(
+          Effect.map(find(JSON.stringify(request)), (found) => (found as { readonly outcome: S["Type"] }).outcome)
+        )
+      )
+    }
+
     /** A function that takes a batch by columns of their own types, and answers JSON. */
     const batchFunction = <S extends Schema.Codec<unknown, unknown>>(
       name: string,
@@ -613,9 +630,9 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
 
     const reserve = batchFunction("budgets_reserve", reserveParameters, ReserveOutcome)
     const close = batchFunction("budgets_close", closeParameters, CloseOutcome)
-    const extend = jsonFunction("budgets_extend", ExtendOutcome)
-    const deny = jsonFunction("budgets_deny", DenyOutcome)
-    const refund = jsonFunction("budgets_refund", RefundOutcome)
+    const extend = onceFunction("extend", ExtendOutcome)
+    const deny = onceFunction("deny", DenyOutcome)
+    const refund = onceFunction("refund", RefundOutcome)
     const transfer = jsonFunction("budgets_adopt", TransferOutcome)
     const renew = jsonFunction("budgets_renew", Schema.Struct({ renewed: Schema.Int }))
     const handOver = jsonFunction("budgets_hand_over", Schema.Struct({ handed: Schema.Int }))
@@ -660,6 +677,8 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         // The gateway knows what it charged.
         const isRead = items.some(({ origin }) => origin !== "gateway")
         const requests = items.map((item) => ({
+          ...item.call,
+          callMetadata: item.call?.metadata,
           id: item.id,
           tenant_id: item.tenantId,
           kind: item.kind,
@@ -670,8 +689,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
           charge_id: item.kind === "settle" ? item.chargeId : null,
           usage: item.usage,
           metadata: item.metadata,
-          ...slotColumns(item),
-          ...callColumns(item.call)
+          ...slotColumns(item)
         }))
         const parameters: Parameters = {
           moment: DateTime.formatIso(now),
@@ -696,36 +714,42 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         })
       },
 
-      extend: ({ canActForOthers, tenantId, ttlSeconds, ...item }: ExtendItem, now: DateTime.Utc) =>
-        extend({
-          ...item,
+      extend: (item: ExtendItem, now: DateTime.Utc) => {
+        const { canActForOthers, id, origin, tenantId, ttlSeconds } = item
+        return extend({
+          ...slotColumns(item),
+          id,
+          origin,
           now: DateTime.formatIso(now),
           tenant: tenantId,
           unrestricted: canActForOthers,
           ttl: ttlSeconds
-        }),
+        })
+      },
 
-      deny: ({ audit, id, principal, reason, tenantId }: DenyItem, now: DateTime.Utc) =>
-        deny({
+      deny: (item: DenyItem, now: DateTime.Utc) => {
+        const { audit, id, reason, tenantId } = item
+        return deny({
+          ...slotColumns(item),
           now: DateTime.formatIso(now),
           id,
           tenant: tenantId,
-          principal,
           reason,
           entries: [auditEntryOf(1, spendActions.SpendDenied, id, audit, { reason })]
-        }),
+        })
+      },
 
       refund: (item: RefundItem, now: DateTime.Utc) => {
-        const { amount, audit, chargeId, id, isSystem, principal, reason, tenantId } = item
+        const { amount, audit, chargeId, id, isSystem, reason, tenantId } = item
         const after = { amountUsd: quantityOf("usd", amount), reason }
         return refund({
+          ...slotColumns(item),
           now: DateTime.formatIso(now),
           id,
           charge: chargeId,
           tenant: tenantId,
           amount: Number(amount),
           reason,
-          principal,
           system: isSystem,
           entries: [auditEntryOf(1, spendActions.SpendRefunded, chargeId, audit, after)]
         })

@@ -91,7 +91,7 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
     const call = SqlSchema.findOne({
       Request: Schema.String,
       Result: Schema.Struct({ outcome: Outcome }),
-      execute: (request) => sql`SELECT budgets_plan(${request}::text::json) AS outcome`
+      execute: (request) => sql`SELECT budgets_once('plan', ${request}::text::json) AS outcome`
     })
 
     return {

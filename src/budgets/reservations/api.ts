@@ -129,24 +129,35 @@ export class SpendApi extends HttpApiGroup.make("spend")
       params: id,
       error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
     }),
-    endpoint.post("extend", "/reservations/:id/extend", {
-      summary: "Extend a reservation",
-      description: "Sets the expiry of an open reservation to `ttlSeconds` from now.",
-      access: write,
-      params: id,
-      payload: ExtendRequest,
-      success: Reservation,
-      error: [ReservationNotFound, ReservationManaged, ReservationSettled, ReservationNotOpen, Forbidden]
-    }),
-    endpoint.post("refund", "/refunds", {
-      summary: "Refund a charge",
-      description:
-        "Refunds a part of a charge, in the periods in which it was charged. A principal cannot refund its own charge unless it is a system principal, and an agent cannot refund at all.",
-      access: refund,
-      payload: RefundRequest,
-      success: Refund.pipe(HttpApiSchema.status(201)),
-      error: [ChargeNotFound, RefundExceedsCharge, Forbidden]
-    })
+    endpoint
+      .post("extend", "/reservations/:id/extend", {
+        summary: "Extend a reservation",
+        description: "Sets the expiry of an open reservation to `ttlSeconds` from now.",
+        access: write,
+        params: id,
+        payload: ExtendRequest,
+        success: Reservation,
+        error: [
+          ReservationNotFound,
+          ReservationManaged,
+          ReservationSettled,
+          ReservationNotOpen,
+          Forbidden,
+          IdempotencyKeyReused
+        ]
+      })
+      .annotate(HandlesIdempotency, true),
+    endpoint
+      .post("refund", "/refunds", {
+        summary: "Refund a charge",
+        description:
+          "Refunds a part of a charge, in the periods in which it was charged. A principal cannot refund its own charge, nor one of the same holder, unless it is a system principal, and an agent cannot refund at all.",
+        access: refund,
+        payload: RefundRequest,
+        success: Refund.pipe(HttpApiSchema.status(201)),
+        error: [ChargeNotFound, RefundExceedsCharge, Forbidden, IdempotencyKeyReused]
+      })
+      .annotate(HandlesIdempotency, true)
   )
   .middleware(Idempotency)
   .middleware(FlushSettlements)

@@ -197,8 +197,8 @@ export class ReservationService extends Context.Service<ReservationService>()("a
 
     const extend = Effect.fn("ReservationService.extend")(function* (id: ReservationId, ttlSeconds: number) {
       const principal = yield* CurrentPrincipal
-      const { reservation, verdict } = yield* ledger.extend({
-        principal: principal.name,
+      const { reservation, sha256, verdict } = yield* ledger.extend({
+        ...(yield* requester),
         id,
         tenantId: principal.tenantId ?? null,
         origin: "api",
@@ -212,6 +212,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       if (reservation === undefined) return yield* new ReservationNotFound({})
       if (verdict === "unopened") return yield* problemOf(principal, { verdict, state: reservation.state })
       if (verdict === "managed") return yield* problemOf(principal, { verdict, origin: reservation.origin })
+      if (verdict === "replay") yield* checkReplay(sha256)
       return toReservation(reservation)
     })
 
@@ -225,8 +226,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
         return yield* new Forbidden({ missing: [], detail: "An agent cannot refund charges." })
       }
       const outcome = yield* ledger.refund({
-        principal: principal.name,
-        audit: (yield* auditedRequester).audit,
+        ...(yield* auditedRequester),
         id: ChargeId.make(yield* random.uuidV7()),
         chargeId,
         tenantId: principal.tenantId ?? null,
@@ -236,6 +236,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       })
       if (outcome.verdict === "own") return yield* problemOf(principal, { verdict: "own" })
       if (outcome.verdict === "exceeds") return yield* problemOf(principal, { ...outcome, verdict: "exceeds" })
+      if (outcome.verdict === "replay") yield* checkReplay(outcome.sha256)
       return outcome.refund === undefined ? yield* new ChargeNotFound({}) : toRefund(outcome.refund)
     })
 

@@ -64,7 +64,10 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
       payload: Schema.Struct({ version: VersionNumber }),
       success: Tagged,
       error: [ConfigurationVersionNotFound, PayloadTooLarge, ValidationFailed, VersionMismatch]
-    }),
+    })
+  )
+  .middleware(Idempotency)
+  .add(
     endpoint.post("reload", "/reload", {
       summary: "Read the gateway's configuration again",
       description:
@@ -74,7 +77,6 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
       error: [PayloadTooLarge, ValidationFailed]
     })
   )
-  .middleware(Idempotency)
   .middleware(Access)
   .prefix("/api/llm/admin")
   .annotateMerge(

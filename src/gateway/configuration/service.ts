@@ -1,4 +1,5 @@
 import { Context, Effect, Layer, Option, Record, Schedule, Schema, Semaphore } from "effect"
+import { SqlClient } from "effect/sql"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type ConfigurationVersionNotFound, type ShownVersion } from "../../applications/configuration/model/domain.ts"
 import { type SystemOwnedContent, SystemOwnedFiles } from "../../applications/configuration/files/system-owned-files.ts"
@@ -58,6 +59,7 @@ export class GatewayConfiguration extends Context.Service<
       const file = yield* (yield* SystemOwnedFiles).file("llm-gateway", "gateway.json")
       const one = yield* Semaphore.make(1)
       const { loopback } = connections
+      const sql = yield* SqlClient.SqlClient
       let snapshot = gatewaySnapshot({}, null, loopback, [], [])
 
       const current = Effect.map(
@@ -73,6 +75,10 @@ export class GatewayConfiguration extends Context.Service<
         snapshot = gatewaySnapshot(stored.document, stored.version, loopback, providers, warnings)
       }, one.withPermit)
 
+      const resync = Effect.catchCause(take(false), (cause) =>
+        Effect.logWarning("Could not read the gateway's configuration", cause)
+      )
+
       /** Every error of a document, including those of key references. */
       const check = Effect.fnUntraced(function* (document: GatewayDocument) {
         const errors: Array<Fault> = [...faultsIn(document)]
@@ -80,25 +86,30 @@ export class GatewayConfiguration extends Context.Service<
           for (const [place, credential] of credentialsOf(provider)) {
             const reference = referenceOf(credential)
             const path = ["payload", "providers", index, ...place]
-            if (reference.kind !== "secret" || errors.some((fault) => fault.path.join() === path.join())) continue
-            if (!(yield* keys.isKept(reference.id))) errors.push({ path, message: "No saved key has this id" })
+            // A file may be written later, so that a missing one is only a warning.
+            if (reference.kind !== "secret" && reference.kind !== "environment") continue
+            if (errors.some((fault) => fault.path.join() === path.join())) continue
+            const read = yield* keys.read(credential, provider.baseUrl)
+            if (read.key === undefined) errors.push({ path, message: read.warning })
           }
         }
         if (errors.length > 0) return yield* new ValidationFailed({ errors })
       })
 
-      const kept = (credential: string) =>
-        referenceOf(credential).kind === "literal" ? keys.keep(credential) : Effect.succeed(credential)
+      const kept = (credential: string, { baseUrl }: ConfiguredProvider) =>
+        referenceOf(credential).kind === "literal" ? keys.keep(credential, baseUrl) : Effect.succeed(credential)
       const withKeptKeys = Effect.fnUntraced(function* (provider: ConfiguredProvider) {
         const { apiKey, headers } = provider
         return {
           ...provider,
-          ...(apiKey === undefined ? {} : { apiKey: yield* kept(apiKey) }),
+          ...(apiKey === undefined ? {} : { apiKey: yield* kept(apiKey, provider) }),
           ...(headers === undefined
             ? {}
             : {
                 headers: yield* Effect.all(
-                  Record.map(headers, (value, name) => (bearsCredential(name) ? kept(value) : Effect.succeed(value)))
+                  Record.map(headers, (value, name) =>
+                    bearsCredential(name) ? kept(value, provider) : Effect.succeed(value)
+                  )
                 )
               })
         }
@@ -115,6 +126,8 @@ export class GatewayConfiguration extends Context.Service<
             : { ...given, providers: yield* Effect.forEach(given.providers, withKeptKeys) }
         const { after, before, version } = yield* file.write(textOf(document), ifMatch, restoredFrom)
         yield* notifications.notify(topic, String(version))
+        // Others may wait for a connection in their turn to activate, so no transaction waits for a turn.
+        yield* sql.afterCommit(resync)
         const action =
           restoredFrom === undefined
             ? configurationActions.GatewayConfigurationUpdated
@@ -127,9 +140,7 @@ export class GatewayConfiguration extends Context.Service<
         ifMatch: IfMatch | undefined
       ) {
         yield* check(document)
-        const written = yield* write(document, ifMatch, undefined)
-        yield* take(false)
-        return written
+        return yield* write(document, ifMatch, undefined)
       })
 
       const rollback = Effect.fn("GatewayConfiguration.rollback")(function* (
@@ -139,9 +150,7 @@ export class GatewayConfiguration extends Context.Service<
         const { content } = yield* file.version(version)
         const { document } = versioned({ content, version })
         yield* check(document)
-        const written = yield* write(document, ifMatch, version)
-        yield* take(false)
-        return written
+        return yield* write(document, ifMatch, version)
       })
 
       /** Imports the file of `Llm:ConfigFile` if it is to be imported and differs from the stored configuration. */
@@ -162,10 +171,6 @@ export class GatewayConfiguration extends Context.Service<
         const { models, providers, version, warnings } = snapshot
         return { version, providers: [...providers.keys()], models: models.map(({ id }) => id), warnings }
       }).pipe(Effect.withSpan("GatewayConfiguration.reload"))
-
-      const resync = Effect.catchCause(take(false), (cause) =>
-        Effect.logWarning("Could not read the gateway's configuration", cause)
-      )
 
       yield* Effect.catch(takeSeed(), seed.failed)
       yield* take(true)

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
 import { distinct } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -105,6 +105,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
         tenantId,
         trialUserId,
         roleIds: sorted(input.roleIds),
+        ...(yield* callerBounds),
         status: "active",
         createdAt: yield* DateTime.now,
         createdBy: principal.name
@@ -141,6 +142,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
     const change = Effect.fnUntraced(function* (id: AccountId, patch: AccountPatch, passwordHash: string | undefined) {
       const principal = yield* CurrentPrincipal
       const before = yield* take(id)
+      if (!onlyStops(patch)) yield* requireBounds(before)
       const roleIds = patch.roleIds === undefined ? before.roleIds : sorted(patch.roleIds)
       const isSelf = principal.name === `account:${id}`
       const isStopped = patch.status === "suspended" && before.status !== "suspended"
@@ -158,6 +160,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
       const isSame = changeable.every((member) => Equal.equals(before[member], after[member]))
       if (isSame && passwordHash === undefined) return { value: toResponse(before), entries: [] }
       yield* repository.update(after)
+      if (passwordHash !== undefined) yield* repository.heldBy(id, principal.name)
       // An account with other capabilities or another e-mail address has to sign in again.
       const isOther =
         isStopped ||

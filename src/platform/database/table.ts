@@ -75,10 +75,12 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
             )
         })
 
+  const getOne = (id: Row["id"]): Effect.Effect<Row, NotFound> => one(sql`SELECT * FROM ${sql(name)} WHERE id = ${id}`)
+  // What holds a connection must not wait for that of the batch.
   const get = (id: Row["id"]): Effect.Effect<Row, NotFound> =>
-    batch === undefined
-      ? one(sql`SELECT * FROM ${sql(name)} WHERE id = ${id}`)
-      : Effect.flatMap(batch.submit(id), found)
+    Effect.flatMap(Effect.serviceOption(sql.transactionService), ({ _tag }) =>
+      batch === undefined || _tag === "Some" ? getOne(id) : Effect.flatMap(batch.submit(id), found)
+    )
   const getBy = (filter: Filter<Row>): Effect.Effect<Row, NotFound> =>
     one(sql`SELECT * FROM ${sql(name)} WHERE ${sql.and(conditions(filter))}`)
   const list = (

@@ -58,9 +58,10 @@ export const CurrentRepeatable = Context.Reference<RepeatableRequest | undefined
 })
 
 /** Marks a repeated request as a replay; fails when its key was used for another request. */
-export const checkReplay = (sha256: string): Effect.Effect<void, IdempotencyKeyReused> =>
+export const checkReplay = (sha256: string | undefined): Effect.Effect<void, IdempotencyKeyReused> =>
   Effect.flatMap(CurrentRepeatable, (repeatable) => {
-    if (repeatable?.requestSha256 !== sha256) return Effect.fail(new IdempotencyKeyReused({}))
+    if (repeatable === undefined || repeatable.requestSha256 !== sha256)
+      return Effect.fail(new IdempotencyKeyReused({}))
     repeatable.markReplayed()
     return Effect.void
   })

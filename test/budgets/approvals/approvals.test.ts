@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { make, tokenOf, makeAgent } from "../../support/agents.ts"
+import { bearer, makeAccount, otherPassphrase, signIn } from "../../support/accounts.ts"
+import { make, makeAgent, makeKeyPair, registration, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { type Call, serviceLayer, startService, TestService } from "../../support/service.ts"
@@ -176,6 +177,84 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/ap
       const ofAgent = yield* hold(1.5, bearer)
       assertProblem(yield* post(approve(ofAgent), { override: true }, { key: first.key }), 403, "forbidden")
       assert.strictEqual((yield* post(approve(ofAgent), { override: true }, { key: beside.key })).status, 200)
+    })
+  )
+
+  it.effect("403: by the successor of the requester's key, or by whoever rotated it", () =>
+    Effect.gen(function* () {
+      const { hold, post, service, tenantId } = yield* setting()
+      const scopes = ["budgets:approve", "spend:*", "api-keys:*"]
+      const old = yield* makeKey(service, scopes, { tenantId })
+      const rotator = yield* makeKey(service, scopes, { tenantId })
+      const rotated = yield* service.call("POST", `/api/api-keys/${old.id}/rotate`, { key: rotator.key, body: {} })
+      assert.strictEqual(rotated.status, 201, rotated.text)
+      const id = yield* hold(1.5, { key: old.key })
+      for (const key of [rotated.body.key, rotator.key]) {
+        assertProblem(yield* post(deny(id), { reason: "no" }, { key }), 403, "forbidden")
+      }
+      const ofSuccessor = yield* hold(1.5, { key: rotated.body.key })
+      assertProblem(yield* post(deny(ofSuccessor), { reason: "no" }, { key: old.key }), 403, "forbidden")
+    })
+  )
+
+  it.effect("403: by a key of the same creator, but for those of the service account; the charge neither refunds", () =>
+    Effect.gen(function* () {
+      const { hold, owner, post, service, asking, approver } = yield* setting()
+      const one = yield* makeKey(service, ["spend:*"], { by: owner })
+      const other = yield* makeKey(service, ["budgets:approve", "budgets:write", "api-keys:*"], { by: owner })
+      const below = yield* makeKey(service, ["budgets:approve"], { by: other.key })
+      const id = yield* hold(1.5, { key: one.key })
+      for (const { key } of [other, below]) {
+        assertProblem(yield* post(deny(id), { reason: "no" }, { key }), 403, "forbidden")
+      }
+      assert.strictEqual((yield* post(deny(id), { reason: "no" }, { key: approver.key })).status, 200)
+      const charge = Effect.fnUntraced(function* (key: string) {
+        const { body } = yield* post("/api/spend/reserve", { amountUsd: 0.1 }, { key })
+        const settled = yield* post("/api/spend/reconcile", { reservationId: body.id, actualUsd: 0.1 }, { key })
+        return { chargeId: settled.body.charge.id, amountUsd: 0.1, reason: "credited" }
+      })
+      const ofOne = yield* charge(one.key)
+      assertProblem(yield* post("/api/spend/refunds", ofOne, { key: other.key }), 403, "forbidden")
+      assert.strictEqual((yield* post("/api/spend/refunds", ofOne, { key: approver.key })).status, 201)
+      const ofAsking = yield* charge(asking)
+      assert.strictEqual((yield* post("/api/spend/refunds", ofAsking, { key: other.key })).status, 201)
+    })
+  )
+
+  it.effect("403: by whoever reset the requester's password, even after the requester is deleted", () =>
+    Effect.gen(function* () {
+      const { hold, post, service, tenantId, approver } = yield* setting()
+      const requester = yield* makeAccount(service, ["spend:*"], { tenantId })
+      const resetter = yield* makeKey(service, ["budgets:approve", "accounts:*", "spend:*"], { tenantId })
+      const password = otherPassphrase
+      const patch = { key: resetter.key, body: { password } }
+      const reset = yield* service.call("PATCH", `/api/accounts/${requester.id}`, patch)
+      assert.strictEqual(reset.status, 200, reset.text)
+      const id = yield* hold(1.5, bearer(yield* signIn(service, { email: requester.email, password })))
+      yield* service.call("DELETE", `/api/accounts/${requester.id}`)
+      assertProblem(yield* post(deny(id), { reason: "no" }, { key: resetter.key }), 403, "forbidden")
+      assert.strictEqual((yield* post(deny(id), { reason: "no" }, { key: approver.key })).status, 200)
+    })
+  )
+
+  it.effect("403: by whoever registered a key of the requesting agent, or was issued its credential", () =>
+    Effect.gen(function* () {
+      const { hold, post, service, tenantId } = yield* setting()
+      const scopes = ["budgets:approve", "agents:*", "spend:*"]
+      const [registrar, issuer, stranger] = [
+        yield* makeKey(service, scopes, { tenantId }),
+        yield* makeKey(service, scopes, { tenantId }),
+        yield* makeKey(service, scopes, { tenantId })
+      ]
+      const { id: agentId } = yield* make(service, "/api/agents", registration({ scopeCeiling: ["spend:*"], tenantId }))
+      const { algorithm, kid, publicKeyPem } = makeKeyPair()
+      yield* make(service, `/api/agents/${agentId}/keys`, { algorithm, kid, publicKeyPem }, registrar.key)
+      const { accessToken } = yield* make(service, `/api/agents/${agentId}/credentials`, {}, issuer.key)
+      const id = yield* hold(1.5, { key: null, headers: { authorization: `Bearer ${accessToken}` } })
+      for (const { key } of [registrar, issuer]) {
+        assertProblem(yield* post(deny(id), { reason: "no" }, { key }), 403, "forbidden")
+      }
+      assert.strictEqual((yield* post(deny(id), { reason: "no" }, { key: stranger.key })).status, 200)
     })
   )
 

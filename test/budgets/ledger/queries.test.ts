@@ -7,7 +7,7 @@ import { CapId, ChargeId, type PlanId, ReservationId } from "../../../src/budget
 import { LedgerStore } from "../../../src/budgets/ledger/repository.ts"
 import { CapsRepository } from "../../../src/budgets/caps/repository.ts"
 import { GrantsRepository } from "../../../src/budgets/caps/grant-repository.ts"
-import { CreatorChainRepository } from "../../../src/budgets/approvals/creator-chain-repository.ts"
+import { LineageRepository } from "../../../src/budgets/approvals/lineage-repository.ts"
 import { ReservationsRepository } from "../../../src/budgets/reservations/repository.ts"
 import { UtilizationRepository } from "../../../src/budgets/caps/utilization-repository.ts"
 import { PlansRepository } from "../../../src/budgets/plans/repository.ts"
@@ -170,7 +170,7 @@ it.live(
         const found = yield* PlansRepository
         assert.isNotEmpty(yield* found.list(tenantId, agentId, undefined, undefined, 51, at))
         yield* found.find(agentId, planId, at)
-        yield* (yield* CreatorChainRepository).of(`agent:${agentId}`)
+        yield* (yield* LineageRepository).haveOneHolder("system", `agent:${agentId}`)
         const [cap] = yield* caps.list({ tenantId }, undefined, 1)
         if (cap !== undefined) yield* (yield* GrantsRepository).list(cap, undefined, 51)
 
@@ -199,7 +199,7 @@ it.live(
             CapsRepository.layer,
             GrantsRepository.layer,
             LedgerStore.layer,
-            CreatorChainRepository.layer,
+            LineageRepository.layer,
             PlansRepository.layer,
             ReservationsRepository.layer,
             UtilizationRepository.layer

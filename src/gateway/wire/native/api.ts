@@ -3,7 +3,6 @@ import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotActive, AgentNotFound } from "../../../identity/agents/domain.ts"
 import { Access, LimitedByCaps, requires } from "../../../kernel/access.ts"
 import { endpoint } from "../../../kernel/endpoint.ts"
-import { Idempotency } from "../../../platform/idempotency/api.ts"
 import {
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
@@ -75,7 +74,6 @@ export class LlmApi extends HttpApiGroup.make("llm")
       error: [ProviderNotFound, ProviderTimeout, ProviderUnavailable, ValidationFailed]
     })
   )
-  .middleware(Idempotency)
   .middleware(Access)
   .prefix("/api/llm")
   .annotateMerge(OpenApi.annotations({ title: "LLM gateway", description: "Models and providers of the gateway." })) {}

@@ -1,0 +1,36 @@
+-- Makes a change of the ledger once for each idempotency key, which is claimed in the same statement. A refused change frees
+-- its key. A repetition gets the first outcome again, as `replay`, with the fingerprint of the first request.
+CREATE OR REPLACE FUNCTION budgets_once(change text, p json) RETURNS json
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+DECLARE
+  moment timestamptz := p->>'now';
+  keys json := CASE WHEN p->>'key' IS NOT NULL THEN json_build_array(p::jsonb || '{"place": 1}') END;
+  outcome json;
+BEGIN
+  -- A change that is made again to wait for others has its key already.
+  IF keys IS NOT NULL AND (p->>'waiting')::boolean IS NOT TRUE AND budget_claim_keys(keys, moment) <> '{}' THEN
+    SELECT i.body::jsonb || jsonb_build_object('verdict', 'replay', 'sha256', encode(i.request_sha256, 'hex')) INTO outcome
+    FROM idempotency_keys i
+    WHERE i.principal = p->>'principal' AND i.route = p->>'route' AND i.key = p->>'key';
+    RETURN outcome;
+  END IF;
+  outcome := CASE change
+    WHEN 'deny' THEN budgets_deny(p)
+    WHEN 'extend' THEN budgets_extend(p)
+    WHEN 'plan' THEN budgets_plan(p)
+    WHEN 'refund' THEN budgets_refund(p)
+  END;
+  IF keys IS NULL THEN
+    RETURN outcome;
+  ELSIF outcome->>'verdict' IN ('done', 'same') THEN
+    UPDATE idempotency_keys i SET body = outcome::text
+    WHERE i.principal = p->>'principal' AND i.route = p->>'route' AND i.key = p->>'key';
+  ELSE
+    PERFORM budget_free_keys(keys, '{1}');
+  END IF;
+  RETURN outcome;
+END
+$$;
+
+REVOKE ALL ON FUNCTION budgets_once FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION budgets_once TO application_manager;
