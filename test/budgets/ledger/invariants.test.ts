@@ -59,6 +59,14 @@ const above = (tenantId: TenantId, what: "spent" | "spent + reserved") =>
     )
   )
 
+/** The statements of a function that set what a counter has reserved: up to their conditions, with what they return. */
+const raising = (body: string) =>
+  body
+    .split("UPDATE budget_counters")
+    .slice(1)
+    .map((statement) => (statement.split(";")[0] ?? "").replace(/WHERE.*?(?=RETURNING|$)/s, ""))
+    .filter((statement) => statement.includes("reserved = "))
+
 layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", (it) => {
   for (let program = 0; program < programs; program++) {
     it.effect(`what the gateway spends is never above a hard cap, and in the end nothing is open: ${program}`, () =>
@@ -156,13 +164,6 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
         (sql) => sql<{ readonly name: string; readonly body: string }>`
           SELECT proname AS name, prosrc AS body FROM pg_proc WHERE prosrc LIKE '%UPDATE budget\\_counters%'`
       )
-      // Up to the condition, and what is returned.
-      const raising = (body: string) =>
-        body
-          .split("UPDATE budget_counters")
-          .slice(1)
-          .map((statement) => (statement.split(";")[0] ?? "").replace(/WHERE.*?(?=RETURNING|$)/s, ""))
-          .filter((statement) => statement.includes("reserved = "))
       const unguarded = functions.filter(({ body }) =>
         raising(body).some((statement) => !/\bspent = |spent \+ b\.reserved/.test(statement))
       )
