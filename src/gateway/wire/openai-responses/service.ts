@@ -132,7 +132,7 @@ const make = Effect.gen(function* () {
       })
     }
     const completion = decodeCompletion(Buffer.from(answer.body).toString("utf8"))
-    if (Option.isNone(completion)) return yield* unreadableAnswer
+    if (Option.isNone(completion)) return yield* unreadableAnswer(answer.report.provider)
     const chunks = new ChunksToResponse(head)
     chunks.pushWhole(completion.value)
     const { response } = chunks.end(answer.report.usage)
