@@ -169,7 +169,7 @@ describe("answers", () => {
       usage: "none"
     })
     assert.deepStrictEqual(loose(completionToMessage(completion, head)).content, [
-      { type: "text", text: "It is noon.", citations: null },
+      { type: "text", text: "It is noon." },
       { type: "tool_use", id: "made_0", name: "now", input: {} }
     ])
     const said = saidIn(new TextEncoder().encode(JSON.stringify(completion)))

@@ -63,8 +63,8 @@ export const completionToMessage = (completion: ChatCompletion, head: AnswerHead
   const content = textOfWords(words)
   const blocks: ReadonlyArray<Json> = [
     ...(thought ? [{ type: "thinking", thinking: thought, signature: "" }] : []),
-    ...(content ? [{ type: "text", text: content, citations: null }] : []),
-    ...(refusal ? [{ type: "text", text: refusal, citations: null }] : []),
+    ...(content ? [{ type: "text", text: content }] : []),
+    ...(refusal ? [{ type: "text", text: refusal }] : []),
     ...(calls ?? []).map(({ function: { arguments: text, name }, id }, index) => ({
       type: "tool_use",
       id: id || `${head.id}_${index}`,

@@ -1,0 +1,133 @@
+import { createAnthropic } from "@ai-sdk/anthropic"
+import { createOpenAI } from "@ai-sdk/openai"
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
+import { assert, layer } from "@effect/vitest"
+import { ChatAnthropic } from "@langchain/anthropic"
+import { ChatOpenAI } from "@langchain/openai"
+import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, tool as agentTool } from "@openai/agents"
+import { generateText, type LanguageModel, stepCountIs, streamText, tool } from "ai"
+import { Effect } from "effect"
+import OpenAI from "openai"
+import { z } from "zod"
+import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
+import { startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { anthropicVendor, openAiVendor, said } from "../../support/vendors.ts"
+
+interface Connection {
+  readonly baseURL: string
+  readonly apiKey: string
+  /** The model that is asked for. */
+  readonly name: string
+}
+
+const city = z.object({ city: z.string() })
+
+const withAiSdk =
+  (modelOf: (connection: Connection) => LanguageModel) =>
+  async (connection: Connection): Promise<ReadonlyArray<string>> => {
+    const request = {
+      model: modelOf(connection),
+      prompt: "Hi",
+      maxOutputTokens: 100,
+      tools: { weather: tool({ inputSchema: city, execute: () => "Rain" }) },
+      stopWhen: stepCountIs(3)
+    }
+    const whole = await generateText(request)
+    return [whole.text, await streamText(request).text]
+  }
+
+/** The Agents SDK has the types of another version of the client. */
+type AgentsClient = ConstructorParameters<typeof OpenAIResponsesModel>[0]
+
+const withAgents =
+  (modelOf: (client: AgentsClient, name: string) => OpenAIResponsesModel | OpenAIChatCompletionsModel) =>
+  async ({ apiKey, baseURL, name }: Connection): Promise<ReadonlyArray<string>> => {
+    const weather = agentTool({ name: "weather", description: "Weather", parameters: city, execute: () => "Rain" })
+    const agent = new Agent({
+      name: "Tester",
+      instructions: "Be brief.",
+      model: modelOf(new OpenAI({ apiKey, baseURL }) as object as AgentsClient, name),
+      tools: [weather]
+    })
+    const runner = new Runner({ tracingDisabled: true })
+    const whole = await runner.run(agent, "Hi")
+    const streamed = await runner.run(agent, "Hi", { stream: true })
+    await streamed.completed
+    return [String(whole.finalOutput), String(streamed.finalOutput)]
+  }
+
+const withLangChain =
+  (modelOf: (connection: Connection) => ChatOpenAI | ChatAnthropic) =>
+  async (connection: Connection): Promise<ReadonlyArray<string>> => {
+    const chat = modelOf(connection)
+    const whole = await chat.invoke("Hi")
+    let streamed = ""
+    for await (const { text } of await chat.stream("Hi")) streamed += text
+    return [whole.text, streamed]
+  }
+
+/** What each client's two answers say, and how many calls they take. */
+const clients: Readonly<
+  Record<string, readonly [run: (connection: Connection) => Promise<ReadonlyArray<string>>, calls: number]>
+> = {
+  "the AI SDK, by default": [withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL })(name)), 4],
+  "the AI SDK, by chat": [withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL }).chat(name)), 4],
+  "the AI SDK, for compatible providers": [
+    withAiSdk(({ apiKey, baseURL, name }) => createOpenAICompatible({ name: "gateway", apiKey, baseURL })(name)),
+    4
+  ],
+  "the AI SDK, for Anthropic": [
+    withAiSdk(({ apiKey, baseURL, name }) => createAnthropic({ apiKey, baseURL })(name)),
+    4
+  ],
+  "the Agents SDK, by default": [withAgents((client, name) => new OpenAIResponsesModel(client, name)), 4],
+  "the Agents SDK, by chat": [withAgents((client, name) => new OpenAIChatCompletionsModel(client, name)), 4],
+  "LangChain, by chat": [
+    withLangChain(
+      ({ apiKey, baseURL, name }) => new ChatOpenAI({ model: name, apiKey, maxTokens: 100, configuration: { baseURL } })
+    ),
+    2
+  ],
+  "LangChain, by responses": [
+    withLangChain(
+      ({ apiKey, baseURL, name }) =>
+        new ChatOpenAI({ model: name, apiKey, maxTokens: 100, useResponsesApi: true, configuration: { baseURL } })
+    ),
+    2
+  ],
+  "LangChain, for Anthropic": [
+    withLangChain(
+      ({ apiKey, baseURL, name }) =>
+        new ChatAnthropic({ model: name, apiKey, maxTokens: 100, anthropicApiUrl: baseURL.slice(0, -"/v1".length) })
+    ),
+    2
+  ]
+}
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("clients that people use", (it) => {
+  for (const [client, [run, calls]] of Object.entries(clients)) {
+    for (const name of ["gpt", "claude"]) {
+      it.effect(`${client}, with ${name === "gpt" ? "OpenAI's" : "Anthropic's"} dialect behind, exactly charged`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const openai = yield* startProvider(openAiVendor)
+          const anthropic = yield* startProvider(anthropicVendor)
+          yield* configure(
+            service,
+            [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url })],
+            [model("gpt", ["oa"]), model("claude", ["an"])]
+          )
+          const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+          const answers = yield* Effect.promise(() => run({ baseURL: `${service.url}/v1`, apiKey: key, name }))
+          assert.deepStrictEqual(answers, [said, said])
+          const charge = { amount: String(costNanoUsd), state: "settled", method: "provider_usage" }
+          assert.deepStrictEqual(
+            yield* charges(service, tenantId),
+            Array.from({ length: calls }, () => charge)
+          )
+        }).pipe(Effect.scoped)
+      )
+    }
+  }
+})
