@@ -9,6 +9,7 @@ import { Authentication, type Rejection } from "./authentication.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/principal.ts"
 import { GatewayCredentials } from "./credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
+import { Settings } from "../platform/settings/settings.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
 
@@ -19,6 +20,7 @@ export const AccessLayer = Layer.effect(
     const { identify } = yield* Authentication
     const gateway = yield* GatewayCredentials
     const limits = yield* RateLimits
+    const { api, database } = yield* Settings
 
     const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.network ?? "unknown"))
 
@@ -55,7 +57,12 @@ export const AccessLayer = Layer.effect(
                 caller === undefined ? signedIn : Effect.succeed(caller)
               )
             : signedIn
-        return Effect.flatMap(identified, serveLimited)
+        const info = Context.get(fiber.context, CurrentRequest)
+        info?.limit(database.acquireTimeoutSeconds)
+        return Effect.flatMap(identified, (principal) => {
+          info?.limit(api.requestTimeoutSeconds)
+          return serveLimited(principal)
+        })
       })
     })
   })

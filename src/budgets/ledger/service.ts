@@ -2,6 +2,7 @@ import { Context, DateTime, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
+import { CurrentRequest } from "../../platform/http/request.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
@@ -15,6 +16,7 @@ import {
   type ExtendItem,
   idempotencySlots,
   type RefundItem,
+  releaseOf,
   type ReserveItem,
   type ReserveResult,
   type TransferItem,
@@ -44,7 +46,7 @@ export class Ledger extends Context.Service<
     reserveBatch(items: ReadonlyArray<ReserveItem>): Effect.Effect<ReadonlyArray<ReserveResult>>
     /** Settles and releases; a reservation must not be twice in a batch. */
     closeBatch(items: ReadonlyArray<CloseItem>): Effect.Effect<ReadonlyArray<CloseResult>>
-    /** The same for one, in a batch with whatever else arrives. */
+    /** The same for one, in a batch with whatever else arrives. What is reserved for a caller that has left is released. */
     reserve(item: ReserveItem): Effect.Effect<ReserveResult>
     close(item: CloseItem): Effect.Effect<CloseResult>
     /** Closes without waiting, and retries while the database is away. Later reservations see it before they are denied. */
@@ -167,6 +169,12 @@ export class Ledger extends Context.Service<
         lane: ({ tenantId }: ReserveItem) => tenantId,
         // Two approvals of the same reservation follow each other.
         keys: (item) => (item.kind === "reserve" ? idempotencySlots(item) : [item.id, ...idempotencySlots(item)]),
+        // What a key keeps is there for the repeated request.
+        abandoned: (item, exit) => {
+          const verdict = Exit.isSuccess(exit) && Exit.isSuccess(exit.value) ? exit.value.value.verdict : "open"
+          const isMade = verdict === "open" || verdict === "held"
+          if (item.kind === "reserve" && item.repeatable === undefined && isMade) settlements.enqueue(releaseOf(item))
+        },
         run: reserveEach
       })
 
@@ -244,9 +252,11 @@ export const FlushSettlementsLayer = Layer.effect(
   FlushSettlements,
   Effect.gen(function* () {
     const ledger = yield* Ledger
+    const { database } = yield* Settings
     return FlushSettlements.of((httpEffect) =>
       Effect.withFiber((fiber) => {
         const { tenantId = null } = Context.get(fiber.context, CurrentPrincipal)
+        Context.get(fiber.context, CurrentRequest)?.limit(database.acquireTimeoutSeconds)
         return Effect.flatMapEager(ledger.flushSettlements(tenantId), () => httpEffect)
       })
     )

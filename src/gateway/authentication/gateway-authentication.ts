@@ -85,7 +85,7 @@ export class GatewayAuthentication extends Context.Service<
       const limits = yield* RateLimits
       const reservations = yield* ReservationQueries
       const tokens = yield* AgentTokens
-      const { environment, llm, sources } = yield* Settings
+      const { database, environment, llm, sources } = yield* Settings
       const policy = llm.gateway.auth
       if (policy === "None" && environment === "Production") {
         return yield* new SettingsError({
@@ -279,7 +279,10 @@ export class GatewayAuthentication extends Context.Service<
         }),
         authenticate: (request, capabilities) =>
           Effect.flatMap(
-            principalOf(request),
+            Effect.flatMap(CurrentRequest, (info) => {
+              info?.limit(database.acquireTimeoutSeconds)
+              return principalOf(request)
+            }),
             (principal): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>> =>
               principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
                 ? Effect.succeed(principal)

@@ -19,8 +19,8 @@ export class RequestInfo {
   rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
   /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
   route: string | undefined
-  /** Exempts the request from its time limit, for streams and other long work. */
-  untimed: () => void
+  /** Gives the request this many seconds from now on; none for streams and other long work. */
+  limit: (seconds: number | undefined) => void
   private readonly request: HttpServerRequest.HttpServerRequest
   private readonly spanTraceId: string | undefined
   private generatedTraceId: string | undefined
@@ -31,7 +31,7 @@ export class RequestInfo {
     this.spanTraceId = spanTraceId
     this.rateLimit = undefined
     this.route = undefined
-    this.untimed = () => {}
+    this.limit = () => {}
     this.generatedTraceId = undefined
   }
 

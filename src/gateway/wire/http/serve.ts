@@ -3,7 +3,7 @@ import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse 
 import { type Capability } from "../../../kernel/capability.ts"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems.ts"
-import { problemOf } from "../../../platform/http/failures.ts"
+import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
@@ -60,25 +60,34 @@ export const serve = <E>(
     const info = Context.get(fiber.context, CurrentRequest)
     const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     const requestId = info?.requestId ?? ""
-    if (info !== undefined) {
-      info.route = path
-      // The gateway has its own deadline for providers.
-      info.untimed()
-    }
-    return Effect.catchDefect(work(request, requestId), unexpected).pipe(
-      Effect.catch(({ error, headers, quota }) =>
-        Effect.map(Clock.currentTimeMillis, (now) => {
-          const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
-          const written = writerOf(request).answer(error, reached, requestId, now)
-          return HttpServerResponse.text(JSON.stringify(written.body), {
-            status: written.status,
-            contentType: "application/json",
-            headers: { ...headers, ...written.headers, "request-id": requestId }
-          })
+    if (info !== undefined) info.route = path
+    const answered: Effect.Effect<
+      HttpServerResponse.HttpServerResponse,
+      GatewayError<GatewayProblem>,
+      E
+    > = Effect.catchCauseIf(
+      Effect.catchDefect(Effect.interruptible(work(request, requestId)), unexpected),
+      isOutOfTime,
+      () => Effect.fail(overloaded("The ledger did not answer in time.", 2))
+    )
+    return Effect.catch(answered, ({ error, headers, quota }) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
+        const written = writerOf(request).answer(error, reached, requestId, now)
+        return HttpServerResponse.text(JSON.stringify(written.body), {
+          status: written.status,
+          contentType: "application/json",
+          headers: { ...headers, ...written.headers, "request-id": requestId }
         })
-      )
+      })
     )
   })
+
+/** The work of a route may be stopped; writing the answer to that may not. */
+export const asServed = { uninterruptible: true }
+
+/** Whether the request was stopped at its time limit, and not by its caller. */
+const isOutOfTime = (cause: Cause.Cause<unknown>): boolean => Cause.hasInterruptsOnly(cause) && !isClientAbort(cause)
 
 /** A defect, as an error that the caller's SDK can read. */
 const unexpected = (defect: unknown): Effect.Effect<never, GatewayError<GatewayProblem>> => {
@@ -115,6 +124,7 @@ export const makeCallRoutes = Effect.gen(function* () {
     const { capability, dialect, operation, path } = route
 
     const callOf = Effect.fnUntraced(function* (request: Request, requestId: string) {
+      const info = yield* CurrentRequest
       const headers = headersOf(request)
       const caller = yield* authentication.attribute({
         agentId: headers["x-agent-id"],
@@ -122,6 +132,8 @@ export const makeCallRoutes = Effect.gen(function* () {
         reservationId: headers["x-reservation-id"],
         taskType: headers["x-task-type"]
       })
+      // A body takes as long as its sender.
+      info?.limit(undefined)
       const { body, bytes } = yield* parseRequest(request, maxBodyBytes)
       const { "idempotency-key": key, "x-cache": cache } = headers
       const call: Call = {
@@ -159,7 +171,8 @@ export const makeCallRoutes = Effect.gen(function* () {
         serve(path, () => errors, answer),
         HttpIncomingMessage.MaxBodySize,
         ByteSize.bytes(maxBodyBytes)
-      )
+      ),
+      asServed
     )
   }
 })

@@ -4,7 +4,7 @@ import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems.ts"
 import { AnthropicMessagesLayer, anthropicRoutes } from "../anthropic-messages/routes.ts"
 import { anthropicErrors } from "../anthropic-messages/errors.ts"
 import { gatewayError, type GatewayError } from "../../errors/gateway-error.ts"
-import { serve } from "../http/serve.ts"
+import { asServed, serve } from "../http/serve.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { OpenAiChatLayer, openAiRoutes } from "../openai-chat/routes.ts"
 import { ModelsLayer } from "./models.ts"
@@ -41,7 +41,8 @@ const isAnthropic = ({ headers, url }: HttpServerRequest.HttpServerRequest): boo
 const UnknownPathsLayer = HttpRouter.add(
   "*",
   "/v1/*",
-  serve("/v1/*", (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors), notServed)
+  serve("/v1/*", (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors), notServed),
+  asServed
 )
 
 /** `/v1/*`: the APIs of OpenAI and Anthropic, errors included. */
