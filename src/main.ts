@@ -1,15 +1,16 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Cause, Effect, Exit, Layer, Runtime, Schedule } from "effect"
+import { Cause, Effect, Exit, Layer, Option, Runtime, Schedule } from "effect"
 import { ServiceAccount } from "./access/service-account.ts"
 import { printBanner } from "./cli/banner.ts"
+import { helpFor } from "./cli/help.ts"
 import { DatabaseLayer } from "./platform/database/connection.ts"
 import * as Logging from "./platform/observability/logging.ts"
 import { Settings } from "./platform/settings/settings.ts"
 import { explained } from "./cli/start-failure.ts"
 import * as Telemetry from "./platform/observability/telemetry.ts"
 import { serviceVersion } from "./platform/runtime/version.ts"
-import { ServerLayer } from "./server.ts"
-import { InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
+import { ClaimLinks } from "./identity/sign-in/initial-admin-setup.ts"
+import { ListenerLayer, ServerLayer } from "./server.ts"
 
 const Observability = Layer.unwrap(
   Effect.map(Settings, ({ environment, logging, telemetry }) =>
@@ -25,10 +26,32 @@ const Observability = Layer.unwrap(
 
 const Banner = Layer.effectDiscard(
   Effect.gen(function* () {
-    const { madeKey } = yield* ServiceAccount
-    const { link } = yield* InitialAdminSetup
-    yield* printBanner({ madeKey, claimLink: link })
+    const { environment } = yield* Settings
+    const { firstKey } = yield* ServiceAccount
+    const { isClaimed, make } = yield* ClaimLinks
+    const madeKey = yield* firstKey
+    // What is printed in Production is collected and stored.
+    const isShown = environment === "Development"
+    yield* printBanner({ madeKey, claimLink: isShown ? yield* make : Option.none() })
+    if (!isShown && !(yield* isClaimed)) {
+      yield* Effect.logInfo("There is no account yet; `npm run operator -- claim` prints a link that creates the first")
+    }
   })
+)
+
+const Stopping = Layer.effectDiscard(
+  Effect.flatMap(Settings, ({ api }) =>
+    Effect.addFinalizer(() => Effect.logInfo(`Stopping; requests in progress have ${api.shutdownSeconds} s to finish`))
+  )
+)
+
+// A start that failed says why instead.
+const Stopped = Layer.effectDiscard(
+  Effect.addFinalizer((exit) =>
+    Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)
+      ? Effect.logInfo("The service has stopped")
+      : Effect.void
+  )
 )
 
 // Starting takes three times the memory that serving does; it is given back at once rather than some day.
@@ -51,9 +74,11 @@ const FollowParent = Layer.effectDiscard(
   })
 )
 
-const Main = Layer.mergeAll(Banner, Settle, FollowParent).pipe(
+const Main = Layer.mergeAll(Banner, Settle, FollowParent, Stopping).pipe(
   Layer.provide(ServerLayer),
   Layer.provide(DatabaseLayer),
+  Layer.provide(ListenerLayer),
+  Layer.provide(Stopped),
   Layer.provide(Observability),
   Layer.provide(Settings.layer)
 )
@@ -73,4 +98,6 @@ const teardown: Runtime.Teardown = (exit, onExit) =>
     ? onExit(0)
     : Runtime.defaultTeardown(exit, onExit)
 
-NodeRuntime.runMain(explained(Layer.launch(Main)), { teardown })
+const answer = helpFor(process.argv.slice(2))
+if (answer === undefined) NodeRuntime.runMain(explained()(Layer.launch(Main)), { teardown })
+else process.stdout.write(answer)

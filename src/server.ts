@@ -89,7 +89,7 @@ import { TrialSessionTermination } from "./identity/trial-sessions/termination.t
 import { SessionsHandlers } from "./identity/trial-sessions/handlers.ts"
 import { Sessions } from "./identity/trial-sessions/service.ts"
 import { ClaimPageLayer } from "./identity/sign-in/claim-page.ts"
-import { InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
+import { ClaimLinks, InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
 import { SessionCredentials, SessionTokensLayer } from "./identity/sign-in/credentials.ts"
 import { LoginThrottle } from "./identity/login-throttle/service.ts"
 import { AccountSessionTermination } from "./identity/sign-in/termination.ts"
@@ -199,7 +199,13 @@ const AgentServices = Layer.mergeAll(
 )
 
 /** Accounts and how they come in, above the roles that they have and the interface sessions that they open. */
-const SignInServices = Layer.mergeAll(SignIn.layer, OwnAccount.layer, InitialAdminSetup.layer, SessionTokensLayer).pipe(
+const SignInServices = Layer.mergeAll(
+  SignIn.layer,
+  OwnAccount.layer,
+  InitialAdminSetup.layer,
+  ClaimLinks.layer,
+  SessionTokensLayer
+).pipe(
   Layer.provideMerge(Layer.mergeAll(SessionIssuer.layer, SessionCredentials.layer, LoginThrottle.layer)),
   Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(AccountSessionTermination.layer, Passwords.layer)),
@@ -256,7 +262,8 @@ const Routes = Layer.mergeAll(
   edgeLayer
 )
 
-const Listener = Layer.unwrap(
+/** Binds the port. Goes below everything that a start creates or prints once, which a taken port would lose. */
+export const ListenerLayer = Layer.unwrap(
   Effect.map(Settings, ({ api }) =>
     NodeHttpServer.layer(() => makeServer(api), {
       port: api.port,
@@ -285,12 +292,10 @@ const Served = Layer.unwrap(
 // Built last and so closed first: from then on the service says that it is not ready, and what would last for ever ends.
 const Drain = Layer.effectDiscard(Effect.flatMap(Shutdown, ({ begin }) => Effect.addFinalizer(() => begin)))
 
-/** The whole service on its database and its listener; `Settings` and `Database` come from outside. */
+/** The whole service; `Settings`, `Database` and the listener come from outside. */
 export const ServerLayer = Drain.pipe(
   Layer.provideMerge(Served),
-  // Listens last, when everything that answers is there, and stops first.
   Layer.provideMerge(LeanServerLayer),
-  Layer.provideMerge(Listener),
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
   Layer.provide(Layer.merge(Requests, BodyLimit)),

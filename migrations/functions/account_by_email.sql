@@ -1,9 +1,10 @@
 -- A sign-in gives an e-mail address and no tenant, so this query bypasses row-level security.
 CREATE OR REPLACE FUNCTION account_by_email(wanted text)
 RETURNS TABLE (
-  id uuid, password_hash text, tenant_id uuid, tenant_status text, status text, trial_user_id integer)
+  id uuid, password_hash text, tenant_id uuid, tenant_status text, status text, trial_user_id integer,
+  expires_at timestamptz)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-  SELECT a.id, a.password_hash, a.tenant_id, t.status, a.status, a.trial_user_id
+  SELECT a.id, a.password_hash, a.tenant_id, t.status, a.status, a.trial_user_id, a.expires_at
   FROM public.accounts a LEFT JOIN public.tenants t ON t.id = a.tenant_id
   WHERE lower(a.email) = lower(wanted)
 $$;

@@ -3,7 +3,8 @@
 CREATE OR REPLACE FUNCTION account_subject(wanted uuid)
 RETURNS TABLE (id uuid, tenant_id uuid, live boolean, capabilities text[])
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-  SELECT a.id, a.tenant_id, a.status = 'active' AND coalesce(t.status = 'active', true), ARRAY(
+  SELECT a.id, a.tenant_id, a.status = 'active' AND coalesce(t.status = 'active', true)
+    AND coalesce(a.expires_at > statement_timestamp(), true), ARRAY(
     SELECT DISTINCT c FROM public.account_roles ar
     JOIN public.roles r ON r.id = ar.role_id
     JOIN public.applications m ON m.id = r.application_id AND m.slug = 'application-manager',

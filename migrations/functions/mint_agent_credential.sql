@@ -18,7 +18,7 @@ BEGIN
   PERFORM FROM public.tenants WHERE id = tenant AND status = 'active' FOR SHARE;
   IF NOT FOUND THEN RETURN 'tenant-suspended'; END IF;
   SELECT updated_at, template_id INTO agent_changed, template FROM public.agents
-  WHERE id = agent AND tenant_id = tenant AND status = 'active' FOR SHARE;
+  WHERE id = agent AND tenant_id = tenant AND status = 'active' AND (expires_at IS NULL OR expires_at > moment) FOR SHARE;
   IF NOT FOUND THEN RETURN 'agent-not-active'; END IF;
   IF template IS NOT NULL THEN
     SELECT updated_at INTO template_changed FROM public.agent_templates WHERE id = template FOR SHARE;

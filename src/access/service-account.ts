@@ -13,8 +13,11 @@ export class ServiceAccount extends Context.Service<
   {
     /** Whether a presented key is the service account's, compared in constant time. */
     owns(key: string): Effect.Effect<boolean>
-    /** The key that this start made, to be shown once. */
-    readonly madeKey: Option.Option<Redacted.Redacted>
+    /**
+     * The key of a fresh Development installation, made now and to be shown once; none when there is one. For the end of a
+     * start: a start that fails before it would lose the key.
+     */
+    readonly firstKey: Effect.Effect<Option.Option<Redacted.Redacted>>
   }
 >()("app/auth/ServiceAccount") {
   static readonly layer = Layer.effect(
@@ -29,30 +32,43 @@ export class ServiceAccount extends Context.Service<
       if (Option.isSome(configured) && Redacted.value(configured.value).length < 32) {
         yield* Effect.logWarning("Api:ApiKey is shorter than 32 characters; a longer one cannot be guessed")
       }
-      const made = Option.isNone(configured) && settings.environment === "Development" ? yield* makeOnce : Option.none()
+      const makesKey = Option.isNone(configured) && settings.environment === "Development"
       const repository = yield* InstallationRepository
-      const stored = settings.environment === "Development" ? yield* repository.keyDigest : Option.none()
-      const expected = Option.isSome(configured)
+      const context = yield* Effect.context<Audit | Digest.Digest | SecureRandom.SecureRandom>()
+      const stored = Effect.map(
+        repository.keyDigest,
+        Option.map((hex) => new Uint8Array(Buffer.from(hex, "hex")))
+      )
+      let expected = Option.isSome(configured)
         ? Option.some(yield* digestOf(Redacted.value(configured.value)))
-        : Option.map(stored, (hex) => new Uint8Array(Buffer.from(hex, "hex")))
+        : makesKey
+          ? yield* stored
+          : Option.none()
 
       // Issued keys have a form of their own, so they are not weighed against another one's digest on every request.
       const looksIssued = Option.exists(configured, (key) => Redacted.value(key).startsWith("amk_"))
       const no = Effect.succeed(false)
       return ServiceAccount.of({
-        owns: (key) =>
-          Option.isNone(expected) || (key.startsWith("amk_") && !looksIssued)
+        owns: (key) => {
+          const own = Option.getOrUndefined(expected)
+          return own === undefined || (key.startsWith("amk_") && !looksIssued)
             ? no
-            : Effect.map(digestOf(key), (presented) => Mac.timingSafeEqual(expected.value, presented)),
-        madeKey: made
+            : Effect.map(digestOf(key), (presented) => Mac.timingSafeEqual(own, presented))
+        },
+        firstKey: makesKey
+          ? Effect.gen(function* () {
+              const made = yield* makeOnce(repository)
+              expected = yield* stored
+              return made
+            }).pipe(Effect.provide(context))
+          : Effect.succeedNone
       })
     })
   ).pipe(Layer.provide(InstallationRepository.layer))
 }
 
 /** Makes the key of a fresh Development installation; only the replica that stored its digest learns it. */
-const makeOnce = Effect.gen(function* () {
-  const repository = yield* InstallationRepository
+const makeOnce = Effect.fnUntraced(function* (repository: InstallationRepository["Service"]) {
   if (Option.isSome(yield* repository.keyDigest)) return Option.none()
   const audit = yield* Audit
   const digest = yield* Digest.Digest

@@ -1,10 +1,10 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import { Cause, Effect, Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { LedgerStore } from "../budgets/ledger/repository.ts"
 import { ReadingDatabaseLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { explained, StartFailure } from "./start-failure.ts"
+import { explained } from "./start-failure.ts"
 
 const ended = { well: 0, drifted: 1, unusable: 2 } as const
 const maxShown = 50
@@ -32,7 +32,6 @@ const Log = Layer.unwrap(
 )
 
 const main = verify.pipe(
-  Effect.catchDefect(Effect.fail),
   Effect.provide(
     LedgerStore.layer.pipe(
       Layer.provide(ReadingDatabaseLayer),
@@ -40,14 +39,8 @@ const main = verify.pipe(
       Layer.provide(Settings.layerWith(process.argv.slice(2)))
     )
   ),
-  explained,
-  Effect.catchCause((cause) =>
-    Effect.sync(() => {
-      const error = Cause.squash(cause)
-      if (!(error instanceof StartFailure)) process.stderr.write(`${String(error)}\n`)
-      return ended.unusable
-    })
-  ),
+  explained(),
+  Effect.catch(() => Effect.succeed(ended.unusable)),
   Effect.andThen((code) =>
     Effect.sync(() => {
       process.exitCode = code

@@ -14,6 +14,6 @@ Layer.build(migrateLayer).pipe(
   Effect.andThen(Effect.logInfo("The database is up to date")),
   Effect.scoped,
   Effect.provide(DatabaseConnection.layer.pipe(Layer.provideMerge(Log), Layer.provideMerge(Settings.layer))),
-  explained,
+  explained(),
   NodeRuntime.runMain
 )

@@ -1,7 +1,7 @@
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Cause, Data, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Prompt } from "effect/cli"
 import { SecureRandom } from "effect/crypto"
 import { AccountCredentials } from "../identity/accounts/credentials.ts"
@@ -17,25 +17,32 @@ import { DigestLayer } from "../platform/crypto/node-crypto.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Notifications } from "../platform/database/notifications.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { explained, StartFailure } from "./start-failure.ts"
+import { explained, Unusable } from "./start-failure.ts"
 import { Roles } from "../applications/roles/service.ts"
 import { TrialSessionTermination } from "../identity/trial-sessions/termination.ts"
 import { Sessions } from "../identity/trial-sessions/service.ts"
 import { AccountSessionTermination } from "../identity/sign-in/termination.ts"
+import { ClaimLinks } from "../identity/sign-in/initial-admin-setup.ts"
 import { Email } from "../identity/trial-users/domain.ts"
 import { TrialUsers } from "../identity/trial-users/service.ts"
 
-const usage = `npm run operator -- create EMAIL [--name NAME] [--password-stdin]
+const usage = `npm run operator -- claim
+npm run operator -- create EMAIL [--name NAME] [--password-stdin]
 npm run operator -- password EMAIL [--password-stdin]
 
-create makes an account that may do everything (Administrator); password gives an account another password and ends its
-sessions. On a terminal the password is asked for, and an empty one is made; elsewhere it is made and printed, or read
+claim prints a link that creates the first account in a browser; it works once, for 30 minutes. create makes an account
+that may do everything (Administrator); password gives an account another password and ends its sessions. On a terminal the password is asked for, and an empty one is made; elsewhere it is made and printed, or read
 from the standard input with --password-stdin. Settings as for the service, such as --Database:Directory=DIRECTORY;
 the service may be running.`
 
-class Unusable extends Data.TaggedError("Unusable")<{ readonly message: string }> {}
+type Words = Claim | OfAccount
 
-interface Words {
+interface Claim {
+  readonly command: "claim"
+  readonly settings: ReadonlyArray<string>
+}
+
+interface OfAccount {
   readonly command: "create" | "password"
   readonly email: typeof Email.Type
   readonly name: string | undefined
@@ -44,6 +51,7 @@ interface Words {
 }
 
 const readWords = (given: ReadonlyArray<string>): Words | undefined => {
+  if (given[0] === "claim") return { command: "claim", settings: given.slice(1) }
   const words = [...given]
   const take = (flag: string, count: number): ReadonlyArray<string> => {
     const at = words.indexOf(flag)
@@ -71,13 +79,25 @@ const choosePassword = Effect.fnUntraced(function* (fromInput: boolean) {
   const ask = Prompt.run(Prompt.Password({ message: "Password (12 to 128 characters; empty makes one)" }))
   const given = fromInput ? yield* firstLineOfInput : process.stdin.isTTY ? Redacted.value(yield* ask) : ""
   if (given === "" && fromInput) return yield* new Unusable({ message: "The standard input holds no password." })
-  if (given !== "") return { isMade: false, password: yield* Schema.decodeEffect(NewPassword)(given) }
+  if (given !== "") {
+    const password = Effect.mapError(
+      Schema.decodeEffect(NewPassword)(given),
+      ({ message }) => new Unusable({ message: `The password cannot be used: ${message}` })
+    )
+    return { isMade: false, password: yield* password }
+  }
   const random = yield* SecureRandom.SecureRandom
   const made = Buffer.from(yield* random.randomBytes(18)).toString("base64url")
   return { isMade: true, password: Redacted.make(made, { label: "password" }) }
 })
 
-const run = Effect.fnUntraced(function* ({ command, email, fromInput, name }: Words) {
+const printClaimLink = Effect.gen(function* () {
+  const link = yield* (yield* ClaimLinks).make
+  if (Option.isNone(link)) return yield* new Unusable({ message: 'There is an account; "create" makes another one.' })
+  yield* say(Redacted.value(link.value))
+})
+
+const runOnAccount = Effect.fnUntraced(function* ({ command, email, fromInput, name }: OfAccount) {
   const accounts = yield* Accounts
   const { embeddedIn } = yield* DatabaseConnection
   const where = Option.getOrElse(embeddedIn, () => "Database:Url")
@@ -107,7 +127,8 @@ const run = Effect.fnUntraced(function* ({ command, email, fromInput, name }: Wo
   if (isMade) yield* say(`Password: ${Redacted.value(password)}`)
 })
 
-const Services = Layer.mergeAll(Accounts.layer, AccountCredentials.layer).pipe(
+const Services = ClaimLinks.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
   Layer.provideMerge(Layer.mergeAll(AccountSessionTermination.layer, Passwords.layer)),
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer)),
   Layer.provideMerge(Layer.mergeAll(TrialUsers.layer, Applications.layer)),
@@ -121,6 +142,10 @@ const Log = Layer.unwrap(
   Effect.map(Settings, ({ logging }) => Logging.layer({ level: "Warn", format: logging.format }))
 )
 
+const run = Effect.fnUntraced(function* (words: Words) {
+  yield* words.command === "claim" ? printClaimLink : runOnAccount(words)
+})
+
 const environmentOf = (words: Words) =>
   Services.pipe(
     Layer.provideMerge(JoiningDatabaseLayer),
@@ -129,22 +154,13 @@ const environmentOf = (words: Words) =>
   )
 
 /** `npm run operator`: accounts for people who cannot sign in yet, or any more. */
-const main = Effect.suspend(() => {
-  const words = readWords(process.argv.slice(2))
+const main = Effect.suspend((): Effect.Effect<void, unknown, NodeServices.NodeServices> => {
+  const given = process.argv.slice(2)
+  if (given.includes("--help")) return Effect.asVoid(say(usage))
+  const words = readWords(given)
   return words === undefined
-    ? Effect.fail(new Unusable({ message: usage }))
-    : run(words).pipe(asSystem, Effect.provide(environmentOf(words)), explained)
-}).pipe(
-  Effect.provide(NodeServices.layer),
-  Effect.catchCause((cause) =>
-    Effect.sync(() => {
-      const error = Cause.squash(cause)
-      process.exitCode = 1
-      if (error instanceof StartFailure) return
-      const text = error instanceof Error && error.message !== "" ? error.message : String(error)
-      process.stderr.write(`${text}\n`)
-    })
-  )
-)
+    ? explained([])(Effect.fail(new Unusable({ message: usage })))
+    : run(words).pipe(asSystem, Effect.provide(environmentOf(words)), explained(words.settings))
+})
 
-NodeRuntime.runMain(main)
+NodeRuntime.runMain(Effect.provide(main, NodeServices.layer))

@@ -1,43 +1,110 @@
-import { Console, Data, Effect, Runtime } from "effect"
+import { Cause, Context, Data, Effect, Layer, Logger, Option, Predicate, Result, Runtime } from "effect"
 import { HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
 import { EmbeddedPostgresError } from "../platform/embedded-postgres/system.ts"
 import { EncryptionKeyUnusable } from "../platform/crypto/encryption-key.ts"
-import { RoleNotGranted, UnsupportedDatabase } from "../platform/database/migrations.ts"
-import { SettingsError } from "../platform/settings/settings-reader.ts"
+import { DatabaseNotOwned, RoleNotGranted, UnsupportedDatabase } from "../platform/database/migrations.ts"
+import * as Logging from "../platform/observability/logging.ts"
+import { environmentName, SettingsError } from "../platform/settings/settings-reader.ts"
+import { Settings } from "../platform/settings/settings.ts"
 
 /** Why the service could not start, in one line that names the settings to look at. */
 export class StartFailure extends Data.TaggedError("StartFailure")<{ readonly message: string }> {
   override readonly [Runtime.errorReported] = false
 }
 
-const rootOf = (error: unknown): string =>
-  error instanceof Error ? (error.cause === undefined ? error.message : rootOf(error.cause)) : String(error)
+/** An error and its causes, the outermost first; those of the SQL client have theirs in a reason. */
+const chainOf = (error: unknown): ReadonlyArray<unknown> => {
+  if (!(error instanceof Error)) return [error]
+  return [error, ...(error.cause === undefined ? [] : chainOf(error.cause))]
+}
+
+const rootOf = (error: unknown): string => {
+  const root = chainOf(error).at(-1)
+  return root instanceof Error ? root.message : String(root)
+}
+
+/** What PostgreSQL answers to a mistake in the installation, by its SQLSTATE: what is wrong, and what to do. */
+const databaseMistakes: Readonly<Record<string, readonly [wrong: string, remedy: string]>> = {
+  "28P01": ["refused the user or the password", "correct them in Database:Url"],
+  "28000": ["refused the user", "correct Database:Url, or let the server's pg_hba.conf admit the user from here"],
+  "3D000": ["does not exist", "create it, with the user as its owner, or correct its name in Database:Url"],
+  "42501": ["denied a right to the user", "let an administrator make the user the owner of the database"],
+  "25006": ["is read-only", "name the primary server in Database:Url"],
+  "53300": ["has no connection left", "raise its max_connections, or lower Database:MaxConnections"]
+}
+
+const databaseMistake = (error: unknown): string | undefined => {
+  for (const one of chainOf(error)) {
+    if (!Predicate.hasProperty(one, "code") || typeof one.code !== "string" || !(one instanceof Error)) continue
+    const mistake = databaseMistakes[one.code]
+    if (mistake === undefined) continue
+    // The message of a migration has its own remedy.
+    if (one.message.includes("Let an administrator run:")) return `${one.message} (Database:Url)`
+    return `The database (Database:Url) ${mistake[0]} (${one.message}). To mend it, ${mistake[1]}.`
+  }
+  return undefined
+}
 
 const explanationOf = (error: unknown): string | undefined => {
   if (
-    error instanceof StartFailure ||
+    error instanceof Unusable ||
     error instanceof SettingsError ||
-    error instanceof EmbeddedPostgresError ||
     error instanceof EncryptionKeyUnusable ||
     error instanceof RoleNotGranted ||
+    error instanceof DatabaseNotOwned ||
     error instanceof UnsupportedDatabase
   ) {
     return error.message
   }
+  if (error instanceof EmbeddedPostgresError) {
+    return `The embedded database cannot be used (Database:Directory): ${error.message}`
+  }
   if (error instanceof HttpServerError.ServeError) {
     return `The service cannot listen (Api:Host, Api:Port): ${rootOf(error.cause)}`
   }
-  return SqlError.isSqlError(error) && error.reason._tag === "ConnectionError"
-    ? `The database cannot be reached (Database:Url): ${rootOf(error)}`
-    : undefined
+  if (SqlError.isSqlError(error) && error.reason._tag === "ConnectionError") {
+    return `The database cannot be reached (Database:Url): ${rootOf(error)}. To mend it, correct host and port, or start the server.`
+  }
+  return databaseMistake(error)
 }
 
-/** Prints failures that the operator can fix as one line on standard error; all others keep their stack trace. */
-export const explained = <A, E, R>(start: Effect.Effect<A, E, R>): Effect.Effect<A, E | StartFailure, R> =>
-  Effect.catch(start, (error): Effect.Effect<never, E | StartFailure> => {
-    const message = explanationOf(error)
-    return message === undefined
-      ? Effect.fail(error)
-      : Effect.andThen(Console.error(message), Effect.fail(new StartFailure({ message })))
-  })
+/** The format of the log, also when the settings cannot be read. */
+const logFormat = (args: ReadonlyArray<string>) =>
+  Effect.map(Effect.option(Effect.scoped(Layer.build(Settings.layerWith(args)))), (context) =>
+    Option.isSome(context)
+      ? Context.get(context.value, Settings).logging.format
+      : Result.getOrUndefined(environmentName(process.env)) === "Production"
+        ? "json"
+        : "pretty"
+  )
+
+const toStandardError = (logger: Logger.Logger<unknown, string>) =>
+  Logger.layer([Logger.map(logger, (line) => void process.stderr.write(`${line}\n`))])
+
+/** A command was used in a way that makes no sense; its message says how to use it. */
+export class Unusable extends Data.TaggedError("Unusable")<{ readonly message: string }> {}
+
+/** Reports why a command failed on standard error: one line for what an operator can mend, a stack trace for all else. */
+export const explained =
+  (args: ReadonlyArray<string> = process.argv.slice(2)) =>
+  <A, E, R>(start: Effect.Effect<A, E, R>): Effect.Effect<A, E | StartFailure, R> =>
+    Effect.catchCauseIf(
+      start,
+      (cause) => !Cause.hasInterruptsOnly(cause),
+      (cause) =>
+        Effect.gen(function* () {
+          const format = yield* logFormat(args)
+          const message = explanationOf(Cause.squash(cause))
+          if (message !== undefined && format === "pretty") {
+            yield* Effect.sync(() => process.stderr.write(`${message}\n`))
+          } else {
+            yield* (
+              message === undefined ? Effect.logFatal("The service failed", cause) : Effect.logFatal(message)
+            ).pipe(
+              Effect.provide(toStandardError(format === "json" ? Logging.json : Logging.pretty({ colours: false })))
+            )
+          }
+          return yield* new StartFailure({ message: message ?? "The service failed" })
+        })
+    )

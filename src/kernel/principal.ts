@@ -1,4 +1,4 @@
-import { Context, Schema } from "effect"
+import { Context, type DateTime, Schema } from "effect"
 import { Capability } from "./capability.ts"
 import { type TenantId } from "./identifier.ts"
 import { Problem } from "./problem.ts"
@@ -11,6 +11,8 @@ export interface Principal {
   readonly capabilities: ReadonlyArray<Capability>
   readonly tenantId: TenantId | undefined
   readonly applicationId: number | undefined
+  /** When the authority itself ends, as that of a key with an expiry; not when a sign-in does. */
+  readonly expiresAt?: DateTime.Utc | undefined
   /** The API key that an agent sent as well, where both are required: its caps apply too. */
   readonly apiKeyId?: string
   /** The sign-in session of an account. */

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, Logger, Option, Redacted } from "effect"
+import { Context, Effect, Layer, Logger, Option, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { createHash } from "node:crypto"
 import { Audit } from "../../src/audit/log/service.ts"
@@ -7,7 +7,7 @@ import { ServiceAccount } from "../../src/access/service-account.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { makeDatabase, type TestDatabase } from "../support/database.ts"
-import { serviceLayer, startService, TestService } from "../support/service.ts"
+import { startServer } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 const configured = "a-configured-key-of-more-than-32-characters"
@@ -20,7 +20,7 @@ const start = (
 ) =>
   Effect.gen(function* () {
     const account = yield* ServiceAccount
-    return { owns: account.owns, made: Option.map(account.madeKey, Redacted.value) }
+    return { owns: account.owns, made: Option.map(yield* account.firstKey, Redacted.value) }
   }).pipe(
     Effect.provide(
       ServiceAccount.layer.pipe(
@@ -176,18 +176,31 @@ layer(Layer.empty, { excludeTestServices: true })("the service account's key", (
   )
 })
 
-layer(serviceLayer({ Api__ApiKey: "" }), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })(
   "a Development service without a configured key",
   (it) => {
     it.effect("lets in the bearer of no other key, on any replica", () =>
       Effect.gen(function* () {
-        const service = yield* TestService
-        const replica = yield* startService(service.database, { Api__ApiKey: "" })
-        for (const { call } of [service, replica]) {
-          assert.strictEqual((yield* call("GET", "/api/trial-users")).status, 401)
-          assert.strictEqual((yield* call("GET", "/api/trial-users", { key: null })).status, 401)
+        const database = yield* makeDatabase
+        for (const makes of [true, false]) {
+          const { context, service } = yield* startServer(database, { Api__ApiKey: "" })
+          const made = yield* Context.get(context, ServiceAccount).firstKey
+          assert.strictEqual(Option.isSome(made), makes)
+          assert.strictEqual((yield* service.call("GET", "/api/trial-users")).status, 401)
+          assert.strictEqual((yield* service.call("GET", "/api/trial-users", { key: null })).status, 401)
         }
-        assert.strictEqual((yield* stored(service.database)).length, 1)
+        assert.strictEqual((yield* stored(database)).length, 1)
+      })
+    )
+
+    it.effect("makes none before its start is complete, and knows one that another replica made meanwhile", () =>
+      Effect.gen(function* () {
+        const database = yield* makeDatabase
+        const { context, service } = yield* startServer(database, { Api__ApiKey: "" })
+        assert.deepStrictEqual(yield* stored(database), [])
+        const key = madeKey((yield* start(database)).made)
+        assert.isTrue(Option.isNone(yield* Context.get(context, ServiceAccount).firstKey))
+        assert.strictEqual((yield* service.call("GET", "/api/trial-users", { key })).status, 200)
       })
     )
   }

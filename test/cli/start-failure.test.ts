@@ -1,12 +1,19 @@
 import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
+import * as fs from "node:fs"
+import type * as http from "node:http"
 import * as net from "node:net"
+import { makeServer } from "../../src/platform/http/listener.ts"
+import { serviceVersion } from "../../src/platform/runtime/version.ts"
+import { settingsTable } from "../../src/platform/settings/settings.ts"
 import { cached, urlOf } from "../support/command.ts"
-import { makeEmptyDatabase } from "../support/database.ts"
+import { makeEmptyDatabase, type TestDatabase } from "../support/database.ts"
 import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
 import { startProcess, untilDatabaseGone } from "../support/service-process.ts"
-import { asSuperuser } from "../support/statements.ts"
+import { assertProblem } from "../support/problem.ts"
+import { caller } from "../support/service.ts"
+import { asSuperuser, countOf } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
 /** Runs a program of the project; answers all that it wrote, once it ended, and its exit code. */
@@ -34,12 +41,12 @@ it.live("a port that is taken is told in one line that names the settings", () =
     const { port } = taken.address() as net.AddressInfo
     const { code, output } = yield* ran(["src/main.ts"], {
       Api__Port: String(port),
-      Api__ApiKey: "0123456789012345678901234567890123456789",
       Database__Directory: directory
     })
     assert.match(output, /^The service cannot listen \(Api:Host, Api:Port\): [^\n]*EADDRINUSE[^\n]*\n$/u)
     assert.strictEqual(code, 1)
-    yield* untilDatabaseGone(directory)
+    // Nothing was made: no database, and so no key that would be lost.
+    assert.deepStrictEqual(fs.readdirSync(directory), [])
   }).pipe(Effect.scoped)
 )
 
@@ -86,19 +93,136 @@ for (const [when, sign] of [
   )
 }
 
-it.live("Production says at its start what it lacks: a service-account key, an own database, a public address", () =>
+it.live(
+  "Production prints JSON lines, no secret among them, and says what it lacks and how the first account is made",
+  () =>
+    Effect.gen(function* () {
+      const directory = yield* makeDirectory()
+      const settings = {
+        APP_ENVIRONMENT: "Production",
+        Api__Host: "127.0.0.1",
+        Api__ApiKey: "",
+        Logging__Level: "Info"
+      }
+      const service = yield* startProcess(directory, settings)
+      yield* eventually(
+        Effect.sync(() => service.output()),
+        (output) => output.includes("npm run operator -- claim")
+      )
+      const { database } = service
+      assert.strictEqual(yield* countOf(database, "operator_claims"), 0)
+      const claim = yield* ran(["src/cli/operator.ts", "claim"], { ...settings, Database__Directory: directory })
+      assert.match(claim.output, /^http:\/\/127\.0\.0\.1:11402\/claim#amc_[\w-]{43}\n$/u)
+      const claimed = yield* service.call("POST", "/api/auth/claim", {
+        key: null,
+        body: {
+          token: claim.output.trim().split("#")[1],
+          email: "ada@example.com",
+          name: "Ada",
+          password: "seven grey herons at dawn"
+        }
+      })
+      assert.strictEqual(claimed.status, 201, claimed.text)
+      const again = yield* ran(["src/cli/operator.ts", "claim"], { ...settings, Database__Directory: directory })
+      assert.strictEqual(again.code, 1)
+      assert.include(again.output, '\\"create\\" makes another one')
+
+      yield* service.signal("SIGTERM")
+      assert.strictEqual(yield* service.ended, 0)
+      const lines = service.output().trimEnd().split("\n")
+      for (const line of lines) assert.containsAllKeys(JSON.parse(line), ["timestamp", "level", "message"])
+      for (const setting of ["Api:ApiKey", "Database:Url", "Api:PublicUrl"]) assert.include(service.output(), setting)
+      assert.notMatch(service.output(), /am[stc]_|API key {6}/u)
+      assert.include(lines.at(-1), "The service has stopped")
+    }).pipe(Effect.scoped)
+)
+
+it.live(
+  "mistakes with the database are one line each that names the setting, the cause and the remedy",
+  () =>
+    Effect.gen(function* () {
+      const database = yield* makeEmptyDatabase
+      const server = { ...database, database: "postgres" }
+      const user = `limited_${database.database}`
+      const drop = asSuperuser(database, (sql) => sql`DROP OWNED BY ${sql(user)}`).pipe(
+        Effect.andThen(asSuperuser(server, (sql) => sql`DROP ROLE ${sql(user)}`))
+      )
+      yield* Effect.acquireRelease(
+        asSuperuser(server, (sql) => sql`CREATE ROLE ${sql(user)} LOGIN PASSWORD 'right-password'`),
+        () => drop
+      )
+      const asUser = { ...database, username: user, password: Redacted.make("right-password") }
+      const mistakes: ReadonlyArray<readonly [TestDatabase, RegExp]> = [
+        [
+          { ...database, password: Redacted.make("wrong-password") },
+          /The database \(Database:Url\) refused the user or the password \(password authentication failed[^\n]*To mend it, correct them in Database:Url\./u
+        ],
+        [
+          { ...database, database: "no_such_database" },
+          /The database \(Database:Url\) does not exist \([^\n]*no_such_database[^\n]*To mend it, create it/u
+        ],
+        [
+          asUser,
+          /The database user limited_\w+ \(Database:Url\) may not create tables [^\n]*ALTER DATABASE \w+ OWNER TO/u
+        ]
+      ]
+      const commands = [
+        ["Production", "src/main.ts"],
+        ["Development", "src/main.ts"],
+        ["Production", "src/cli/migrate.ts"],
+        ["Development", "src/cli/operator.ts", "claim"]
+      ] as const
+      for (const [url, line] of mistakes) {
+        for (const [environment, ...command] of url === mistakes[0]?.[0] ? commands : commands.slice(0, 1)) {
+          const settings = { APP_ENVIRONMENT: environment, Api__Port: "0", Database__Url: urlOf(url) }
+          const { code, output } = yield* ran(command, settings)
+          const [text = "", ...more] = output.split("\n")
+          assert.deepStrictEqual(more, [""], output)
+          assert.strictEqual(code, 1, output)
+          assert.match(environment === "Production" ? JSON.parse(text).message : text, line, output)
+          assert.notMatch(output, /(?:wrong|right)-password/u)
+        }
+      }
+    }).pipe(Effect.scoped),
+  120_000
+)
+
+it.live("--help and --version answer and start nothing", () =>
+  Effect.gen(function* () {
+    const help = yield* ran(["src/main.ts", "--help"], {})
+    assert.match(help.output, /^Application Manager \d[^\n]*\n\nnpm start {2,}runs the service/u)
+    for (const key of Object.keys(settingsTable)) assert.include(help.output, `  ${key}\n`)
+    const { code, output } = yield* ran(["src/main.ts", "--version"], {})
+    assert.deepStrictEqual([help.code, code, output], [0, 0, `${serviceVersion}\n`])
+  })
+)
+
+it.live("a directory that cannot be the database's is told as such", () =>
   Effect.gen(function* () {
     const directory = yield* makeDirectory()
-    const service = yield* startProcess(directory, {
-      APP_ENVIRONMENT: "Production",
-      Api__Host: "127.0.0.1",
-      Api__ApiKey: ""
-    })
-    yield* eventually(
-      Effect.sync(() => service.output()),
-      (output) => ["Api:ApiKey", "Database:Url", "Api:PublicUrl"].every((setting) => output.includes(setting))
+    fs.writeFileSync(`${directory}/file`, "")
+    const { code, output } = yield* ran(["src/main.ts"], { Api__Port: "0", Database__Directory: `${directory}/file` })
+    assert.match(output, /^The embedded database cannot be used \(Database:Directory\): [^\n]*\/file[^\n]*\n$/u)
+    assert.strictEqual(code, 1)
+  }).pipe(Effect.scoped)
+)
+
+it.live("requests that arrive while the service starts are told to come back", () =>
+  Effect.gen(function* () {
+    const server = yield* Effect.acquireRelease(
+      Effect.callback<http.Server>((resume) => {
+        const server = makeServer({ requestTimeoutSeconds: 60 })
+        server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+      }),
+      (server) => Effect.sync(() => server.close())
     )
-    assert.notMatch(service.output(), /API key {6}/u)
+    const { port } = server.address() as net.AddressInfo
+    const call = caller(`http://127.0.0.1:${port}`)
+    const early = yield* call("GET", "/health/ready")
+    assertProblem(early, 503, "overloaded")
+    assert.strictEqual(early.headers.get("retry-after"), "1")
+    server.on("request", (_, response) => response.end("served"))
+    assert.strictEqual((yield* call("GET", "/health/ready")).text, "served")
   }).pipe(Effect.scoped)
 )
 

@@ -1,6 +1,6 @@
 import { AgentTokens, ApiKeyCredentials, GatewayCredentials, SessionTokens } from "../../src/access/credentials.ts"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Layer, Schema } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { Api } from "../../src/api.ts"
@@ -167,7 +167,7 @@ describe("every endpoint", () => {
     things.handle("get", () => Effect.succeed("in"))
   )
   const mocks = Layer.mergeAll(
-    Layer.mock(ServiceAccount, { owns: () => Effect.succeed(true), madeKey: Option.none() }),
+    Layer.mock(ServiceAccount, { owns: () => Effect.succeed(true), firstKey: Effect.succeedNone }),
     Layer.mock(Audit, { refused: () => Effect.void }),
     Layer.mock(ApiKeyCredentials, {}),
     Layer.mock(AgentTokens, {}),

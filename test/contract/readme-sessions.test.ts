@@ -1,7 +1,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { execFile } from "node:child_process"
-import { InitialAdminSetup } from "../../src/identity/sign-in/initial-admin-setup.ts"
+import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
 import { encryptionKey, serviceKey, startServer } from "../support/service.ts"
@@ -104,7 +104,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
     Effect.gen(function* () {
       const database = yield* makeDatabase
       const { context, service } = yield* startServer(database, { Llm__Gateway__AllowPrivateAddresses: "true" })
-      const claim = Option.getOrThrow(Context.get(context, InitialAdminSetup).link)
+      const claim = Option.getOrThrow(yield* Context.get(context, ClaimLinks).make)
       const secrets: ReadonlyArray<readonly [RegExp, string]> = [
         [/\bams_[\w-]{43}/g, serviceKey],
         [/\bamc_[\w-]{43}/g, Redacted.value(claim).split("#")[1] ?? ""],

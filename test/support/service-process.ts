@@ -49,7 +49,7 @@ export const startProcess = (
       })
       const hear = (chunk: Buffer) => {
         output.push(chunk.toString())
-        const url = /serves on (http:\S+)/u.exec(output.join(""))?.[1]
+        const url = /serves on (http:[^\s"]+)/u.exec(output.join(""))?.[1]
         if (url === undefined) return
         resume(
           Effect.map(superuserIn(directory), (database) => ({

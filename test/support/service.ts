@@ -3,7 +3,7 @@ import { HttpServer } from "effect/http"
 import { DatabaseConnection } from "../../src/platform/database/connection.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
-import { ServerLayer } from "../../src/server.ts"
+import { ListenerLayer, ServerLayer } from "../../src/server.ts"
 import { makeDatabase, type TestDatabase } from "./database.ts"
 
 /** An answer with its body read: parsed when it is JSON, text otherwise. */
@@ -95,6 +95,7 @@ export const startServer = (
     const context = yield* Layer.build(
       ServerLayer.pipe(
         Layer.provide(databaseLayer(database)),
+        Layer.provide(ListenerLayer),
         Layer.provide(settingsLayer(environment)),
         Layer.provide(Logger.layer(loggers))
       )

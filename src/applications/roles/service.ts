@@ -5,7 +5,7 @@ import { Applications } from "../applications/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { type Capability, distinct, isOwn } from "../../kernel/capability.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
 import { patched } from "../../kernel/server-set.ts"
@@ -56,6 +56,7 @@ export class Roles extends Context.Service<Roles>()("app/roles/Roles", {
       const capabilities = patch.capabilities ?? before.capabilities
       yield* requireValid(before.applicationId, capabilities)
       yield* requireGrantable(before.applicationId, capabilities)
+      if (before.applicationId === manager.id) yield* requireBounds({ expiresAt: null, applicationId: null })
       const wanted = patched(before, { ...patch, capabilities: distinct(capabilities) }, [
         "name",
         "description",

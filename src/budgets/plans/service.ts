@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { type AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
+import { type AgentId, AgentNotActive, isActiveAt } from "../../identity/agents/domain.ts"
 import { allowsTaskType } from "../../identity/agent-templates/limits-domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
@@ -137,7 +137,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
 
     const start = Effect.fn("Plans.start")(function* (agentId: AgentId, input: PlanStart) {
       const agent = yield* agents.get(agentId)
-      if (agent.status !== "active") return yield* new AgentNotActive({})
+      if (!isActiveAt(agent, yield* DateTime.now)) return yield* new AgentNotActive({})
       const taskType = input.taskType ?? agent.defaultTaskType
       if (!allowsTaskType(agent.allowedTaskTypes, taskType)) {
         return yield* fault("taskType", "Expected a task type that the agent is allowed")

@@ -86,6 +86,10 @@ export const ConfiguredModel = Schema.Struct({
     "The longest request that it takes, so that no call reserves more; what the request's bytes can be unless given"
   ),
   maxOutputTokens: member(optional(Tokens), "The longest answer that it gives; as the catalogue knows unless given"),
+  maxTokensPerSecond: member(
+    optional(between(1, 100_000)),
+    "The most that it writes in a second: it bounds what a model that thinks unseen is charged when its caller leaves; 500 unless given"
+  ),
   prices: member(
     optional(Prices),
     "What its tokens cost, in US dollars per million; as the catalogue knows unless given"

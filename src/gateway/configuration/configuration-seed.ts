@@ -63,7 +63,9 @@ export class ConfigurationSeed extends Context.Service<
         read,
         withoutConfiguration: {
           providers: accounts.flatMap(({ variable, ...account }) =>
-            (process.env[variable] ?? "") === "" ? [] : [{ ...account, apiKey: `env:${variable}` }]
+            (process.env[variable] ?? "") === "" || !llm.environmentKeys.includes(variable)
+              ? []
+              : [{ ...account, apiKey: `env:${variable}` }]
           )
         },
         failed: ({ detail, errors = [] }) =>

@@ -66,11 +66,13 @@ export class Connections extends Context.Service<
         if (dialect === "loopback") {
           return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
         }
-        const read = reference === undefined ? undefined : yield* keys.read(reference)
+        const read = reference === undefined ? undefined : yield* keys.read(reference, configured.baseUrl)
         const headers: Record<string, string> = {}
         const warnings = read !== undefined && read.key === undefined ? [`Provider ${id}: ${read.warning}`] : []
         for (const [name, value] of Object.entries(configured.headers ?? {})) {
-          const header = bearsCredential(name) ? yield* keys.read(value) : { key: Redacted.make(value) }
+          const header = bearsCredential(name)
+            ? yield* keys.read(value, configured.baseUrl)
+            : { key: Redacted.make(value) }
           if (header.key === undefined) warnings.push(`Provider ${id}, header ${name}: ${header.warning}`)
           else headers[name] = Redacted.value(header.key)
         }

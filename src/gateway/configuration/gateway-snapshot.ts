@@ -36,6 +36,7 @@ export interface ServedModel {
   readonly targets: ReadonlyArray<ModelTarget>
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
+  readonly maxTokensPerSecond: number
   readonly prices: Prices | null
   readonly capabilities: ReadonlyArray<string>
   readonly cached: boolean
@@ -71,6 +72,9 @@ export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   provider
 })
 
+/** Tokens that a model writes in a second at most, unless its configuration names another figure. */
+const defaultMaxTokensPerSecond = 500
+
 /** The simulated price of the free loopback model, so that budgets can be tried with it. */
 const loopbackPrices: Prices = { inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n }
 
@@ -81,6 +85,7 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   targets: [{ provider, model: loopbackModel, weight: 1, priority: 0, rates: rateTable(loopbackPrices) }],
   contextTokens: 128_000,
   maxOutputTokens: 16_384,
+  maxTokensPerSecond: defaultMaxTokensPerSecond,
   prices: loopbackPrices,
   capabilities: ["tools", "json-schema", "embeddings"],
   cached: false
@@ -104,6 +109,7 @@ const configured = (
     kind: model.kind,
     targets: targets.map(({ target }) => target),
     contextTokens: model.contextTokens ?? null,
+    maxTokensPerSecond: model.maxTokensPerSecond ?? defaultMaxTokensPerSecond,
     maxOutputTokens: model.maxOutputTokens ?? (known.length > 0 ? Math.min(...known) : null),
     prices: targets[0]?.prices ?? null,
     capabilities,
@@ -132,6 +138,7 @@ const catalogued = (providers: Iterable<ConnectedProvider>): ReadonlyArray<Serve
               targets: [target],
               contextTokens: null,
               maxOutputTokens,
+              maxTokensPerSecond: defaultMaxTokensPerSecond,
               prices,
               capabilities: [],
               cached: false

@@ -20,11 +20,10 @@ const missing = (warning: string): ReadKey => ({ key: undefined, warning })
 export class ProviderKeys extends Context.Service<
   ProviderKeys,
   {
-    /** Reads the key that a reference in the configuration points to. */
-    read(apiKey: string): Effect.Effect<ReadKey>
-    /** Stores a key within the current transaction; returns the reference that replaces it. */
-    keep(key: string): Effect.Effect<string, never, Change>
-    isKept(id: string): Effect.Effect<boolean>
+    /** Reads the key that a reference in the configuration points to, for a provider at `baseUrl`. */
+    read(apiKey: string, baseUrl: string): Effect.Effect<ReadKey>
+    /** Stores a key within the current transaction, for the origin of `baseUrl` alone; returns its reference. */
+    keep(key: string, baseUrl: string): Effect.Effect<string, never, Change>
   }
 >()("app/gateway/ProviderKeys") {
   static readonly layerNoDeps = Layer.effect(
@@ -46,16 +45,22 @@ export class ProviderKeys extends Context.Service<
         return /^[\x21-\x7e]+$/.test(text) ? { key: Redacted.make(text) } : missing(`The file ${name} holds no key.`)
       })
 
-      const sealed = Effect.fnUntraced(function* (id: SecretId) {
+      // The origin is part of what a key is sealed under, so that at another one it cannot be opened.
+      const sealed = Effect.fnUntraced(function* (id: SecretId, baseUrl: string) {
         const found = yield* repository.find(id)
-        if (Option.isNone(found)) return missing("The saved key is gone.")
-        const opened = yield* sealing.open(found.value, placeOf(id))
+        if (Option.isNone(found)) return missing("No saved key has this id.")
+        const opened = yield* sealing.open(found.value, placeOf(id, baseUrl))
         return { key: Redacted.make(new TextDecoder().decode(Redacted.value(opened))) }
       })
 
-      const resolve = (reference: KeyReference): Effect.Effect<ReadKey> => {
+      const resolve = (reference: KeyReference, baseUrl: string): Effect.Effect<ReadKey> => {
         switch (reference.kind) {
           case "environment": {
+            if (!llm.environmentKeys.includes(reference.name)) {
+              return Effect.succeed(
+                missing(`The environment variable ${reference.name} is not on the list Llm:EnvironmentKeys.`)
+              )
+            }
             const value = process.env[reference.name] ?? ""
             return Effect.succeed(
               value === ""
@@ -70,8 +75,16 @@ export class ProviderKeys extends Context.Service<
               )
             )
           case "secret":
-            return sealed(SecretId.make(reference.id)).pipe(
-              Effect.catch(({ message }) => Effect.succeed(missing(`The saved key stays closed: ${message}.`)))
+            return sealed(SecretId.make(reference.id), baseUrl).pipe(
+              Effect.catch(({ reason }) =>
+                Effect.succeed(
+                  missing(
+                    reason === "damaged"
+                      ? `The saved key was stored for another origin than ${originOf(baseUrl)}; give the key itself.`
+                      : "The saved key was encrypted under another Security:EncryptionKey."
+                  )
+                )
+              )
             )
           case "literal":
             return Effect.succeed({ key: Redacted.make(reference.key) })
@@ -79,16 +92,15 @@ export class ProviderKeys extends Context.Service<
       }
 
       return ProviderKeys.of({
-        read: (apiKey) => resolve(referenceOf(apiKey)),
-        keep: Effect.fn("ProviderKeys.keep")(function* (key) {
+        read: (apiKey, baseUrl) => resolve(referenceOf(apiKey), baseUrl),
+        keep: Effect.fn("ProviderKeys.keep")(function* (key, baseUrl) {
           const { occurredAt } = yield* Change
           const { name } = yield* CurrentPrincipal
           const id = yield* repository.nextId
-          const closed = yield* sealing.seal(Redacted.make(new TextEncoder().encode(key)), placeOf(id))
+          const closed = yield* sealing.seal(Redacted.make(new TextEncoder().encode(key)), placeOf(id, baseUrl))
           yield* repository.insert({ id, sealed: closed, at: occurredAt, by: name })
           return `secret:${id}`
-        }),
-        isKept: (id) => Effect.map(repository.find(SecretId.make(id)), Option.isSome)
+        })
       })
     })
   )
@@ -98,4 +110,5 @@ export class ProviderKeys extends Context.Service<
   )
 }
 
-const placeOf = (id: SecretId) => `gateway-secret:${id}`
+const originOf = (baseUrl: string) => URL.parse(baseUrl)?.origin ?? ""
+const placeOf = (id: SecretId, baseUrl: string) => `gateway-secret:${id}:${originOf(baseUrl)}`

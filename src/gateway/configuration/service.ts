@@ -86,25 +86,30 @@ export class GatewayConfiguration extends Context.Service<
           for (const [place, credential] of credentialsOf(provider)) {
             const reference = referenceOf(credential)
             const path = ["payload", "providers", index, ...place]
-            if (reference.kind !== "secret" || errors.some((fault) => fault.path.join() === path.join())) continue
-            if (!(yield* keys.isKept(reference.id))) errors.push({ path, message: "No saved key has this id" })
+            // A file may be written later, so that a missing one is only a warning.
+            if (reference.kind !== "secret" && reference.kind !== "environment") continue
+            if (errors.some((fault) => fault.path.join() === path.join())) continue
+            const read = yield* keys.read(credential, provider.baseUrl)
+            if (read.key === undefined) errors.push({ path, message: read.warning })
           }
         }
         if (errors.length > 0) return yield* new ValidationFailed({ errors })
       })
 
-      const kept = (credential: string) =>
-        referenceOf(credential).kind === "literal" ? keys.keep(credential) : Effect.succeed(credential)
+      const kept = (credential: string, { baseUrl }: ConfiguredProvider) =>
+        referenceOf(credential).kind === "literal" ? keys.keep(credential, baseUrl) : Effect.succeed(credential)
       const withKeptKeys = Effect.fnUntraced(function* (provider: ConfiguredProvider) {
         const { apiKey, headers } = provider
         return {
           ...provider,
-          ...(apiKey === undefined ? {} : { apiKey: yield* kept(apiKey) }),
+          ...(apiKey === undefined ? {} : { apiKey: yield* kept(apiKey, provider) }),
           ...(headers === undefined
             ? {}
             : {
                 headers: yield* Effect.all(
-                  Record.map(headers, (value, name) => (bearsCredential(name) ? kept(value) : Effect.succeed(value)))
+                  Record.map(headers, (value, name) =>
+                    bearsCredential(name) ? kept(value, provider) : Effect.succeed(value)
+                  )
                 )
               })
         }

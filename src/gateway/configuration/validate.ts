@@ -3,9 +3,6 @@ import { type Fault } from "../../kernel/problem.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 
-/** The service's own variables, which end like a provider's key but are not one. */
-const ownVariables = /^(?:APPLICATION_MANAGER_.*|(?:API|SECURITY|DATABASE|LLM|AUTH|REDIS|TELEMETRY)__.*)$/i
-
 /** What a provider's key reference points to. */
 export type KeyReference =
   | { readonly kind: "environment"; readonly name: string }
@@ -40,16 +37,13 @@ export const credentialsOf = ({
 /** The error in a reference's form, or undefined. */
 export const referenceFault = (reference: KeyReference): string | undefined => {
   switch (reference.kind) {
-    case "environment":
-      return /^[A-Za-z_][A-Za-z0-9_]*_KEY$/.test(reference.name) && !ownVariables.test(reference.name)
-        ? undefined
-        : "Expected the name of an environment variable that ends in _KEY and is none of this service's own"
     case "file":
       return /^[A-Za-z0-9_-][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$/.test(reference.name)
         ? undefined
         : "Expected the name of a file below Llm:SecretsDirectory"
     case "secret":
       return uuid.test(reference.id) ? undefined : "Expected secret: and the id that a saved key was replaced by"
+    case "environment":
     case "literal":
       return undefined
   }

@@ -30,12 +30,16 @@ export interface MeteredCall {
   readonly count: (target: ModelTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
   /** The input of the model: messages and tool definitions. */
   readonly texts: () => ReadonlyArray<string>
+  /** Whether the model thinks without telling its thoughts. */
+  readonly thinksUnseen: (target: ModelTarget) => boolean
   readonly traceId: string | undefined
 }
 
 /** The output of the model so far. */
 export interface Progress {
   readonly usage: TokenUsage | undefined
+  /** Whether the model reported its end. */
+  readonly finished: boolean
   readonly textBytes: number
   /** The text itself, if there is a tokenizer for it. */
   readonly texts: ReadonlyArray<string>
@@ -187,7 +191,8 @@ export class UsageMeter {
       const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts())
       const output = yield* count(texts)
       const { mediaTokens } = bound
-      const byBytes = () => Math.ceil((bound.inputTokens - mediaTokens) / bytesPerToken)
+      const byBytes = () =>
+        Math.ceil(call.texts().reduce((sum, text) => sum + Buffer.byteLength(text), 0) / bytesPerToken)
       const asked = mediaTokens + Option.getOrElse(input, byBytes)
       const answered = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
@@ -224,11 +229,39 @@ export class UsageMeter {
   /** → ended: the caller disconnected, or an error occurred, before the call ended on its own. */
   readonly abandon: Effect.Effect<void> = Effect.suspend(() => {
     if (this.phase === "sent" || this.phase === "streaming") {
-      return Effect.map(this.estimate(this.progress()), (usage) => void this.settle(usage, "aborted", 499))
+      const progress = this.progress()
+      return Effect.map(
+        this.estimate(progress),
+        (usage) => void this.settle(progress.finished ? usage : this.withUnseen(usage), "aborted", 499)
+      )
     }
     if (this.phase === "held") this.release()
     return Effect.void
   })
+
+  /** Whether the model reported its end. */
+  get isFinished(): boolean {
+    return this.phase === "ended" || (this.phase === "streaming" && this.progress().finished)
+  }
+
+  /**
+   * A usage with what a model may have thought unseen until its caller left: what it can write in that time, but no more
+   * than was reserved.
+   */
+  private withUnseen(usage: TokenUsage): TokenUsage {
+    const { call, estimated, target } = this
+    if (target === undefined || !call.thinksUnseen(target)) return usage
+    const written = Math.ceil(((this.now - this.triedSince) / 1000) * call.model.maxTokensPerSecond)
+    const most = (estimated?.outputTokens ?? Infinity) * call.bound.choices + call.bound.extraOutputTokens
+    const unseen = Math.min(written, most) - usage.outputTokens
+    return unseen <= 0
+      ? usage
+      : {
+          ...usage,
+          outputTokens: usage.outputTokens + unseen,
+          reasoningTokens: usage.reasoningTokens + unseen
+        }
+  }
 
   private end(): BudgetReservation | undefined {
     const { reservation } = this
@@ -314,7 +347,7 @@ export class UsageMeter {
   }
 }
 
-const noProgress = (): Progress => ({ usage: undefined, textBytes: 0, texts: [] })
+const noProgress = (): Progress => ({ usage: undefined, finished: false, textBytes: 0, texts: [] })
 
 /** Rates as usage rows store them, in JSON; cached, since a configuration has few. */
 const written = new WeakMap<Rates, string>()

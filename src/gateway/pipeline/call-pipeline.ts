@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Random, Scope } from "effect"
+import { Clock, Context, Effect, Exit, FiberSet, Layer, type Pull, Random, Scope, Stream } from "effect"
 import { type AvailableBudget, type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { withSpan } from "../../kernel/with-span.ts"
@@ -16,6 +16,7 @@ import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estim
 import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
 import { chatBound, embeddingBound, imageTokensOf } from "../metering/token-upper-bound.ts"
+import { thinksUnseen } from "../metering/unseen-thinking.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { ProviderHealth } from "../routing/provider-health.ts"
@@ -45,6 +46,11 @@ interface RoutedAnswer {
   readonly answer: ProviderAnswer
 }
 
+type AnswerPull = Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]>
+
+/** How long the final events of a stream are read for a caller that left. */
+const finalEventsPatience = "2 seconds"
+
 /** The maximum usage and cost of a call, and what the applicable caps leave. */
 export interface EstimatedCall extends Estimate {
   readonly model: string
@@ -69,6 +75,7 @@ export class CallPipeline extends Context.Service<
       const cache = yield* ResponseCache
       const clock = yield* Clock.Clock
       const configuration = yield* GatewayConfiguration
+      const fork = yield* FiberSet.makeRuntime<never>()
       const counts = yield* TokenCounts
       const health = yield* ProviderHealth
       const idempotency = yield* CallIdempotency
@@ -128,6 +135,7 @@ export class CallPipeline extends Context.Service<
             metadata,
             count: (target, texts) => counts.countFor(caller.subject.tenantId, target, texts),
             texts: () => [...textsOf(body).texts, ...toolTextsOf(body)],
+            thinksUnseen: (target) => thinksUnseen(body, target.model),
             traceId
           },
           clock
@@ -260,16 +268,40 @@ export class CallPipeline extends Context.Service<
         const cached = slot === undefined ? undefined : yield* slot.find
         if (cached !== undefined) return yield* Effect.as(claimed.release, cached)
         const meter = meterOf(resolved, (yield* CurrentRequest)?.traceId)
+        const exchange = yield* Scope.make()
+        let rest: AnswerPull | undefined
         // Effect.addFinalizer would merge two contexts for each call.
-        yield* Scope.addFinalizer(yield* Scope.Scope, meter.abandon)
-        const routed = yield* route(resolved, meter, claimed)
+        yield* Scope.addFinalizer(
+          yield* Scope.Scope,
+          Effect.suspend(() => leave(meter, exchange, rest))
+        )
+        const routed = yield* Scope.provide(route(resolved, meter, claimed), exchange)
         const { reservationId = "" } = meter
         // Step 5: translated, metered, and settled at its end.
         const relayed = yield* relayResponse(call, routed.target, routed.answer, meter)
         const { dialect, operation, bytes: request } = call
         const body = yield* transcripts.record({ dialect, operation, request, reservationId, tenantId }, relayed.body)
-        return slot === undefined ? { ...relayed, body } : yield* slot.keep({ ...relayed, body }, meter)
+        const kept = slot === undefined ? { ...relayed, body } : yield* slot.keep({ ...relayed, body }, meter)
+        if (kept.body instanceof Uint8Array) return kept
+        rest = yield* Scope.provide(Stream.toPull(kept.body), exchange)
+        const over = Effect.sync(() => (rest = undefined))
+        return { ...kept, body: Stream.onEnd(Stream.fromPull(Effect.succeed(rest)), over) }
       })
+
+      /**
+       * Ends a call with its request. If the caller left when the model had reported its end, the final events are read
+       * in the background, since they contain the usage; otherwise the provider's work is cancelled.
+       */
+      const leave = (
+        meter: UsageMeter,
+        exchange: Scope.Closeable,
+        rest: AnswerPull | undefined
+      ): Effect.Effect<void> => {
+        const close = Effect.andThen(Scope.close(exchange, Exit.void), meter.abandon)
+        if (rest === undefined || !meter.isFinished) return close
+        const drained = Effect.ignore(Effect.timeoutOption(Effect.forever(rest), finalEventsPatience))
+        return Effect.sync(() => void fork(Effect.ensuring(drained, close)))
+      }
 
       return CallPipeline.of({
         call: withSpan("CallPipeline.call", (call: Call) =>

@@ -83,7 +83,7 @@ const gatheredAnswer = Effect.fnUntraced(function* (
 ) {
   const gathering = new StreamToWhole(dialect)
   let length = 0
-  meter.observe(() => ({ usage: undefined, textBytes: length, texts: [] }))
+  meter.observe(() => ({ usage: undefined, finished: false, textBytes: length, texts: [] }))
   let read: ReadonlyArray<Uint8Array> | undefined = first
   while (read !== undefined && length <= maxGatheredBytes) {
     for (const bytes of read) {
@@ -98,8 +98,9 @@ const gatheredAnswer = Effect.fnUntraced(function* (
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 
-const progressOf = ({ textBytes, texts, usage }: StreamTransformer): Progress => ({
+const progressOf = ({ finished, textBytes, texts, usage }: StreamTransformer): Progress => ({
   usage,
+  finished,
   textBytes,
   // Truncated text would count fewer tokens than the output has.
   texts: texts.length === 0 || textBytes > maxKeptBytes ? [] : [texts.join("")]
@@ -136,6 +137,9 @@ const withUsage = (bytes: Uint8Array, dialect: Dialect, usage: TokenUsage): Uint
     usage: dialect === "openai" ? toCompletionUsage(usage) : toMessageUsage(usage)
   })
 
+/** How long the rest of a response is read, so that its connection can be reused. */
+const restPatience = "1 second"
+
 /** A streamed response in its caller's dialect; it is settled when it ends, before its last bytes are sent. */
 const streamedAnswer = (
   first: ReadonlyArray<Uint8Array>,
@@ -149,6 +153,7 @@ const streamedAnswer = (
   let waiting: ReadonlyArray<Uint8Array> = first
   let ended = false
 
+  /** Settles the call, and returns the last bytes. */
   const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
     ended = true
     const complete = relay.finished && relay.isCounted
@@ -160,31 +165,40 @@ const streamedAnswer = (
     return last
   })
 
-  // Waits for the end of the response so that the connection can be reused, but no longer than this.
-  const soonOver: Bytes = Effect.timeoutOrElse(rest, { duration: "1 second", orElse: () => Cause.done() })
+  const endingWith = (bytes: Uint8Array, failure?: ProviderFailure) =>
+    Effect.flatMap(Effect.uninterruptible(end(failure)), (last) => {
+      const out = bytes.length === 0 ? last : last.length === 0 ? bytes : Buffer.concat([bytes, last])
+      return out.length > 0 ? Effect.succeed([out] as const) : next
+    })
 
   const next: Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]> = Effect.suspend(() => {
-    if (ended) return Cause.done()
+    if (ended) return over
     if (waiting.length > 0) {
       const out = Buffer.concat(waiting.map((bytes) => relay.push(bytes)))
       waiting = []
+      // Callers close the connection at the last event, so the call is settled before it is sent.
+      if (relay.done || relay.failure !== undefined) return endingWith(out)
       return out.length > 0 ? Effect.succeed([out] as const) : next
     }
-    return Effect.matchEffect(relay.done ? soonOver : rest, {
+    return Effect.matchEffect(rest, {
       onSuccess: (read) => {
-        if (relay.failure !== undefined) return finish(undefined)
         waiting = read
         return next
       },
-      onFailure: (failure) => finish(Cause.isDone(failure) ? undefined : failure)
+      onFailure: (failure) => endingWith(empty, Cause.isDone(failure) ? undefined : failure)
     })
   })
 
-  const finish = (failure: ProviderFailure | undefined) =>
-    Effect.flatMap(end(failure), (last) => (last.length > 0 ? Effect.succeed([last] as const) : Cause.done()))
+  /** Some providers leave the connection open after the last event, or send more. */
+  const over: Pull.Pull<never> = Effect.matchEffect(
+    Effect.timeoutOrElse(Effect.forever(rest), { duration: restPatience, orElse: () => Cause.done() }),
+    { onSuccess: () => Cause.done(), onFailure: () => Cause.done() }
+  )
 
   return Stream.fromPull(Effect.succeed(next))
 }
+
+const empty = new Uint8Array()
 
 /** Matches a response whose first vector is an array of numbers. */
 const numbers = /"embedding"\s*:\s*\[/
@@ -290,13 +304,15 @@ const streamOf = (
 
 /** The basis for counting a complete response without a usage: its text, or all of its bytes; vectors have neither. */
 const progressIn = (given: Uint8Array, { operation }: Call, target: ModelTarget, meter: UsageMeter): Progress => {
-  if (operation === "embed") return { usage: undefined, textBytes: 0, texts: [] }
+  if (operation === "embed") return { usage: undefined, finished: true, textBytes: 0, texts: [] }
   const text = extractText(given, target.provider.dialect)
   if (text === undefined) {
-    return { usage: undefined, textBytes: Math.max(given.length, meter.answeredBytes), texts: [] }
+    const textBytes = Math.max(given.length, meter.answeredBytes)
+    return { usage: undefined, finished: true, textBytes, texts: [] }
   }
   return {
     usage: undefined,
+    finished: true,
     textBytes: text.reduce((sum, word) => sum + Buffer.byteLength(word), 0),
     texts: meter.countsTokens ? text : []
   }

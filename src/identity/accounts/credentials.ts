@@ -14,7 +14,14 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
     const hold = Effect.fnUntraced(function* (id: AccountId, passwordHash: string) {
       yield* Change
       const account = yield* Effect.option(repository.lock(id))
-      return Option.filter(account, (found) => found.passwordHash === passwordHash && found.status === "active")
+      const now = yield* DateTime.now
+      return Option.filter(
+        account,
+        ({ expiresAt, ...found }) =>
+          found.passwordHash === passwordHash &&
+          found.status === "active" &&
+          (expiresAt === null || DateTime.isGreaterThan(expiresAt, now))
+      )
     })
 
     return {

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/audit-action.ts"
-import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
 import { serverSet } from "../../kernel/server-set.ts"
@@ -45,7 +45,15 @@ export const AccountView = Schema.Struct({
     description: "The trial user whose session opens at sign-in and ends at sign-out",
     examples: [null]
   }),
+  applicationId: Schema.NullOr(IntegerId).annotate({
+    description: "The application of the credential that created it",
+    examples: [null]
+  }),
   status: AccountStatus,
+  expiresAt: Schema.NullOr(Instant).annotate({
+    description: "When it ends, with the credential that created it",
+    examples: [null]
+  }),
   createdAt: Instant,
   createdBy: Schema.String.annotate({ examples: ["service-account"] }),
   lastSignInAt: Schema.NullOr(Instant)
@@ -70,7 +78,7 @@ export const AccountPatch = Schema.Struct({
   roleIds: Schema.optionalKey(RoleIds),
   trialUserId: Schema.optionalKey(Schema.NullOr(TrialUserId)),
   status: Schema.optionalKey(AccountStatus),
-  ...serverSet("id", "tenantId", "createdAt", "createdBy", "lastSignInAt")
+  ...serverSet("id", "tenantId", "applicationId", "expiresAt", "createdAt", "createdBy", "lastSignInAt")
 }).annotate({ identifier: "AccountPatch" })
 export type AccountPatch = typeof AccountPatch.Type
 

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Predicate, Schema, Struct } from "effect"
 import { SqlClient, type SqlError, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
+import { IntegerId, TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { RoleId } from "../../applications/roles/domain.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
@@ -16,7 +16,9 @@ export const Account = Schema.Struct({
   passwordHash: Schema.String,
   tenantId: Schema.NullOr(TenantId),
   trialUserId: Schema.NullOr(TrialUserId),
+  applicationId: Schema.NullOr(IntegerId),
   status: AccountStatus,
+  expiresAt: Schema.NullOr(InstantFromDate),
   createdAt: InstantFromDate,
   createdBy: Schema.String,
   lastSignInAt: Schema.NullOr(InstantFromDate),
@@ -32,7 +34,8 @@ export const SignInCandidate = Schema.Struct({
   tenantId: Schema.NullOr(TenantId),
   tenantStatus: Schema.NullOr(Schema.String),
   status: AccountStatus,
-  trialUserId: Schema.NullOr(TrialUserId)
+  trialUserId: Schema.NullOr(TrialUserId),
+  expiresAt: Schema.NullOr(InstantFromDate)
 })
 export type SignInCandidate = typeof SignInCandidate.Type
 
@@ -79,7 +82,9 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
         passwordHash: Schema.String,
         tenantId: Schema.NullOr(TenantId),
         trialUserId: Schema.NullOr(TrialUserId),
+        applicationId: Schema.NullOr(IntegerId),
         status: AccountStatus,
+        expiresAt: Schema.NullOr(InstantFromDate),
         createdAt: InstantFromDate,
         createdBy: Schema.String
       }),

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Equal, Layer, Schema } from "effect"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
 import { distinct } from "../../kernel/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -105,6 +105,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
         tenantId,
         trialUserId,
         roleIds: sorted(input.roleIds),
+        ...(yield* callerBounds),
         status: "active",
         createdAt: yield* DateTime.now,
         createdBy: principal.name
@@ -141,6 +142,7 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
     const change = Effect.fnUntraced(function* (id: AccountId, patch: AccountPatch, passwordHash: string | undefined) {
       const principal = yield* CurrentPrincipal
       const before = yield* take(id)
+      if (!onlyStops(patch)) yield* requireBounds(before)
       const roleIds = patch.roleIds === undefined ? before.roleIds : sorted(patch.roleIds)
       const isSelf = principal.name === `account:${id}`
       const isStopped = patch.status === "suspended" && before.status !== "suspended"

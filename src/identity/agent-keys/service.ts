@@ -4,6 +4,7 @@ import { Model } from "effect/schema"
 import { type AgentId, AgentNotActive } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
+import { requireBounds, untilCallerEnds } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { Database } from "../../platform/database/database.ts"
@@ -53,6 +54,7 @@ export class AgentKeys extends Context.Service<AgentKeys>()("app/agent-keys/Agen
 
     const register = Effect.fn("AgentKeys.register")(function* (agentId: AgentId, input: AgentKeyRegistration) {
       const agent = yield* agents.take(agentId)
+      yield* requireBounds({ applicationId: agent.applicationId })
       if (agent.status === "retired") return yield* new AgentNotActive({ detail: "The agent is retired." })
       const read = readPublicKey(input.publicKeyPem, input.algorithm)
       if (read.fault !== undefined) return yield* new AgentKeyUnusable({ detail: read.fault })
@@ -131,17 +133,18 @@ export class AgentKeys extends Context.Service<AgentKeys>()("app/agent-keys/Agen
 const snapshot = Schema.encodeSync(AgentKeyView)
 
 /** The validity period of a key: one year from now, unless the request gives a period within that. */
-const windowOf = (input: AgentKeyRegistration, now: DateTime.Utc) => {
+const windowOf = Effect.fnUntraced(function* (input: AgentKeyRegistration, now: DateTime.Utc) {
   const latest = DateTime.add(now, { years: 1 })
   const validFrom = input.validFrom ?? now
-  const validUntil = input.validUntil ?? latest
+  const validUntil = input.validUntil ?? (yield* untilCallerEnds(latest))
+  yield* requireBounds({ expiresAt: validUntil })
   if (DateTime.isGreaterThan(validUntil, latest)) {
-    return Effect.fail(new AgentKeyUnusable({ detail: "validUntil is more than a year ahead." }))
+    return yield* new AgentKeyUnusable({ detail: "validUntil is more than a year ahead." })
   }
   return DateTime.isGreaterThan(validUntil, DateTime.max(validFrom, now))
-    ? Effect.succeed({ validFrom, validUntil })
-    : Effect.fail(new AgentKeyUnusable({ detail: "validUntil is not after validFrom, or is over." }))
-}
+    ? { validFrom, validUntil }
+    : yield* new AgentKeyUnusable({ detail: "validUntil is not after validFrom, or is over." })
+})
 
 const toResponse =
   (now: DateTime.Utc) =>

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -51,6 +51,7 @@ export class AgentTemplates extends Context.Service<AgentTemplates>()("app/agent
       const limits = limitsFrom(patch, before)
       yield* validateLimits(limits)
       yield* requireAuthority([...before.scopeCeiling, ...limits.scopeCeiling])
+      yield* requireBounds({ expiresAt: null, applicationId: null })
       const wanted = {
         ...before,
         ...limits,

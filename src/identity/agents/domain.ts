@@ -1,7 +1,7 @@
-import { Schema } from "effect"
+import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/audit-action.ts"
-import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
+import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
 import { serverSet } from "../../kernel/server-set.ts"
@@ -44,7 +44,18 @@ export class Agent extends Model.Class<Agent>("Agent")({
   allowedTaskTypes: TaskTypes,
   defaultTaskType: DefaultTaskType,
   templateId: Schema.NullOr(AgentTemplateId),
+  applicationId: Schema.NullOr(IntegerId)
+    .annotate({ description: "The application of the credential that registered it", examples: [null] })
+    .pipe(Model.FieldExcept(["update", "jsonCreate", "jsonUpdate"])),
   status: AgentStatus,
+  expiresAt: Model.Field({
+    select: Schema.NullOr(InstantFromDate),
+    insert: Schema.NullOr(InstantFromDate),
+    json: Schema.NullOr(Instant).annotate({
+      description: "When it ends, with the credential that registered it",
+      examples: [null]
+    })
+  }),
   createdAt: CreatedAt,
   createdBy: Schema.String.annotate({ examples: ["service-account"] }).pipe(
     Model.FieldExcept(["update", "jsonCreate", "jsonUpdate"])
@@ -81,7 +92,7 @@ export const AgentPatch = Schema.Struct({
   templateId: Schema.optionalKey(Schema.NullOr(AgentTemplateId)),
   status: Schema.optionalKey(AgentStatus),
   ...limitMembers,
-  ...serverSet("id", "tenantId", "createdAt", "createdBy", "updatedAt", "lastSeenAt")
+  ...serverSet("id", "tenantId", "applicationId", "expiresAt", "createdAt", "createdBy", "updatedAt", "lastSeenAt")
 }).annotate({ identifier: "AgentPatch" })
 export type AgentPatch = typeof AgentPatch.Type
 
@@ -102,7 +113,7 @@ export class AgentNameTaken extends Problem<AgentNameTaken>()("AgentNameTaken", 
 export class AgentNotActive extends Problem<AgentNotActive>()("AgentNotActive", {
   slug: "agent-not-active",
   status: 409,
-  meaning: "The agent is suspended or retired; a retired agent stays so."
+  meaning: "The agent is suspended or retired, or has expired; a retired agent stays so."
 }) {}
 
 /** An agent with what bounds it now: its own limits, and those of its template as that is now. */
@@ -117,9 +128,17 @@ export const BoundedAgent = Schema.Struct({
   allowedTaskTypes: Schema.Array(Schema.String),
   defaultTaskType: Schema.NullOr(Schema.String),
   /** Another one whenever the agent or its template was changed. */
-  version: Schema.String
+  version: Schema.String,
+  applicationId: Schema.NullOr(Schema.Int),
+  expiresAt: Schema.NullOr(InstantFromDate)
 })
 export type BoundedAgent = typeof BoundedAgent.Type
+
+/** Whether an agent may act at a moment. */
+export const isActiveAt = (
+  { expiresAt, status }: { readonly expiresAt: DateTime.Utc | null; readonly status: string },
+  now: DateTime.Utc
+): boolean => status === "active" && (expiresAt === null || DateTime.isGreaterThan(expiresAt, now))
 
 /** The most that the agent may be granted now. */
 export const ceilingOf = ({

@@ -1,7 +1,7 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -13,7 +13,8 @@ import {
   AgentNotActive,
   AgentNotFound,
   type AgentPatch,
-  type AgentRegistration
+  type AgentRegistration,
+  isActiveAt
 } from "./domain.ts"
 import { limitMembers, limitsFrom, noLimitsGiven, validateLimits } from "../agent-templates/limits-domain.ts"
 import { type AgentFilter, AgentsRepository } from "./repository.ts"
@@ -61,14 +62,14 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
       return tenantId === undefined || tenantId === home ? home : yield* new AgentNotFound({})
     })
 
-    const statuses = yield* Cache.makeWith(
-      (id: AgentId) => Effect.map(database.transaction("all", repository.get(id)), ({ status }) => status),
-      { capacity: 50_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0) }
-    )
-    yield* authCaches.onChange(Cache.invalidateAll(statuses))
+    const states = yield* Cache.makeWith((id: AgentId) => database.transaction("all", repository.get(id)), {
+      capacity: 50_000,
+      timeToLive: (exit) => (Exit.isSuccess(exit) ? "1 second" : 0)
+    })
+    yield* authCaches.onChange(Cache.invalidateAll(states))
     const activeTenantOf = Effect.fnUntraced(function* (id: AgentId) {
       const tenantId = yield* tenantOf(id)
-      return (yield* Cache.get(statuses, id)) === "active" ? tenantId : yield* new AgentNotActive({})
+      return isActiveAt(yield* Cache.get(states, id), yield* DateTime.now) ? tenantId : yield* new AgentNotActive({})
     })
 
     const templateOf = (id: AgentTemplateId | null | undefined, tenantId: TenantId) =>
@@ -93,6 +94,7 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
           ownerUserId: input.ownerUserId ?? null,
           ...limits,
           templateId: template?.id ?? null,
+          ...(yield* callerBounds),
           status: "active",
           createdAt: Model.Override(now),
           createdBy: (yield* CurrentPrincipal).name,
@@ -121,6 +123,7 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
 
     const update = Effect.fn("Agents.update")(function* (id: AgentId, patch: AgentPatch) {
       const before = yield* take(id)
+      if (!onlyStops(patch)) yield* requireBounds(before)
       const limits = limitsFrom(patch, before)
       const template = yield* templateOf(
         patch.templateId === undefined ? before.templateId : patch.templateId,

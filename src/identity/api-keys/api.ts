@@ -51,7 +51,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       .post("create", "/", {
         summary: "Create an API key",
         description:
-          "`key` is in this response only. The caller needs every scope that it grants. Without `tenantId` the key belongs to the caller's tenant; a system caller creates a system key.",
+          "`key` is in this response only. The caller needs every scope that it grants. Without `tenantId` the key belongs to the caller's tenant; a system caller creates a system key. The key of a caller that ends must end no later, and that of an application's caller belongs to the application.",
         access: write,
         payload: ApiKeyCreation,
         success: Created(NewApiKeyView),
@@ -61,7 +61,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
     endpoint.patch("update", "/:id", {
       summary: "Change an API key",
       description:
-        "Name, scopes, expiry. The caller needs every scope that the key has before and after. No key puts off its own expiry.",
+        "Name, scopes, expiry. The caller needs every scope that the key has before and after, and a caller that ends or belongs to an application changes only keys that end no later and belong to it.",
       access: write,
       params: { id: ApiKeyId },
       payload: ApiKeyPatch,

@@ -74,5 +74,6 @@ const principalOf = (credential: Credential): Principal => ({
   name: `api-key:${credential.id}`,
   capabilities: credential.scopes,
   tenantId: credential.tenantId ?? undefined,
-  applicationId: credential.applicationId ?? undefined
+  applicationId: credential.applicationId ?? undefined,
+  expiresAt: credential.expiresAt ?? undefined
 })

@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { callerBounds, requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 import { distinct } from "../../kernel/capability.ts"
@@ -12,7 +12,7 @@ import {
   ApiKey,
   apiKeyActions,
   type ApiKeyCreation,
-  ApiKeyId,
+  type ApiKeyId,
   ApiKeyInactive,
   type ApiKeyPatch,
   ApiKeyRotated,
@@ -61,13 +61,9 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
       if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {
         return yield* new ExpiresInThePast({})
       }
-      const [kind, ownId] = principal.name.split(":")
-      if (kind === "api-key") {
-        const own = yield* Effect.orDie(repository.get(ApiKeyId.make(ownId ?? "")))
-        if (isPutOff(own.expiresAt, input.expiresAt ?? null)) {
-          return yield* new Forbidden({ missing: [], detail: "A key that expires makes none that outlives it." })
-        }
-      }
+      const expiresAt = input.expiresAt ?? null
+      const applicationId = input.applicationId === undefined ? (principal.applicationId ?? null) : input.applicationId
+      yield* requireBounds({ expiresAt, applicationId })
       const made = yield* generate(random, digest)
       const key = yield* repository.insert(
         ApiKey.insert.make({
@@ -75,11 +71,11 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
           name: input.name,
           scopes,
           tenantId,
-          applicationId: input.applicationId ?? null,
+          applicationId,
           createdAt: Model.Override(now),
           createdBy: principal.name,
           lastUsedAt: null,
-          expiresAt: input.expiresAt ?? null,
+          expiresAt,
           revokedAt: null,
           rotatedFrom: null
         })
@@ -106,9 +102,6 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
     const update = Effect.fn("ApiKeys.update")(function* (id: ApiKeyId, patch: ApiKeyPatch) {
       const before = yield* takeLive(id)
       const now = yield* DateTime.now
-      if (isPutOff(before.expiresAt, patch.expiresAt) && (yield* CurrentPrincipal).name === `api-key:${id}`) {
-        return yield* new Forbidden({ missing: [], detail: "No key puts off its own expiry." })
-      }
       if (patch.scopes !== undefined) yield* requireAuthority(patch.scopes)
       const shown = toResponse(now)(before)
       const wanted = {
@@ -117,6 +110,7 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
         scopes: patch.scopes === undefined ? before.scopes : distinct(patch.scopes),
         expiresAt: patch.expiresAt === undefined ? before.expiresAt : patch.expiresAt
       }
+      yield* requireBounds(wanted)
       const after = toResponse(now)(yield* repository.update(wanted))
       if (changes.areSame(shown, after)) return unchanged(after)
       yield* authCaches.announce
@@ -126,6 +120,8 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
     const rotate = Effect.fn("ApiKeys.rotate")(function* (id: ApiKeyId, rotation: ApiKeyRotation) {
       const principal = yield* CurrentPrincipal
       const old = yield* takeLive(id)
+      yield* requireBounds({ applicationId: old.applicationId })
+      const { expiresAt: callerEnd } = yield* callerBounds
       const now = yield* DateTime.now
       const made = yield* generate(random, digest)
       const key = yield* Effect.orDie(
@@ -139,14 +135,14 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
             createdAt: Model.Override(now),
             createdBy: principal.name,
             lastUsedAt: null,
-            expiresAt: old.expiresAt,
+            expiresAt: earliest(old.expiresAt, callerEnd),
             revokedAt: null,
             rotatedFrom: old.id
           })
         )
       )
       const graceEnd = DateTime.add(now, { seconds: rotation.graceSeconds ?? graceSecondsDefault })
-      const ends = old.expiresAt === null ? graceEnd : DateTime.min(graceEnd, old.expiresAt)
+      const ends = earliest(graceEnd, old.expiresAt, callerEnd)
       const ended = yield* repository.update(
         rotation.graceSeconds === 0 ? { ...old, revokedAt: now } : { ...old, expiresAt: ends }
       )
@@ -176,8 +172,9 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
 
 const changes = changesOf(ApiKeyView, ({ id, tenantId }) => ({ entityId: id, tenantId }))
 
-const isPutOff = (from: DateTime.Utc | null, to: DateTime.Utc | null | undefined): boolean =>
-  from !== null && to !== undefined && (to === null || DateTime.isGreaterThan(to, from))
+/** The earliest of some ends; null where none is set. */
+const earliest = (...ends: ReadonlyArray<DateTime.Utc | null>): DateTime.Utc | null =>
+  ends.reduce((a, b) => (a === null ? b : b === null ? a : DateTime.min(a, b)), null)
 
 const toResponse =
   (now: DateTime.Utc) =>

@@ -111,7 +111,7 @@ export class AccessTokens extends Context.Service<AccessTokens>()("app/tokens/Ac
               name: `agent:${state.agentId}`,
               capabilities: scopes,
               tenantId: state.tenantId,
-              applicationId: undefined
+              applicationId: state.applicationId ?? undefined
             })),
             Effect.mapError((reason) => ({
               action: agentTokenActions.AgentTokenRefused,

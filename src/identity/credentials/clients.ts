@@ -1,6 +1,6 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema } from "effect"
 import * as jose from "jose"
-import { AgentId } from "../agents/domain.ts"
+import { AgentId, isActiveAt } from "../agents/domain.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal, type RateLimited } from "../../kernel/principal.ts"
@@ -156,7 +156,7 @@ const keyOf = (client: Client, header: AssertionHeader, now: DateTime.Utc): Know
   if (validFrom === null || DateTime.isGreaterThan(validFrom, now)) return "key-not-yet-valid"
   if (validUntil === null || DateTime.isLessThanOrEqualTo(validUntil, now)) return "key-expired"
   if (client.tenantStatus !== "active") return "tenant-suspended"
-  if (client.status !== "active") return "agent-not-active"
+  if (!isActiveAt(client, now)) return "agent-not-active"
   return { id: keyId, algorithm, pem: publicKeyPem }
 }
 
@@ -165,5 +165,5 @@ const principalOf = (client: Client): Principal => ({
   name: `agent:${client.id}`,
   capabilities: [],
   tenantId: client.tenantId,
-  applicationId: undefined
+  applicationId: client.applicationId ?? undefined
 })

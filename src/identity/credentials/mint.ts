@@ -4,6 +4,7 @@ import { type AgentId } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { rowsOf } from "../../audit/log/service.ts"
+import { untilCallerEnds } from "../../kernel/authority.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type DelegationId } from "../delegations/domain.ts"
 import { Delegations } from "../delegations/service.ts"
@@ -23,6 +24,7 @@ export interface MintFor {
   readonly allowedTaskTypes: ReadonlyArray<string>
   readonly defaultTaskType: string | null
   readonly version: string
+  readonly expiresAt: DateTime.Utc | null
 }
 
 /** An assertion that the credential uses up, and the key that signed it. */
@@ -80,7 +82,8 @@ export class CredentialMint extends Context.Service<CredentialMint>()("app/token
 
     const mint = Effect.fn("CredentialMint.mint")(function* (request: MintRequest) {
       const { action, agent, assertion, delegation, now, scopes } = request
-      const expiresAt = wholeSecond(request.expiresAt)
+      const latest = yield* untilCallerEnds(request.expiresAt)
+      const expiresAt = wholeSecond(agent.expiresAt === null ? latest : DateTime.min(latest, agent.expiresAt))
       const credentialId = CredentialId.make(yield* random.uuidV7())
       const subject = delegation?.subject ?? `agent:${agent.id}`
       const actors = delegation?.actors ?? []

@@ -87,7 +87,8 @@ export const CredentialState = Schema.Struct({
   chainCeilings: Schema.Array(Capabilities),
   live: Schema.Boolean,
   /** The keys of the service that are in other hands: what they signed is no token. */
-  compromisedKeyIds: Schema.Array(Schema.String)
+  compromisedKeyIds: Schema.Array(Schema.String),
+  applicationId: Schema.NullOr(Schema.Int)
 })
 export type CredentialState = typeof CredentialState.Type
 

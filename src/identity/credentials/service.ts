@@ -1,8 +1,8 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
-import { type AgentId, AgentNotActive, ceilingOf } from "../agents/domain.ts"
+import { type AgentId, AgentNotActive, ceilingOf, isActiveAt } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { slice } from "../../kernel/page.ts"
@@ -39,14 +39,15 @@ export class AgentCredentials extends Context.Service<AgentCredentials>()("app/t
 
     const attempt = Effect.fnUntraced(function* (agentId: AgentId, request: CredentialRequest) {
       const agent = yield* agents.bounded(agentId)
-      if (agent.status !== "active") return yield* new AgentNotActive({})
+      const now = yield* DateTime.now
+      if (!isActiveAt(agent, now)) return yield* new AgentNotActive({})
       const scopes = yield* scopesWithin(request.requestedScopes, ceilingOf(agent))
       const ttlSeconds = request.ttlSeconds ?? agent.maxCredentialTtlSeconds
       if (ttlSeconds > agent.maxCredentialTtlSeconds) {
         return yield* invalidRequest(`ttlSeconds is above the agent's ${agent.maxCredentialTtlSeconds}.`)
       }
       yield* requireAuthority(scopes)
-      const now = yield* DateTime.now
+      yield* requireBounds({ applicationId: agent.applicationId })
       const expiresAt = DateTime.add(now, { seconds: ttlSeconds })
       return yield* minting
         .mint({ action: credentialActions.AgentCredentialIssued, agent, scopes, now, expiresAt })

@@ -3,7 +3,7 @@ import { Model } from "effect/schema"
 import { AgentId, AgentNotActive } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority } from "../../kernel/authority.ts"
+import { requireAuthority, requireBounds } from "../../kernel/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { distinct, missing } from "../../kernel/capability.ts"
@@ -75,6 +75,7 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
       const beyond = missing(agent.scopeCeiling, scopes)
       if (beyond.length > 0) return yield* invalid("scopes", `Beyond the agent's ceiling: ${beyond.join(", ")}.`)
       yield* requireAuthority(scopes)
+      yield* requireBounds({ expiresAt: input.expiresAt ?? null, applicationId: agent.applicationId })
       yield* checkSubject(agentId, agent.tenantId, input)
       const now = yield* DateTime.now
       if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {

@@ -81,7 +81,9 @@ export class SessionCredentials extends Context.Service<SessionCredentials>()("a
 
     const reasonOf = (owner: TokenOwner, now: number): RefusalReason | undefined => {
       if (owner.isEnded) return "ended"
-      if (owner.expiresAt.epochMilliseconds <= now) return "expired"
+      const { accountExpiresAt, expiresAt } = owner
+      if (Math.min(expiresAt.epochMilliseconds, accountExpiresAt?.epochMilliseconds ?? Infinity) <= now)
+        return "expired"
       const lastUsedAt = Math.max(owner.lastUsedAt.epochMilliseconds, uses.get(owner.sessionId) ?? 0)
       if (lastUsedAt + idleMillis <= now) return "idle"
       if (owner.accountStatus !== "active") return "account-suspended"
@@ -154,6 +156,7 @@ const principalOf = (owner: TokenOwner): Principal => ({
   name: `account:${owner.accountId}`,
   capabilities: owner.capabilities,
   tenantId: owner.tenantId ?? undefined,
-  applicationId: undefined,
+  applicationId: owner.applicationId ?? undefined,
+  expiresAt: owner.accountExpiresAt ?? undefined,
   sessionId: owner.sessionId
 })

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Redacted } from "effect"
+import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
 import { type HttpServerRequest } from "effect/http"
 import { AccountCredentials } from "../accounts/credentials.ts"
@@ -18,7 +18,38 @@ import { generate, sha256Of } from "./tokens.ts"
 
 const lifetimeMinutes = 30
 
-/** The first run: the claim link that the start printed creates the first administrator. */
+/** The links that create the first administrator, each for half an hour. */
+export class ClaimLinks extends Context.Service<ClaimLinks>()("app/sign-in/ClaimLinks", {
+  make: Effect.gen(function* () {
+    const accountCredentials = yield* AccountCredentials
+    const audit = yield* Audit
+    const digest = yield* Digest.Digest
+    const random = yield* SecureRandom.SecureRandom
+    const repository = yield* InitialAdminRepository
+    const { api } = yield* Settings
+
+    const insert = Effect.gen(function* () {
+      const token = yield* generate(random, "amc")
+      const expiresAt = DateTime.add(yield* DateTime.now, { minutes: lifetimeMinutes })
+      yield* repository.insert(yield* sha256Of(digest, token), expiresAt)
+      // Behind the #, which no browser sends and no proxy writes down.
+      const link = Redacted.make(`${api.publicUrl}/claim#${Redacted.value(token)}`, { label: "claim-link" })
+      return { value: link, entries: [{ action: claimActions.ClaimLinkMade, entityId: "claim-link" }] }
+    }).pipe(audit.change, asSystem)
+    const isClaimed = accountCredentials.exist
+
+    return {
+      /** Whether the installation has an account, and so no use for a link. */
+      isClaimed,
+      /** A new link, to be shown once; none when the installation has an account. */
+      make: Effect.flatMap(isClaimed, (claimed) => (claimed ? Effect.succeedNone : Effect.asSome(insert)))
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(InitialAdminRepository.layer))
+}
+
+/** The first run: a claim link creates the first administrator. */
 export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app/sign-in/InitialAdminSetup", {
   make: Effect.gen(function* () {
     const accounts = yield* Accounts
@@ -27,20 +58,8 @@ export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app
     const digest = yield* Digest.Digest
     const issuer = yield* SessionIssuer
     const limits = yield* RateLimits
-    const random = yield* SecureRandom.SecureRandom
     const repository = yield* InitialAdminRepository
     const roles = yield* Roles
-    const { api } = yield* Settings
-
-    const make = Effect.gen(function* () {
-      const token = yield* generate(random, "amc")
-      const expiresAt = DateTime.add(yield* DateTime.now, { minutes: lifetimeMinutes })
-      yield* repository.insert(yield* sha256Of(digest, token), expiresAt)
-      // Behind the #, which no browser sends and no proxy writes down.
-      const link = Redacted.make(`${api.publicUrl}/claim#${Redacted.value(token)}`, { label: "claim-link" })
-      return { value: link, entries: [{ action: claimActions.ClaimLinkMade, entityId: "claim-link" }] }
-    }).pipe(audit.change, asSystem)
-    const link = (yield* accountCredentials.exist) ? Option.none() : Option.some(yield* make)
 
     const invalid = audit
       .refused({ action: claimActions.ClaimRefused, target: "claim-link", reason: "no live link" })
@@ -91,11 +110,7 @@ export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app
       )
     })
 
-    return {
-      /** The link of this start, to be shown once; none when the installation has an account. */
-      link,
-      claim
-    }
+    return { claim }
   })
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)

@@ -20,7 +20,9 @@ export const TokenOwner = Schema.Struct({
   expiresAt: InstantFromDate,
   isEnded: Schema.Boolean,
   /** When another token took its place; null for the current one. */
-  replacedAt: Schema.NullOr(InstantFromDate)
+  replacedAt: Schema.NullOr(InstantFromDate),
+  applicationId: Schema.NullOr(Schema.Int),
+  accountExpiresAt: Schema.NullOr(InstantFromDate)
 })
 export type TokenOwner = typeof TokenOwner.Type
 

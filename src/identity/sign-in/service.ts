@@ -56,6 +56,9 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
       if (candidate === undefined) return yield* refuse("unknown-account")
       if (!isRight) return yield* refuse("wrong-password")
       if (candidate.status !== "active") return yield* refuse("account-suspended")
+      if (candidate.expiresAt !== null && DateTime.isLessThanOrEqualTo(candidate.expiresAt, yield* DateTime.now)) {
+        return yield* refuse("account-expired")
+      }
       if (candidate.tenantStatus !== null && candidate.tenantStatus !== "active") {
         return yield* refuse("tenant-suspended")
       }

@@ -60,6 +60,7 @@ export class SessionIssuer extends Context.Service<SessionIssuer>()("app/sign-in
       const request = yield* CurrentRequest
       const now = yield* DateTime.now
       const ipAddress = request?.ipAddress ?? null
+      const latest = DateTime.add(now, { seconds: sessionLifetimeSeconds })
       const session: NewSession = {
         accountId: account.id,
         tenantId: account.tenantId,
@@ -69,7 +70,7 @@ export class SessionIssuer extends Context.Service<SessionIssuer>()("app/sign-in
         trialSessionId: account.trialUserId === null ? null : yield* openTrialSession(account.trialUserId, ipAddress),
         createdAt: now,
         lastUsedAt: now,
-        expiresAt: DateTime.add(now, { seconds: sessionLifetimeSeconds })
+        expiresAt: account.expiresAt === null ? latest : DateTime.min(latest, account.expiresAt)
       }
       const id = yield* repository.insert(session)
       return { ...(yield* issue({ ...session, id }, account)), id }

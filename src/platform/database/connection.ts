@@ -1,5 +1,5 @@
 import { type PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer, Option, Schedule } from "effect"
+import { Context, Effect, Layer, Option, Predicate, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
 import { poolLayer } from "./database.ts"
@@ -35,7 +35,11 @@ const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["data
   return DatabaseConnection.of({ options: embeddedConnection(server), embeddedIn: Option.some(server.directory) })
 })
 
-const isUnreachable = (error: unknown): boolean => SqlError.isSqlError(error) && error.reason._tag === "ConnectionError"
+const isUnreachable = (error: unknown): boolean =>
+  SqlError.isSqlError(error) && (error.reason._tag === "ConnectionError" || isStarting(error.reason.cause))
+
+/** A server that starts, or recovers, answers so to whoever connects. */
+const isStarting = (cause: unknown): boolean => Predicate.hasProperty(cause, "code") && cause.code === "57P03"
 
 /** Migrates the database to this build; waits up to half a minute for a database that is still starting. */
 export const migrateLayer = Layer.effectDiscard(
@@ -52,7 +56,9 @@ export const migrateLayer = Layer.effectDiscard(
         )
       )
     )
-    for (const [id, name] of applied) yield* Effect.logInfo(`Applied migration ${id}_${name}`)
+    const names = applied.map(([id, name]) => `${id}_${name}`)
+    if (names.length === 1) yield* Effect.logInfo(`Applied migration ${names[0]}`)
+    if (names.length > 1) yield* Effect.logInfo(`Applied ${names.length} migrations, ${names[0]} to ${names.at(-1)}`)
   })
 )
 

@@ -17,6 +17,16 @@ export class RoleNotGranted extends Data.TaggedError("RoleNotGranted")<{ readonl
   }
 }
 
+/** The user that the service connects as may not create tables in its database. */
+export class DatabaseNotOwned extends Data.TaggedError("DatabaseNotOwned")<{
+  readonly user: string
+  readonly database: string
+}> {
+  override get message() {
+    return `The database user ${this.user} (Database:Url) may not create tables in the database ${this.database}. Let an administrator run: ALTER DATABASE ${this.database} OWNER TO ${this.user};`
+  }
+}
+
 /** The database has migrations that this build never had under these numbers. */
 export class UnsupportedDatabase extends Data.TaggedError("UnsupportedDatabase") {
   override get message() {
@@ -104,15 +114,23 @@ const applyFunctions = Effect.gen(function* () {
       signatures = EXCLUDED.signatures, applied_at = EXCLUDED.applied_at`
 })
 
-/** Fails where a number of this build's has another name in the database. */
-const requireKnownHistory = Effect.gen(function* () {
+/** Fails where a number of this build's has another name in the database, and where an empty one cannot be filled. */
+const requireUsable = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const Exists = Schema.Struct({ exists: Schema.Boolean })
-  const { exists } = yield* SqlSchema.findOne({
+  const { database, exists, mayCreate, user } = yield* SqlSchema.findOne({
     Request: Schema.Void,
-    Result: Exists,
-    execute: () => sql`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS exists`
+    Result: Schema.Struct({
+      exists: Schema.Boolean,
+      mayCreate: Schema.Boolean,
+      user: Schema.String,
+      database: Schema.String
+    }),
+    execute: () =>
+      sql`SELECT to_regclass('effect_sql_migrations') IS NOT NULL AS exists,
+        has_schema_privilege('public', 'CREATE') AS "mayCreate",
+        current_user::text AS user, current_database()::text AS database`
   })(undefined)
+  if (!exists && !mayCreate) return yield* new DatabaseNotOwned({ user, database })
   if (!exists) return
   const names = new Map((yield* loader).map(([id, name]) => [id, name]))
   const applied = yield* SqlSchema.findAll({
@@ -136,7 +154,7 @@ export const migrate = (connection: PgClient.PgClientConfig) =>
         yield* sql`SELECT pg_advisory_xact_lock(hashtext('application_manager_migrations'))`
         // Functions name tables and each other, whatever the order that they are created in.
         yield* sql`SET LOCAL check_function_bodies = off`
-        yield* requireKnownHistory
+        yield* requireUsable
         const applied = yield* PgMigrator.run({ loader })
         yield* applyFunctions
         return applied

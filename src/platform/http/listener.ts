@@ -7,6 +7,7 @@ import {
   ExpectationFailed,
   HeadersTooLarge,
   MethodNotImplemented,
+  Overloaded,
   PayloadTooLarge,
   RequestTimeout
 } from "../../kernel/problems.ts"
@@ -16,6 +17,7 @@ type Problem =
   | ExpectationFailed
   | HeadersTooLarge
   | MethodNotImplemented
+  | Overloaded
   | PayloadTooLarge
   | RequestTimeout
 
@@ -47,9 +49,11 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number }):
     requireHostHeader: false,
     ServerResponse: SingleWriteResponse
   })
-  server.on("checkExpectation", (_, response) => {
-    const { body, headers, problem } = responseOf(new ExpectationFailed({}))
-    response.writeHead(problem.status, headers).end(body)
+  server.on("checkExpectation", (_, response) => answer(response, new ExpectationFailed({})))
+  // The port is bound before the service is built, and until then no request waits.
+  server.on("request", whileStarting)
+  server.on("newListener", (event) => {
+    if (event === "request") server.off("request", whileStarting)
   })
   server.on("connect", (_, socket) => reject(socket, new MethodNotImplemented({})))
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
@@ -59,6 +63,9 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number }):
   })
   return server
 }
+
+const whileStarting = (_: unknown, response: ServerResponse) =>
+  answer(response, new Overloaded({ detail: "The service is starting." }))
 
 const problemOf = (code: string | undefined): Problem => {
   switch (code) {
@@ -85,9 +92,15 @@ const responseOf = (problem: Problem) => {
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
     "x-request-id": randomHex(12),
+    ...(status === 503 ? { "retry-after": "1" } : {}),
     connection: "close"
   }
   return { body, headers, problem }
+}
+
+const answer = (response: ServerResponse, refused: Problem): void => {
+  const { body, headers, problem } = responseOf(refused)
+  response.writeHead(problem.status, headers).end(body)
 }
 
 const reject = (socket: Duplex, problem: Problem): void => {

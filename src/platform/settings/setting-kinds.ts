@@ -26,6 +26,11 @@ const kind = <A>(expected: string, read: (text: string) => A | undefined): Kind<
 /** Any text. */
 export const text = kind("text", (text) => text)
 
+/** The name of an environment variable. */
+export const variable = kind("the name of an environment variable", (text) =>
+  /^[A-Za-z_][A-Za-z0-9_]*$/.test(text) ? text : undefined
+)
+
 /** `true` or `false` in any case. */
 export const flag: Kind<boolean> = {
   ...kind("true or false", (text) => (/^(?:true|false)$/i.test(text) ? text.toLowerCase() === "true" : undefined)),

@@ -13,7 +13,8 @@ import {
   network,
   origin,
   text,
-  urlSecret
+  urlSecret,
+  variable
 } from "./setting-kinds.ts"
 import {
   type EnvironmentName,
@@ -85,6 +86,28 @@ const settings = {
   "Agents:RequireKeyProof": setting(flag, "false", "Register an agent's key only with a proof of its private key"),
   "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) to import when none is stored"),
   "Llm:ConfigFileWins": setting(flag, "false", "Import Llm:ConfigFile at every start and reload"),
+  "Llm:EnvironmentKeys": setting(
+    list(variable),
+    [
+      "OPENAI_API_KEY",
+      "ANTHROPIC_API_KEY",
+      "AZURE_OPENAI_API_KEY",
+      "GEMINI_API_KEY",
+      "GOOGLE_API_KEY",
+      "XAI_API_KEY",
+      "MISTRAL_API_KEY",
+      "GROQ_API_KEY",
+      "COHERE_API_KEY",
+      "MOONSHOT_API_KEY",
+      "CEREBRAS_API_KEY",
+      "DEEPSEEK_API_KEY",
+      "OPENROUTER_API_KEY",
+      "TOGETHER_API_KEY",
+      "FIREWORKS_API_KEY",
+      "PERPLEXITY_API_KEY"
+    ],
+    "Environment variables that the gateway's configuration may name as keys, as env:NAME"
+  ),
   "Llm:SecretsDirectory": optional(text, "Directory from which provider keys may be read, as file:NAME"),
   "Llm:Gateway:Auth": setting(
     choice("ApiKey", "AgentToken", "ApiKeyOrAgentToken", "ApiKeyAndAgentToken", "None"),

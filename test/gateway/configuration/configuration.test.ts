@@ -212,18 +212,62 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("names only variables that are listed and set", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const reasonOf = (name: string) =>
+        Effect.map(put(service, { providers: [provider("one", { apiKey: `env:${name}` })] }), (answer) => {
+          assert.deepStrictEqual([...faultPaths(answer)], ["payload.providers.0.apiKey"])
+          return answer.body.errors[0].message as string
+        })
+      assert.match(yield* withVariable("STOLEN_API_KEY", reasonOf("STOLEN_API_KEY")), /STOLEN.*Llm:EnvironmentKeys/)
+      assert.match(yield* reasonOf("GROQ_API_KEY"), /GROQ_API_KEY is not set/)
+    })
+  )
+
+  it.effect("sends a saved key to the origin that it was stored for alone", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const stored = yield* put(service, {
+        providers: [
+          provider("one", {
+            baseUrl: "https://one.example.com/v1",
+            apiKey: "sk-0123456789",
+            headers: { "x-key": "sk-1" }
+          })
+        ]
+      })
+      const [kept] = stored.body.providers
+      assert.match(kept.apiKey, /^secret:/)
+      const moved = { ...kept, baseUrl: "https://one.example.com.attacker.example/v1" }
+      const refused = yield* put(service, { providers: [moved] })
+      assert.deepStrictEqual(
+        [...faultPaths(refused)],
+        ["payload.providers.0.apiKey", "payload.providers.0.headers.x-key"]
+      )
+      assert.match(refused.body.errors[0].message, /stored for another origin/)
+      const elsewhere = yield* put(service, {
+        providers: [{ ...kept, id: "two", baseUrl: "http://one.example.com/v1" }]
+      })
+      assert.strictEqual(elsewhere.status, 400)
+      const same = yield* put(service, { providers: [{ ...kept, id: "two", baseUrl: "https://one.example.com/v2" }] })
+      assert.strictEqual(same.status, 200, same.text)
+    })
+  )
+
   it.effect("is read again on demand, with what is missing named", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      yield* put(service, {
-        providers: [provider("one", { apiKey: "env:NO_SUCH_API_KEY" }), provider("two", { apiKey: "file:two" })],
+      const document = {
+        providers: [provider("one", { apiKey: "env:MISTRAL_API_KEY" }), provider("two", { apiKey: "file:two" })],
         models: [model("unpriced")]
-      })
+      }
+      yield* withVariable("MISTRAL_API_KEY", put(service, document))
       const reloaded = yield* service.call("POST", "/api/llm/admin/reload")
       assert.deepStrictEqual(reloaded.body.providers, ["loopback", "one", "two"])
       assert.deepStrictEqual(reloaded.body.models, ["loopback-1", "unpriced"])
       assert.lengthOf(reloaded.body.warnings, 3)
-      assert.match(reloaded.body.warnings[0], /^Provider one: .*NO_SUCH_API_KEY/)
+      assert.match(reloaded.body.warnings[0], /^Provider one: .*MISTRAL_API_KEY is not set/)
       assert.match(reloaded.body.warnings[1], /^Provider two: .*Llm:SecretsDirectory/)
       assert.match(reloaded.body.warnings[2], /^Model unpriced: /)
     })
@@ -248,6 +292,14 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
     })
   )
 })
+
+/** Runs something while an environment variable of this process is set. */
+const withVariable = <A, E, R>(name: string, work: Effect.Effect<A, E, R>) =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => void (process.env[name] = "sk-of-the-environment")),
+    () => work,
+    () => Effect.sync(() => void delete process.env[name])
+  )
 
 const seed = (id: string) => JSON.stringify({ providers: [provider("one")], models: [model(id)] })
 

@@ -44,6 +44,8 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       assert.deepStrictEqual(rest, {
         email: body.email,
         name: "Ada Lovelace",
+        applicationId: null,
+        expiresAt: null,
         tenantId: null,
         roleIds: [roleId],
         trialUserId: null,

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
-import { InitialAdminSetup } from "../../../src/identity/sign-in/initial-admin-setup.ts"
+import { ClaimLinks } from "../../../src/identity/sign-in/initial-admin-setup.ts"
 import { bearer, login, makeAccount } from "../../support/accounts.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
@@ -9,7 +9,8 @@ import { asSuperuser, countOf } from "../../support/statements.ts"
 
 const start = Effect.gen(function* () {
   const { context, service } = yield* startServer(yield* makeDatabase)
-  const link = Option.getOrElse(Context.get(context, InitialAdminSetup).link, () => assert.fail("no link was made"))
+  const made = yield* Context.get(context, ClaimLinks).make
+  const link = Option.getOrElse(made, () => assert.fail("no link was made"))
   return { service, token: Redacted.value(link).split("#")[1] ?? "", link: Redacted.value(link) }
 })
 
@@ -63,7 +64,9 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("the cl
       yield* makeAccount(service)
       assertProblem(yield* claim(service, token), 403, "claim-invalid")
       const { context } = yield* startServer(service.database)
-      assert.isTrue(Option.isNone(Context.get(context, InitialAdminSetup).link), "a later start makes a link")
+      const links = Context.get(context, ClaimLinks)
+      assert.isTrue(yield* links.isClaimed)
+      assert.isTrue(Option.isNone(yield* links.make), "a later start makes a link")
     })
   )
 

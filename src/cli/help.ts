@@ -1,0 +1,37 @@
+import { serviceVersion } from "../platform/runtime/version.ts"
+import { type Default } from "../platform/settings/settings-reader.ts"
+import { settingAliases, settingsTable } from "../platform/settings/settings.ts"
+
+const defaultText = (fallback: Default | undefined): string => {
+  if (fallback === undefined || Array.isArray(fallback)) return "none"
+  return typeof fallback === "object" && "Development" in fallback
+    ? `${fallback.Development}; in Production ${fallback.Production}`
+    : fallback.toString()
+}
+
+const settingLines = Object.entries(settingsTable).map(([key, { default: fallback, description, expected }]) => {
+  const also = Object.keys(settingAliases).filter((variable) => settingAliases[variable] === key)
+  const meaning = [description, ...also.map((variable) => `also ${variable}`)].join("; ")
+  return `  ${key}\n      ${meaning}.\n      ${expected}; default: ${defaultText(fallback)}`
+})
+
+const help = `Application Manager ${serviceVersion}: identity, configuration, audit, budgets and a gateway to language models.
+
+npm start                          runs the service; Ctrl+C stops it
+npm start -- --Api:Port=8080       with a setting; as an environment variable: Api__Port=8080 npm start
+npm run migrate                    applies the migrations and ends
+npm run operator -- --help         claims the installation, creates accounts, changes passwords
+npm start -- --help, --version     prints this, or the version
+
+APP_ENVIRONMENT is Development (the default) or Production. Settings come from appsettings.json,
+appsettings.<Environment>.json, environment variables and the command line; later ones win. A secret may also
+come from a file: Api__ApiKey__File=/run/secrets/key.
+
+${settingLines.join("\n")}
+`
+
+/** The answer to a command line that asks about the service; undefined for one that starts it. */
+export const helpFor = (args: ReadonlyArray<string>): string | undefined => {
+  if (args.includes("--help") || args.includes("-h")) return help
+  return args.includes("--version") || args.includes("-v") ? `${serviceVersion}\n` : undefined
+}
