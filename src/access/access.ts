@@ -61,6 +61,7 @@ export const AccessLayer = Layer.effect(
         info?.limit(database.acquireTimeoutSeconds)
         return Effect.flatMap(identified, (principal) => {
           info?.limit(api.requestTimeoutSeconds)
+          if (info !== undefined) info.principal = principal.name
           return serveLimited(principal)
         })
       })

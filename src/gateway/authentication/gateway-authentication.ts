@@ -171,7 +171,7 @@ export class GatewayAuthentication extends Context.Service<
         if (first === undefined) {
           return policy === "None"
             ? Effect.succeed({ ...anonymous, capabilities: ["llm:*"] })
-            : reject("No credential was sent: give a key, as the SDK's API key.")
+            : reject("No credential was sent: set the SDK's API key, or send it in Authorization: Bearer or X-Api-Key.")
         }
         if (second === undefined) return Effect.flatMap(check(first), alone)
         return Effect.flatMap(Effect.all([check(first), check(second)]), ([one, other]) => together(one, other))
@@ -281,14 +281,16 @@ export class GatewayAuthentication extends Context.Service<
           Effect.flatMap(
             Effect.flatMap(CurrentRequest, (info) => {
               info?.limit(database.acquireTimeoutSeconds)
-              return principalOf(request)
+              return Effect.map(principalOf(request), (principal) => [principal, info] as const)
             }),
-            (principal): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>> =>
-              principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
+            ([principal, info]): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>> => {
+              if (info !== undefined) info.principal = principal.name
+              return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
                 ? Effect.succeed(principal)
                 : Effect.fail(
                     gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
                   )
+            }
           )
       })
     })
