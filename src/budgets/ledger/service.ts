@@ -1,7 +1,8 @@
-import { Context, DateTime, Effect, Exit, Layer } from "effect"
+import { Context, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
+import { statementMoment } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -85,7 +86,7 @@ export class Ledger extends Context.Service<
 
       const reclaim = (tenant: TenantId | null): Effect.Effect<void> =>
         Effect.gen(function* () {
-          const due = { now: yield* DateTime.now, tenant, most: maxSweptAtOnce, waiting: true }
+          const due = { now: yield* statementMoment, tenant, most: maxSweptAtOnce, waiting: true }
           while ((yield* store.sweepPlans(due)) === maxSweptAtOnce);
           while ((yield* store.sweep(due)) === maxSweptAtOnce);
         })
@@ -109,7 +110,7 @@ export class Ledger extends Context.Service<
             const results = yield* store.reserve({
               requests: items.map((item) => ({ item, caps: applicableCaps(indexes, item) })),
               revisions: revisionsOf(indexes),
-              now: yield* DateTime.now,
+              now: yield* statementMoment,
               holdSeconds: budgets.holdSeconds
             })
             return results === "stale" ? items.map(() => results) : results
@@ -124,7 +125,7 @@ export class Ledger extends Context.Service<
         )
       const closeBisected = bisectOnFailure(
         Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
-          return yield* store.close(items, yield* DateTime.now)
+          return yield* store.close(items, yield* statementMoment)
         })
       )
       const settlements = yield* makeSettlementQueue(closeEach, maxBatchSize)
@@ -187,7 +188,7 @@ export class Ledger extends Context.Service<
         for (;;) {
           const indexes = yield* capIndexes.of([item])
           const caps = applicableCaps(indexes, item)
-          const result = yield* store.transfer(item, caps, revisionsOf(indexes), yield* DateTime.now)
+          const result = yield* store.transfer(item, caps, revisionsOf(indexes), yield* statementMoment)
           if (result !== "stale") return { caps, result }
           yield* capIndexes.refresh(indexes.keys())
         }
@@ -210,21 +211,21 @@ export class Ledger extends Context.Service<
           return (yield* decideTransfer(item)).result
         }),
         extend: Effect.fn("Ledger.extend")(function* (item) {
-          return yield* store.extend(item, yield* DateTime.now)
+          return yield* store.extend(item, yield* statementMoment)
         }),
         deny: Effect.fn("Ledger.deny")(function* (item) {
-          return yield* store.deny(item, yield* DateTime.now)
+          return yield* store.deny(item, yield* statementMoment)
         }),
         refund: Effect.fn("Ledger.refund")(function* (item) {
-          return yield* store.refund(item, yield* DateTime.now)
+          return yield* store.refund(item, yield* statementMoment)
         }),
         sweep: Effect.fn("Ledger.sweep")(function* (tenant) {
-          const due = { now: yield* DateTime.now, tenant, most: maxSweptAtOnce, waiting: false }
+          const due = { now: yield* statementMoment, tenant, most: maxSweptAtOnce, waiting: false }
           return (yield* store.sweepPlans(due)) + (yield* store.sweep(due))
         }),
         reclaim,
         renew: Effect.fn("Ledger.renew")(function* (calls, ttlSeconds) {
-          yield* store.renew(calls, ttlSeconds, yield* DateTime.now)
+          yield* store.renew(calls, ttlSeconds, yield* statementMoment)
         }),
         handOver: (tenantId, id) => Effect.asVoid(store.handOver(tenantId, id)),
         drift: store.drift

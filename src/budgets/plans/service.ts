@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { type AgentId, AgentNotActive, isActiveAt } from "../../identity/agents/domain.ts"
 import { allowsTaskType } from "../../identity/agent-templates/limits-domain.ts"
@@ -23,7 +23,7 @@ import {
 } from "../ledger/protocol-domain.ts"
 import { totalOf } from "../ledger/quantity-domain.ts"
 import { Ledger } from "../ledger/service.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   heartbeatSecondsDefault,
@@ -57,7 +57,7 @@ export class PlanChanges extends Context.Service<PlanChanges>()("app/budgets/Pla
     ): Effect.fn.Return<ChangeUnderCaps> {
       let isFresh = false
       for (;;) {
-        const now = DateTime.formatIso(yield* DateTime.now)
+        const now = yield* statementMoment
         const indexes = yield* capIndexes.of([subject])
         const applicable = applicableCaps(indexes, subject)
         if (requiresCap && applicable.length === 0) {
@@ -100,7 +100,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
     const find = Effect.fnUntraced(function* (agentId: AgentId, id: PlanId) {
       yield* agents.tenantOf(agentId)
       const scope = scopeOf(yield* CurrentPrincipal)
-      const found = yield* database.transaction(scope, repository.find(agentId, id, yield* DateTime.now))
+      const found = yield* database.transaction(scope, repository.find(agentId, id, yield* statementMoment))
       return yield* Option.match(found, {
         onNone: () => Effect.fail(new PlanNotFound({})),
         onSome: Effect.succeed
@@ -114,7 +114,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       limit: number
     ) {
       const tenantId = yield* agents.tenantOf(agentId)
-      const now = yield* DateTime.now
+      const now = yield* statementMoment
       const rows = yield* database.transaction(
         tenantId,
         repository.list(tenantId, agentId, status, after, limit + 1, now)
@@ -137,7 +137,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
 
     const start = Effect.fn("Plans.start")(function* (agentId: AgentId, input: PlanStart) {
       const agent = yield* agents.get(agentId)
-      if (!isActiveAt(agent, yield* DateTime.now)) return yield* new AgentNotActive({})
+      if (!isActiveAt(agent, yield* statementMoment)) return yield* new AgentNotActive({})
       const taskType = input.taskType ?? agent.defaultTaskType
       if (!allowsTaskType(agent.allowedTaskTypes, taskType)) {
         return yield* fault("taskType", "Expected a task type that the agent is allowed")
@@ -196,7 +196,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       return yield* repository.change({
         ...request,
         waiting,
-        now: DateTime.formatIso(yield* DateTime.now),
+        now: yield* statementMoment,
         tenant,
         books: []
       })

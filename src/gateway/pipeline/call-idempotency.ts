@@ -2,9 +2,9 @@ import { Context, Effect, Exit, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { usdText } from "../../kernel/usd.ts"
-import { type CallKeyClaim } from "../../platform/idempotency/call-key-repository.ts"
 import { CallKeys } from "../../platform/idempotency/call-keys.ts"
 import {
+  type CallKeyClaim,
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
   IdempotencyKeyReused

@@ -1,18 +1,7 @@
 import { Context, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Uuid } from "../../kernel/identifier.ts"
-
-/** A key of a caller at a route. */
-export interface CallKeySlot {
-  readonly principal: string
-  readonly route: string
-  readonly key: string
-}
-
-/** A slot with the id of the claim on it, which a call makes up before it claims the slot. */
-export interface CallKeyClaim extends CallKeySlot {
-  readonly claim: string
-}
+import { type CallKeyClaim, type CallKeySlot } from "./domain.ts"
 
 const Slot = Schema.Struct({ principal: Schema.String, route: Schema.String, key: Schema.String })
 const Claim = Schema.Struct({ ...Slot.fields, claim: Schema.String })

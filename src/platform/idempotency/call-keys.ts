@@ -2,7 +2,8 @@ import { Context, Effect, Fiber, Layer, Option, Schedule } from "effect"
 import { Mac } from "effect/crypto"
 import { repeatJob } from "../runtime/background-jobs.ts"
 import { Sealing } from "../crypto/sealing.ts"
-import { type CallKeyClaim, CallKeyRepository, type CallKeySlot } from "./call-key-repository.ts"
+import { CallKeyRepository } from "./call-key-repository.ts"
+import { type CallKeyClaim, type CallKeySlot } from "./domain.ts"
 
 /** The state of the key of a call. */
 export type CallKeyState =
