@@ -49,7 +49,7 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
           tenantId: Schema.UndefinedOr(TenantId),
           capId: Schema.UndefinedOr(CapId),
           counterKey: Schema.UndefinedOr(Schema.String),
-          at: Schema.UndefinedOr(Schema.String),
+          at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate),
           after: Schema.UndefinedOr(UtilizationKey),
           limit: Schema.Int
         }),

@@ -3,7 +3,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { instantAt } from "../../kernel/instant.ts"
 import { compositesOf } from "../../platform/database/composites.ts"
-import { type Moment } from "../../platform/database/database.ts"
+import { type Moment, momentText } from "../../platform/database/database.ts"
 import {
   Amount,
   CallPlan,
@@ -379,7 +379,7 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
   }))
   const rows = placed.map((request) => rowOf(request, needed.length))
   const parameters: Parameters = {
-    moment: now,
+    moment: momentText(now),
     hold_seconds: `${holdSeconds}`,
     is_plain: isPlain,
     has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
@@ -628,7 +628,8 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
 
     const sweepFunction = (name: string) => {
       const sweep = jsonFunction(name, Schema.Struct({ swept: Schema.Int }))
-      return ({ now, ...request }: SweepRequest) => Effect.map(sweep({ ...request, now }), ({ swept }) => swept)
+      return ({ now, ...request }: SweepRequest) =>
+        Effect.map(sweep({ ...request, now: momentText(now) }), ({ swept }) => swept)
     }
 
     const reserve = batchFunction("budgets_reserve", reserveParameters, ReserveOutcome)
@@ -695,7 +696,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
           ...slotColumns(item)
         }))
         const parameters: Parameters = {
-          moment: now,
+          moment: momentText(now),
           unread: !isRead,
           requests: compositesOf(closeFields, requests),
           keys: keysOf(requests)
@@ -723,7 +724,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
           ...slotColumns(item),
           id,
           origin,
-          now,
+          now: momentText(now),
           tenant: tenantId,
           unrestricted: canActForOthers,
           ttl: ttlSeconds
@@ -734,7 +735,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         const { audit, id, reason, tenantId } = item
         return deny({
           ...slotColumns(item),
-          now,
+          now: momentText(now),
           id,
           tenant: tenantId,
           reason,
@@ -747,7 +748,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         const after = { amountUsd: quantityOf("usd", amount), reason }
         return refund({
           ...slotColumns(item),
-          now,
+          now: momentText(now),
           id,
           charge: chargeId,
           tenant: tenantId,
@@ -768,7 +769,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         Effect.map(
           transfer({
             ...capsOfRequest(caps, revisions),
-            now,
+            now: momentText(now),
             id: item.id,
             tenant: item.tenantId,
             principal: item.principal,
@@ -791,7 +792,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         now: Moment
       ) =>
         renew({
-          now,
+          now: momentText(now),
           ttl: ttlSeconds,
           calls: calls.map(({ id, tenantId }) => ({ tenant: tenantId, id }))
         }),

@@ -52,14 +52,14 @@ const Outcome = Schema.Union([
 ])
 export type PlanOutcome = typeof Outcome.Type
 
-const Key = Schema.Struct({ agentId: AgentId, id: PlanId, at: Schema.UndefinedOr(Schema.String) })
+const Key = Schema.Struct({ agentId: AgentId, id: PlanId, at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate) })
 const Page = Schema.Struct({
   tenantId: TenantId,
   agentId: AgentId,
   status: Schema.UndefinedOr(PlanStatus),
   after: Schema.UndefinedOr(PlanId),
   limit: Schema.Int,
-  at: Schema.UndefinedOr(Schema.String)
+  at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate)
 })
 const Row = Schema.Struct({ plan: StoredPlan })
 

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { type AgentId, AgentNotActive, isActiveAt } from "../../identity/agents/domain.ts"
 import { allowsTaskType } from "../../identity/agent-templates/limits-domain.ts"
@@ -23,7 +23,7 @@ import {
 } from "../ledger/protocol-domain.ts"
 import { totalOf } from "../ledger/quantity-domain.ts"
 import { Ledger } from "../ledger/service.ts"
-import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
+import { Database, momentText, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   heartbeatSecondsDefault,
@@ -57,7 +57,7 @@ export class PlanChanges extends Context.Service<PlanChanges>()("app/budgets/Pla
     ): Effect.fn.Return<ChangeUnderCaps> {
       let isFresh = false
       for (;;) {
-        const now = yield* statementMoment
+        const now = momentText(yield* statementMoment)
         const indexes = yield* capIndexes.of([subject])
         const applicable = applicableCaps(indexes, subject)
         if (requiresCap && applicable.length === 0) {
@@ -137,7 +137,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
 
     const start = Effect.fn("Plans.start")(function* (agentId: AgentId, input: PlanStart) {
       const agent = yield* agents.get(agentId)
-      if (!isActiveAt(agent, yield* statementMoment)) return yield* new AgentNotActive({})
+      if (!isActiveAt(agent, yield* DateTime.now)) return yield* new AgentNotActive({})
       const taskType = input.taskType ?? agent.defaultTaskType
       if (!allowsTaskType(agent.allowedTaskTypes, taskType)) {
         return yield* fault("taskType", "Expected a task type that the agent is allowed")
@@ -196,7 +196,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       return yield* repository.change({
         ...request,
         waiting,
-        now: yield* statementMoment,
+        now: momentText(yield* statementMoment),
         tenant,
         books: []
       })
