@@ -1,10 +1,10 @@
-import { asServed, ByteSize, Effect, Layer } from "effect"
+import { ByteSize, Effect, Layer } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerResponse } from "effect/http"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
-import { makeAuthenticated, makeCallReader, serve } from "../http/serve.ts"
+import { asServed, makeAuthenticated, makeCallReader, serve } from "../http/serve.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { Responses } from "./service.ts"
 
