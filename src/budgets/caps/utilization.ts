@@ -4,9 +4,8 @@ import { emptySlice, slice } from "../../kernel/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"
-import { forecastOf } from "../ledger/forecast-domain.ts"
 import { type CapUtilization, type UtilizationKey } from "./domain.ts"
-import { quantityOf, totalOf } from "../ledger/quantity-domain.ts"
+import { forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
 
 /** The use of each cap, read from the counters themselves: it includes every reservation that was answered. */

@@ -8,7 +8,6 @@ import { FlushSettlements } from "./api.ts"
 import { bisectOnFailure, isOverflow } from "./bisect-on-failure.ts"
 import { applicableCaps, CapIndexes, type CapIndexesByTenant, revisionsOf } from "./cap-index.ts"
 import { allTenants, type ReservationId } from "./domain.ts"
-import { forecastOf } from "./forecast-domain.ts"
 import {
   type CloseItem,
   type CloseResult,
@@ -22,6 +21,7 @@ import {
   type TransferResult
 } from "./protocol-domain.ts"
 import { type DenyOutcome, type Drift, type ExtendOutcome, LedgerStore, type RefundOutcome } from "./repository.ts"
+import { forecastOf } from "./quantity-domain.ts"
 import { makeSettlementQueue, settlementLanes } from "./settlement-queue.ts"
 
 const maxBatchSize = 200
