@@ -67,14 +67,13 @@ const requestFields = [
 ] as const
 /** The fields of the type `budget_need`, in their order. */
 const needFields = ["tenant_id", "cap_id", "counter_key", "need", "limit_amount", "most"] as const
-/** The fields of a row of `budget_books`, in their order. */
-const revisionFields = ["tenant_id", "caps_version"] as const
 const reserveParameters = [
   "moment",
   "hold_seconds",
   "is_plain",
   "has_thresholds",
-  "books",
+  "tenants",
+  "revision",
   "needs",
   "requests",
   "keys",
@@ -273,6 +272,19 @@ const TransferOutcome = Schema.Struct({
   reserved: Schema.optionalKey(Sum)
 })
 
+/** Thresholds of a forecast that a counter may have passed, as it was then. Times are in milliseconds since 1970. */
+const ForecastCheck = row(
+  Schema.Struct({
+    id: Uuid,
+    percents: Schema.Array(Schema.Int),
+    limitAmount: Sum,
+    spent: Sum,
+    periodStart: Schema.Finite,
+    periodEnd: Schema.Finite,
+    occurredAt: Schema.Finite
+  })
+)
+
 /** A counter that differs from the sum of its entries and open reservations. */
 const Drift = Schema.Struct({
   tenantId: TenantId,
@@ -373,14 +385,14 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     limit_amount: cap.limitAmount,
     most: cap.mode === "soft" || cap.status !== "active" ? maxCounted : cap.limitAmount
   }))
-  const books = Array.from(revisions, ([tenantId, revision]) => ({ tenant_id: tenantId, caps_version: revision }))
   const rows = placed.map((request) => rowOf(request, needed.length))
   const parameters: Parameters = {
     moment: DateTime.formatIso(now),
     hold_seconds: `${holdSeconds}`,
     is_plain: isPlain,
     has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
-    books: compositesOf(revisionFields, books),
+    tenants: `{${Array.from(revisions, ([tenantId]) => tenantId).join()}}`,
+    revision: `${Array.from(revisions, ([, revision]) => revision).reduce((sum, one) => sum + one, 0n)}`,
     needs: compositesOf(needFields, needs),
     requests: compositesOf(requestFields, rows),
     keys: isKeyed ? keysOf(rows) : undefined,
@@ -636,6 +648,8 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     const transfer = jsonFunction("budgets_adopt", TransferOutcome)
     const renew = jsonFunction("budgets_renew", Schema.Struct({ renewed: Schema.Int }))
     const handOver = jsonFunction("budgets_hand_over", Schema.Struct({ handed: Schema.Int }))
+    const forecastChecks = jsonFunction("budgets_forecast_checks", Schema.Array(ForecastCheck))
+    const forecastAlerts = jsonFunction("budgets_forecast_alerts", Schema.Struct({ alerts: Schema.Int }))
     const selectDrift = SqlSchema.findAll({
       Request: Schema.Void,
       Result: Drift,
@@ -801,6 +815,19 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
 
       /** The same for plans that missed their heartbeats or have ended. */
       sweepPlans: sweepFunction("budgets_plans_sweep"),
+
+      /** At most `most` forecasts that no replica has decided yet. */
+      forecastChecks: (most: number) => forecastChecks({ most }),
+
+      /** Records what each of the checks has passed, and ends it. */
+      endForecastChecks: (
+        checks: ReadonlyArray<{ readonly id: string; readonly percents: ReadonlyArray<number> }>,
+        now: DateTime.Utc
+      ) =>
+        forecastAlerts({
+          now: DateTime.formatIso(now),
+          checks: checks.map(({ id, percents }) => ({ id, percents: `{${percents.join()}}` }))
+        }),
 
       drift: Effect.orDie(selectDrift(undefined)),
 

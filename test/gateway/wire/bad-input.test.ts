@@ -149,7 +149,7 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
 
   it.effect("paths that the gateway does not have are 404 in the words of the dialect", () =>
     Effect.gen(function* () {
-      const openai = yield* ask("/v1/responses", {})
+      const openai = yield* ask("/v1/batches", {})
       assert.deepStrictEqual([openai.status, openai.body.error.code], [404, "unknown_url"])
       for (const [path, headers] of [
         ["/v1/messages/batches", {}],
@@ -157,6 +157,26 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
       ] as const) {
         const anthropic = yield* ask(path, {}, { headers })
         assert.deepStrictEqual([anthropic.status, anthropic.body.error.type], [404, "not_found_error"])
+      }
+    })
+  )
+
+  it.effect("wrong base URLs are told the right ones", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const [path, says] of [
+        ["/v1/v1/chat/completions", /contains \/v1 twice: .*\/v1, /],
+        ["/chat/completions", /lacks \/v1: /],
+        ["/responses", /lacks \/v1: /],
+        ["/v1/batches", /no batches and no files/],
+        ["/v1/nothing", /It serves .*\/v1\/chat\/completions, .*\/v1\/responses/]
+      ] as const) {
+        const answer = yield* ask(path, {})
+        assert.strictEqual(answer.status, 404)
+        assert.match(answer.body.error.message, says)
+      }
+      for (const method of ["GET", "HEAD"]) {
+        assert.strictEqual((yield* service.call(method, "/v1", { key: null })).status, 200)
       }
     })
   )
