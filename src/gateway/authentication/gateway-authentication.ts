@@ -1,3 +1,5 @@
+import { UnsupportedMediaType } from "../../kernel/problems.ts"
+import { Tenants } from "../../identity/tenants/service.ts"
 import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
@@ -65,7 +67,7 @@ export class GatewayAuthentication extends Context.Service<
     authenticate(
       request: HttpServerRequest.HttpServerRequest,
       capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
-    ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>>
+    ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>>
     /** The principal of a credential that the gateway accepts; undefined without a credential. */
     admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CredentialError>
     /** The party that is charged for a call of the current principal, with what the request declares. */
@@ -84,6 +86,7 @@ export class GatewayAuthentication extends Context.Service<
       const keys = yield* ApiKeyCredentials
       const limits = yield* RateLimits
       const reservations = yield* ReservationQueries
+      const tenants = yield* Tenants
       const tokens = yield* AgentTokens
       const { environment, llm, sources } = yield* Settings
       const policy = llm.gateway.auth
@@ -170,7 +173,7 @@ export class GatewayAuthentication extends Context.Service<
         const [first, second] = [...new Set([key, bearer])].filter((one) => one !== undefined && one !== "")
         if (first === undefined) {
           return policy === "None"
-            ? Effect.succeed({ ...anonymous, capabilities: ["llm:*"] })
+            ? Effect.map(tenants.defaultId, (tenantId) => ({ ...anonymous, capabilities: ["llm:*"], tenantId }))
             : reject("No credential was sent: give a key, as the SDK's API key.")
         }
         if (second === undefined) return Effect.flatMap(check(first), alone)
@@ -280,12 +283,15 @@ export class GatewayAuthentication extends Context.Service<
         authenticate: (request, capabilities) =>
           Effect.flatMap(
             principalOf(request),
-            (principal): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>> =>
-              principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
-                ? Effect.succeed(principal)
-                : Effect.fail(
-                    gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
-                  )
+            (principal): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>> =>
+              // Another site's page can send any other type without asking first, and needs no credential here.
+              principal.kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))
+                ? Effect.fail(notJson)
+                : principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
+                  ? Effect.succeed(principal)
+                  : Effect.fail(
+                      gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
+                    )
           )
       })
     })
@@ -301,6 +307,10 @@ export const GatewayCredentialsLayer = Layer.effect(
     })
   )
 )
+
+const isJsonType = (headers: Readonly<Record<string, string | undefined>>): boolean =>
+  /^application\/json(?:\s*;.*)?$/i.test(headers["content-type"] ?? "")
+const notJson = gatewayError(new UnsupportedMediaType({ detail: "Send Content-Type: application/json." }))
 
 const noAgent = { agentId: undefined, planId: undefined, perTurnNanoUsd: null }
 

@@ -3,6 +3,7 @@ import { Digest } from "effect/crypto"
 import { type HttpServerRequest } from "effect/http"
 import { AccountCredentials } from "../accounts/credentials.ts"
 import { type AccountId } from "../accounts/domain.ts"
+import { type SignInCandidate } from "../accounts/repository.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
 import { Audit } from "../../audit/log/service.ts"
@@ -40,7 +41,7 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
     const anonymousLimit = Effect.flatMap(addressOf, limits.anonymous)
 
-    const login = Effect.fn("SignIn.login")(function* ({ email, password }: Login, request: Request) {
+    const login = Effect.fn("SignIn.login")(function* ({ email, password, tenantId }: Login, request: Request) {
       yield* requireOwnSite(request)
       yield* anonymousLimit
       const attempt = yield* delays
@@ -48,13 +49,16 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
         .pipe(Effect.tapError(() => recordRefused(undefined, undefined, "delayed")))
       yield* pause(attempt)
       // In the one spelling that tries are counted by: the database's own rules for letters are others.
-      const candidate = Option.getOrUndefined(yield* accountCredentials.candidate(email.toLowerCase()))
+      const candidates = yield* accountCredentials.candidates(email.toLowerCase(), tenantId ?? null)
+      const right: Array<SignInCandidate> = []
+      for (const one of candidates) if (yield* passwords.verify(password, one.passwordHash)) right.push(one)
       // The same work whether there is such an account or not.
-      const isRight = yield* passwords.verify(password, candidate?.passwordHash)
+      if (candidates.length === 0) yield* passwords.verify(password, undefined)
+      const candidate = right.find(({ status }) => status === "active") ?? right[0] ?? candidates[0]
       const refuse = (reason: string) =>
         Effect.andThen(recordRefused(candidate?.id, candidate?.tenantId, reason, email), Effect.fail(wrongCredentials))
       if (candidate === undefined) return yield* refuse("unknown-account")
-      if (!isRight) return yield* refuse("wrong-password")
+      if (right.length === 0) return yield* refuse("wrong-password")
       if (candidate.status !== "active") return yield* refuse("account-suspended")
       if (candidate.expiresAt !== null && DateTime.isLessThanOrEqualTo(candidate.expiresAt, yield* DateTime.now)) {
         return yield* refuse("account-expired")
