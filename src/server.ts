@@ -76,6 +76,7 @@ import { LeanServerLayer } from "./platform/http/lean-context.ts"
 import { Notifications } from "./platform/database/notifications.ts"
 import { cors } from "./platform/http/cors.ts"
 import { ServedApi, untyped } from "./platform/http/served-api.ts"
+import { FrontPageLayer } from "./platform/openapi/front-page.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/metrics.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
@@ -252,6 +253,7 @@ const BodyLimit = Layer.effect(
 
 const Routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api),
+  FrontPageLayer,
   SwaggerLayer,
   ProblemPagesLayer,
   ClaimPageLayer,

@@ -17,7 +17,7 @@ BEGIN
     SELECT CASE WHEN c = ANY (l.counter_ids) THEN rest_after - rest ELSE rest_after END
     FROM unnest(counters) WITH ORDINALITY AS e(c, place) ORDER BY e.place), moment);
   IF room->>'verdict' = 'denied' THEN RETURN room; END IF;
-  UPDATE budget_counters k SET reserved = k.reserved
+  UPDATE budget_counters k SET spent = k.spent, reserved = k.reserved
     + CASE WHEN k.id = ANY (counters) THEN rest_after ELSE 0 END - CASE WHEN k.id = ANY (l.counter_ids) THEN rest ELSE 0 END
   WHERE k.tenant_id IN (l.tenant_id, '00000000-0000-0000-0000-000000000000') AND k.id = ANY (counters || l.counter_ids);
   UPDATE budget_plans o SET budget = wanted, counter_ids = counters,

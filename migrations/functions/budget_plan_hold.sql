@@ -1,7 +1,7 @@
 -- Adjusts what plans reserve on their caps to their remaining budget, which was `rests` before.
 CREATE OR REPLACE FUNCTION budget_plan_hold(tenants uuid[], ids uuid[], rests bigint[]) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, public AS $$
-  UPDATE budget_counters c SET reserved = c.reserved + d.delta
+  UPDATE budget_counters c SET spent = c.spent, reserved = c.reserved + d.delta
   FROM (
     SELECT o.tenant_id, o.id, sum(p.now_left - p.left_before)::bigint AS delta
     FROM unnest(tenants, ids, rests, budget_plan_rests(tenants, ids)) AS p(tenant, id, left_before, now_left)

@@ -3,7 +3,7 @@
 --   open, held (an approval cap has too little left), denied (a hard cap has), no-room (an approval that may raise no
 --   cap), replay (its key was used), due (it would fit once expired reservations are swept), gone (no longer held),
 --   plan-missing, plan-suspended, plan-completed, plan-aborted, plan-expired
-CREATE OR REPLACE FUNCTION budget_reserve_decide(moment timestamptz, hold_seconds integer, books budget_books[],
+CREATE OR REPLACE FUNCTION budget_reserve_decide(moment timestamptz, hold_seconds integer, tenants uuid[], revision bigint,
   needs budget_need[], requests budget_request[], keys json, entries json, counters uuid[]) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE
@@ -27,9 +27,7 @@ DECLARE
   first integer; next integer := 1; fails integer; hard_fails integer; at integer; need bigint;
   r record;
 BEGIN
-  IF EXISTS (
-    SELECT FROM unnest(books) b LEFT JOIN budget_books k ON k.tenant_id = b.tenant_id
-    WHERE coalesce(k.caps_version, 0) <> b.caps_version) THEN
+  IF revision <> (SELECT coalesce(sum(k.caps_version), 0) FROM budget_books k WHERE k.tenant_id = ANY (tenants)) THEN
     RETURN json_build_object('stale', true);
   END IF;
   SELECT array_agg(n.tenant_id ORDER BY n.ordinality), array_agg(n.cap_id ORDER BY n.ordinality),
@@ -299,7 +297,7 @@ BEGIN
     END IF;
   END IF;
   IF needs IS NOT NULL THEN
-    UPDATE budget_counters b SET reserved = b.reserved + deltas[array_position(counters, b.id)]
+    UPDATE budget_counters b SET spent = b.spent, reserved = b.reserved + deltas[array_position(counters, b.id)]
     WHERE b.tenant_id = ANY (counter_tenants) AND b.id = ANY (counters) AND deltas[array_position(counters, b.id)] > 0;
     IF has_thresholds THEN
       PERFORM budget_note_alerts(moment, counters);

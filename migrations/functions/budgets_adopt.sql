@@ -87,7 +87,7 @@ BEGIN
       'limit', failing.lim::text, 'spent', failing.spent::text, 'reserved', failing.reserved::text);
   END IF;
 
-  UPDATE budget_counters o SET reserved = o.reserved
+  UPDATE budget_counters o SET spent = o.spent, reserved = o.reserved
     + CASE WHEN o.id = ANY (opened) OR o.id = ANY (kept) THEN
         CASE o.unit WHEN 'usd' THEN b.amount WHEN 'tokens' THEN all_tokens ELSE 1 END ELSE 0 END
     - CASE WHEN o.id = ANY (b.counter_ids) THEN

@@ -1,13 +1,15 @@
 -- Admits a batch of reservations, each a `budget_request`, in one statement. `needs` are the counters of all caps that
--- govern any of them, with what the batch needs of each and what its cap allows by the caller's copy of the caps; `books`
--- are the versions of those copies, by tenant. `keys` and `entries` are null where no request has an idempotency key, and
--- where none is an approval; `has_thresholds` says whether one of the caps has alerts.
+-- govern any of them, with what the batch needs of each and what its cap allows by the caller's copy of the caps. The
+-- copies are of `tenants`, and `revision` is the sum of their revisions: as these only grow, an old copy makes it less.
+-- `keys` and `entries` are null where no request has an idempotency key, and where none is an approval; `has_thresholds`
+-- says whether one of the caps has alerts.
 --
 -- `is_plain`: no key, no approval, no plan. Most batches are plain and only need available budget. If every counter has
 -- enough, this function handles the batch alone; all other batches go to budget_reserve_decide. Returns `stale`,
 -- without any change, if the copies are old.
 CREATE OR REPLACE FUNCTION budgets_reserve(moment timestamptz, hold_seconds integer, is_plain boolean,
-  has_thresholds boolean, books budget_books[], needs budget_need[], requests budget_request[], keys json, entries json) RETURNS json
+  has_thresholds boolean, tenants uuid[], revision bigint, needs budget_need[], requests budget_request[], keys json,
+  entries json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_bitmapscan = off SET enable_mergejoin = off SET enable_material = off AS $$
@@ -39,25 +41,24 @@ BEGIN
     INTO own_counters, rooms, ends;
     has_room := FOUND;
   ELSE
-    WITH found AS MATERIALIZED (
-      SELECT k.tenant_id, k.need, k.limit_amount, k.most, k.place, o.id
-      FROM unnest(needs) WITH ORDINALITY
-        AS k(tenant_id, cap_id, counter_key, need, limit_amount, most, place)
-      CROSS JOIN LATERAL (
-        SELECT c.id, c.period_end, c.spent + c.reserved AS used, c.ring IS NOT NULL AS rolls FROM budget_counters c
-        WHERE c.tenant_id = k.tenant_id AND c.cap_id = k.cap_id AND c.counter_key = k.counter_key
-        ORDER BY c.period_start DESC LIMIT 1) o
-      WHERE o.period_end > moment AND NOT o.rolls AND k.need <= k.most - o.used
-    ), moved AS (
+    WITH moved AS (
       UPDATE budget_counters b SET reserved = b.reserved + f.need
       FROM (
-        -- All or none: a batch that cannot be admitted must not lock counters while it waits for another one.
-        SELECT * FROM found ORDER BY tenant_id, id
-        LIMIT CASE WHEN (SELECT count(*) FROM found) < cardinality(needs) OR EXISTS (
-          SELECT FROM unnest(needs) k JOIN budget_grants g ON g.tenant_id = k.tenant_id AND g.cap_id = k.cap_id
-          WHERE g.ended_at IS NULL AND (g.expires_at IS NULL OR g.expires_at > moment)
-            AND (g.counter_key IS NULL OR g.counter_key = k.counter_key)) THEN 0 END) f
-      WHERE b.tenant_id = f.tenant_id AND b.id = f.id
+        SELECT k.tenant_id, k.need, k.limit_amount, k.most, k.place, o.id, count(*) OVER () AS found
+        FROM unnest(needs) WITH ORDINALITY
+          AS k(tenant_id, cap_id, counter_key, need, limit_amount, most, place)
+        CROSS JOIN LATERAL (
+          SELECT c.id, c.period_end, c.spent + c.reserved AS used, c.ring IS NOT NULL AS rolls FROM budget_counters c
+          WHERE c.tenant_id = k.tenant_id AND c.cap_id = k.cap_id AND c.counter_key = k.counter_key
+          ORDER BY c.period_start DESC LIMIT 1) o
+        WHERE o.period_end > moment AND NOT o.rolls AND k.need <= k.most - o.used AND NOT EXISTS (
+          SELECT FROM budget_grants g
+          WHERE g.tenant_id = k.tenant_id AND g.cap_id = k.cap_id AND g.ended_at IS NULL
+            AND (g.expires_at IS NULL OR g.expires_at > moment)
+            AND (g.counter_key IS NULL OR g.counter_key = k.counter_key))
+        ORDER BY k.tenant_id, o.id) f
+      -- All or none: a batch that cannot be admitted must not lock counters while it waits for another one.
+      WHERE f.found = cardinality(needs) AND b.tenant_id = f.tenant_id AND b.id = f.id
       RETURNING b.id, b.period_end, f.place, f.need, f.limit_amount, f.most, b.spent + b.reserved - f.need AS used
     )
     SELECT array_agg(m.id ORDER BY m.place), array_agg((m.limit_amount - m.used)::text ORDER BY m.place),
@@ -67,7 +68,7 @@ BEGIN
     IF NOT has_room THEN PERFORM budget_return_needs(needs, own_counters); END IF;
   END IF;
   IF has_room IS NOT TRUE THEN
-    RETURN budget_reserve_decide(moment, hold_seconds, books, needs, requests, keys, entries, own_counters);
+    RETURN budget_reserve_decide(moment, hold_seconds, tenants, revision, needs, requests, keys, entries, own_counters);
   END IF;
 
   -- Caps may have changed while this waited for a lock, so the revisions are compared after the counters are locked.
@@ -76,11 +77,9 @@ BEGIN
   SELECT q.tenant_id, q.id, 'open', q.origin, q.agent_id, q.application_id, q.api_key_id, q.user_id, q.model,
     q.provider, q.task_type, q.amount, q.tokens, q.ttl_seconds, moment + make_interval(secs => q.ttl_seconds), moment,
     q.created_by, q.metadata,
-    CASE WHEN q.governing IS NULL THEN coalesce(own_counters, '{}')
-      ELSE ARRAY(SELECT own_counters[c] FROM unnest(q.governing) c) END
-  FROM unnest(CASE WHEN NOT EXISTS (
-    SELECT FROM unnest(books) b WHERE b.caps_version <> coalesce((
-      SELECT k.caps_version FROM budget_books k WHERE k.tenant_id = b.tenant_id), 0)) THEN requests END) q;
+    CASE WHEN q.governing IS NULL THEN coalesce(own_counters, '{}') ELSE budget_pick(own_counters, q.governing) END
+  FROM unnest(CASE WHEN revision = (
+    SELECT coalesce(sum(k.caps_version), 0) FROM budget_books k WHERE k.tenant_id = ANY (tenants)) THEN requests END) q;
   IF NOT FOUND THEN
     PERFORM budget_return_needs(needs, own_counters);
     RETURN json_build_object('stale', true);

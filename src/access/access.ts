@@ -55,7 +55,11 @@ export const AccessLayer = Layer.effect(
                 caller === undefined ? signedIn : Effect.succeed(caller)
               )
             : signedIn
-        return Effect.flatMap(identified, serveLimited)
+        return Effect.flatMap(identified, (principal) => {
+          const info = Context.get(fiber.context, CurrentRequest)
+          if (info !== undefined) info.principal = principal.name
+          return serveLimited(principal)
+        })
       })
     })
   })

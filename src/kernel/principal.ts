@@ -52,7 +52,8 @@ export const CurrentPrincipal = Context.Reference<Principal>("app/auth/CurrentPr
 export class Unauthenticated extends Problem<Unauthenticated>()("Unauthenticated", {
   slug: "unauthenticated",
   status: 401,
-  meaning: "The request has no valid credential."
+  meaning:
+    "The request has no valid credential: send an API key in the header X-Api-Key, or a token in Authorization: Bearer."
 }) {}
 
 export class Forbidden extends Problem<Forbidden>()(

@@ -149,6 +149,21 @@ const exampleAbout = (
     )
   )
 
+/** A body that was taken, with up to two of its members made anew. */
+export const changed = (dice: Dice, given: Json, body: unknown, known: KnownValues): unknown => {
+  const properties = Object.entries((dereferenced(given).properties as Record<string, Json> | undefined) ?? {})
+  if (typeof body !== "object" || body === null || Array.isArray(body) || properties.length === 0) return body
+  const anew = Array.from({ length: dice.below(3) }, () => dice.pickOr(properties, undefined))
+  return {
+    ...body,
+    ...Object.fromEntries(
+      anew.flatMap((property) =>
+        property === undefined ? [] : [[property[0], valueOf(dice, property[1], known, property[0], 1)]]
+      )
+    )
+  }
+}
+
 const objectOf = (dice: Dice, schema: Json, known: KnownValues, depth: number): Json => {
   const required = new Set((schema.required as ReadonlyArray<string> | undefined) ?? [])
   const properties = Object.entries((schema.properties as Record<string, Json> | undefined) ?? {})

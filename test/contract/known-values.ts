@@ -2,6 +2,12 @@ import { type Json, type Operation } from "./document.ts"
 
 type Known = string | number
 
+/** What a request that succeeded asked for. */
+export interface KnownRequest {
+  readonly target: string
+  readonly body: unknown
+}
+
 /** Members that hold the id of something which their name does not say, and where that stands. */
 const placeOfMember: Readonly<Record<string, string>> = { subject: "/api/agents/{id}" }
 
@@ -18,6 +24,7 @@ export class KnownValues {
   /** Where ids stand: the first key of `values` that ends so, which stays the first. */
   private readonly idKeys = new Map<string, string>()
   private readonly things = new Map<string, Array<Readonly<Record<string, Known>>>>()
+  private readonly requests = new Map<string, Array<KnownRequest>>()
 
   /** Keeps values out: those of the credentials that the test itself calls with. */
   withhold(value: Known): void {
@@ -58,6 +65,16 @@ export class KnownValues {
     return [...this.things.values()].flatMap((things) =>
       things.filter((thing) => names.every((name) => thing[name] !== undefined))
     )
+  }
+
+  /** Learns from a request that succeeded: what conforms is rarely enough for members that must fit each other. */
+  learnRequest({ operationId }: Operation, request: KnownRequest): void {
+    this.requests.set(operationId, [...this.requestsOf(operationId), request].slice(-mostKept))
+  }
+
+  /** The requests of an operation that succeeded, the newest last. */
+  requestsOf(operationId: string): ReadonlyArray<KnownRequest> {
+    return this.requests.get(operationId) ?? []
   }
 
   /** Learns where the things of an answer stand, below the collection that was asked: which belongs to which. */

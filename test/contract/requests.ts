@@ -1,6 +1,6 @@
 import { type Dice } from "./dice.ts"
 import { bodySchemaOf, type Operation } from "./document.ts"
-import { valueOf } from "./generated-values.ts"
+import { changed, valueOf } from "./generated-values.ts"
 import { hostileBodies, hostileMediaTypes, hostileTexts, jsonTextOf, spoiled } from "./hostile-values.ts"
 import { type KnownValues } from "./known-values.ts"
 import { type WireRequest } from "./wire.ts"
@@ -69,20 +69,23 @@ const placeOf = (dice: Dice, operation: Operation, known: KnownValues): string |
     : undefined
 }
 
-/** A request that conforms to the document. */
+const targetAtRandom = (dice: Dice, operation: Operation, known: KnownValues): string =>
+  targetOf(
+    { path: placeOf(dice, operation, known) ?? operation.path },
+    (name) => pathValue(dice, operation, known, name),
+    queryOf(dice, operation, known)
+  )
+
+/** A request that conforms to the document: made at random, or one that succeeded before with some of it made anew. */
 export const conforming = (dice: Dice, operation: Operation, known: KnownValues): WireRequest => {
-  const request: Changeable = {
-    method: operation.method,
-    target: targetOf(
-      { path: placeOf(dice, operation, known) ?? operation.path },
-      (name) => pathValue(dice, operation, known, name),
-      queryOf(dice, operation, known)
-    ),
-    headers: {},
-    body: undefined
-  }
+  const worked = known.requestsOf(operation.operationId)
+  const before = dice.chance(0.5) ? dice.pickOr(dice.chance(0.5) ? worked.slice(-6) : worked, undefined) : undefined
+  const target = before !== undefined && dice.chance(0.3) ? before.target : targetAtRandom(dice, operation, known)
+  const request: Changeable = { method: operation.method, target, headers: {}, body: undefined }
   const schema = bodySchemaOf(operation)
-  if (schema !== undefined) jsonBody(request, valueOf(dice, schema, known))
+  if (schema !== undefined) {
+    jsonBody(request, before === undefined ? valueOf(dice, schema, known) : changed(dice, schema, before.body, known))
+  }
   const repeatable = operation.parameters.some(({ name }) => name === "Idempotency-Key")
   if (repeatable && dice.chance(0.3)) {
     request.headers = { ...request.headers, "idempotency-key": `key ${dice.below(dice.chance(0.5) ? 3 : 2 ** 31)}` }
@@ -190,6 +193,51 @@ const spoils = [
   spoilMediaType,
   spoilHeader
 ] as const
+
+const unknownPath: Spoil = (request, dice, operation, known) => {
+  const search = request.target.split("?")[1]
+  const schemaOf = (name: string) => operation.parameters.find((parameter) => parameter.name === name)?.schema ?? {}
+  const value = (name: string) => encoded(String(valueOf(dice, schemaOf(name), known)) || "x")
+  request.target = targetOf(operation, value, search === undefined ? [] : [search])
+}
+
+const repeated: Spoil = (request) => withHeader(request, "idempotency-key", "edge")
+
+const mediaTyped: Spoil = (request) => withHeader(request, "content-type", "text/plain")
+
+const json =
+  (body: Buffer): Spoil =>
+  (request) => {
+    request.body = body
+    withHeader(request, "content-type", "application/json")
+  }
+
+/** What chance brings to few operations only, one change each: every operation gets each of them. */
+const edges: ReadonlyArray<Spoil> = [
+  repeated,
+  repeated,
+  unknownPath,
+  mediaTyped,
+  json(Buffer.from("{")),
+  json(Buffer.from(`{"a":"${"x".repeat(1_100_000)}"}`)),
+  (request) => withHeader(request, "accept", "text/html"),
+  (request) => withHeader(request, "idempotency-key", "é"),
+  (request) => (request.target = appended(request.target, "a=%zz")),
+  (request) => (request.target = appended(request.target, "unknown=1")),
+  // By now the first is answered, and this is mostly another one under its key.
+  repeated
+]
+
+/** A request that conforms but for one change. */
+const nearlyConforming = (edge: Spoil, ...[dice, operation, known]: Parameters<typeof conforming>): WireRequest => {
+  const request: Changeable = { ...conforming(dice, operation, known) }
+  edge(request, dice, operation, known)
+  return request
+}
+
+/** Requests that conform but for one change each. */
+export const allNearlyConforming = (...about: Parameters<typeof conforming>): ReadonlyArray<WireRequest> =>
+  edges.map((edge) => nearlyConforming(edge, ...about))
 
 /** A request that does one to three things that the document does not provide for. */
 export const hostile = (dice: Dice, operation: Operation, known: KnownValues): WireRequest => {

@@ -52,7 +52,7 @@ const mutants = {
   ],
   "counters locked in no order where all are there": [
     "budgets_reserve",
-    ["ORDER BY tenant_id, id\n", "ORDER BY random()\n"]
+    ["ORDER BY k.tenant_id, o.id)", "ORDER BY random())"]
   ],
   "no lock where requests have keys": [
     "budget_reserve_decide",

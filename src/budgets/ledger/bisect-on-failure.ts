@@ -2,7 +2,7 @@ import { type Cause, Effect, Exit, Predicate } from "effect"
 import { SqlError } from "effect/sql"
 
 /** The SQLSTATE with which the database refused a statement; undefined where it did not, or did not answer. */
-const sqlStateOf = (cause: Cause.Cause<unknown>): string | undefined => {
+export const sqlStateOf = (cause: Cause.Cause<unknown>): string | undefined => {
   for (const reason of cause.reasons) {
     const error = reason._tag === "Die" ? reason.defect : undefined
     if (!SqlError.isSqlError(error)) continue

@@ -67,14 +67,13 @@ const requestFields = [
 ] as const
 /** The fields of the type `budget_need`, in their order. */
 const needFields = ["tenant_id", "cap_id", "counter_key", "need", "limit_amount", "most"] as const
-/** The fields of a row of `budget_books`, in their order. */
-const revisionFields = ["tenant_id", "caps_version"] as const
 const reserveParameters = [
   "moment",
   "hold_seconds",
   "is_plain",
   "has_thresholds",
-  "books",
+  "tenants",
+  "revision",
   "needs",
   "requests",
   "keys",
@@ -373,14 +372,14 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     limit_amount: cap.limitAmount,
     most: cap.mode === "soft" || cap.status !== "active" ? maxCounted : cap.limitAmount
   }))
-  const books = Array.from(revisions, ([tenantId, revision]) => ({ tenant_id: tenantId, caps_version: revision }))
   const rows = placed.map((request) => rowOf(request, needed.length))
   const parameters: Parameters = {
     moment: DateTime.formatIso(now),
     hold_seconds: `${holdSeconds}`,
     is_plain: isPlain,
     has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
-    books: compositesOf(revisionFields, books),
+    tenants: `{${Array.from(revisions, ([tenantId]) => tenantId).join()}}`,
+    revision: `${Array.from(revisions, ([, revision]) => revision).reduce((sum, one) => sum + one, 0n)}`,
     needs: compositesOf(needFields, needs),
     requests: compositesOf(requestFields, rows),
     keys: isKeyed ? keysOf(rows) : undefined,

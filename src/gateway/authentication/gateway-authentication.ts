@@ -174,7 +174,7 @@ export class GatewayAuthentication extends Context.Service<
         if (first === undefined) {
           return policy === "None"
             ? Effect.map(tenants.defaultId, (tenantId) => ({ ...anonymous, capabilities: ["llm:*"], tenantId }))
-            : reject("No credential was sent: give a key, as the SDK's API key.")
+            : reject("No credential was sent: set the SDK's API key, or send it in Authorization: Bearer or X-Api-Key.")
         }
         if (second === undefined) return Effect.flatMap(check(first), alone)
         return Effect.flatMap(Effect.all([check(first), check(second)]), ([one, other]) => together(one, other))
@@ -282,16 +282,22 @@ export class GatewayAuthentication extends Context.Service<
         }),
         authenticate: (request, capabilities) =>
           Effect.flatMap(
-            principalOf(request),
-            (principal): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>> =>
+            Effect.zip(principalOf(request), CurrentRequest),
+            ([principal, info]): Effect.Effect<
+              Principal,
+              CredentialError | GatewayError<Forbidden | UnsupportedMediaType>
+            > => {
+              if (info !== undefined) info.principal = principal.name
               // Another site's page can send any other type without asking first, and needs no credential here.
-              principal.kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))
-                ? Effect.fail(notJson)
-                : principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
-                  ? Effect.succeed(principal)
-                  : Effect.fail(
-                      gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
-                    )
+              if (principal.kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))) {
+                return Effect.fail(notJson)
+              }
+              return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
+                ? Effect.succeed(principal)
+                : Effect.fail(
+                    gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
+                  )
+            }
           )
       })
     })

@@ -160,9 +160,8 @@ export const rateLimited = (headers: Readonly<Record<string, string>>): RateLimi
     detail: "A cap, or the provider, lets no more calls through now."
   })
 
-export const unreadableAnswer = gatewayError(
-  new ProviderUnavailable({ detail: "The provider's answer cannot be read." })
-)
+export const unreadableAnswer = (provider: string): GatewayError =>
+  gatewayError(new ProviderUnavailable({ detail: `The provider ${provider}'s answer cannot be read.` }))
 
 const providerProblem = (
   { code, message: detail, param, status }: DialectError,
@@ -189,11 +188,27 @@ export const forwardedResponseHeaders = (
   return forwarded
 }
 
-/** The failure of a provider, with the forwarded headers of its response. */
-export const providerError = ({ error, headers = {}, retryAfterSeconds }: ProviderFailure): GatewayError => {
+/** What the gateway itself says of a provider. */
+const ownWords = /^The provider\b/
+
+/** A failure's message with the name of the provider in it. */
+const named = (message: string, provider: string): string =>
+  ownWords.test(message)
+    ? message.replace(ownWords, `The provider ${provider}`)
+    : `The provider ${provider} failed: ${message}`
+
+/** The failure of a provider, by its id, with the forwarded headers of its response. */
+export const providerError = (
+  { error: unnamed, headers = {}, retryAfterSeconds }: ProviderFailure,
+  provider: string
+): GatewayError => {
+  const { message, status } = unnamed
+  const detail = status < 500 ? message : named(message, provider)
+  // The SDKs' users know a vendor's own message; the gateway's is of use with the name only.
+  const error = ownWords.test(message) ? { ...unnamed, message: detail } : unnamed
   const forwarded = {
     ...forwardedResponseHeaders(headers),
     ...(retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds))
   }
-  return gatewayError(providerProblem(error, forwarded), { ...error, headers: forwarded })
+  return gatewayError(providerProblem({ ...error, message: detail }, forwarded), { ...error, headers: forwarded })
 }

@@ -191,18 +191,23 @@ export class CallPipeline extends Context.Service<
             const now = clock.currentTimeMillisUnsafe()
             if (now >= deadline || !mayFailOver(failure)) {
               meter.release()
-              return yield* now >= deadline ? outOfTime : providerError(failure)
+              yield* logFailure(target, failure)
+              return yield* now >= deadline ? outOfTime : providerError(failure, target.provider.id)
             }
             const pause =
               mayRepeat(failure) && tries <= routing.retries
                 ? pauseBefore(tries, failure, random.nextDoubleUnsafe())
                 : undefined
-            if (pause === undefined) break
+            if (pause === undefined) {
+              yield* logFailure(target, failure)
+              break
+            }
             yield* Effect.sleep(pause)
           }
         }
         meter.release()
-        return yield* last === undefined ? noTarget : providerError(last)
+        if (last === undefined || before === undefined) return yield* noTarget
+        return yield* providerError(last, before.target.provider.id)
       })
 
       /** One request to one target, which the meter records. */
@@ -309,6 +314,23 @@ const subjectAt = (subject: BudgetSubject, { model, target }: Candidate): Budget
   ...subject,
   dimensions: { ...subject.dimensions, model: model.id, provider: target.provider.id }
 })
+
+/** Not what the provider said: that may repeat the prompt. */
+const logFailure = ({ model, provider }: ModelTarget, { error, reason, received }: ProviderFailure) =>
+  error.status < 500
+    ? Effect.void
+    : Effect.flatMap(CurrentRequest, (request) =>
+        Effect.logWarning(`The provider ${provider.id} failed`).pipe(
+          Effect.annotateLogs({
+            provider: provider.id,
+            model,
+            reason,
+            code: error.code ?? undefined,
+            status: received,
+            traceId: request?.traceId
+          })
+        )
+      )
 
 const noTarget = gatewayError(new Overloaded({ detail: "No provider of this model can do this." }), {
   code: "provider-unavailable",

@@ -39,7 +39,7 @@ export class MessageCounts extends Context.Service<
         const body = yield* providerRequest(call, counting, undefined, 1)
         const answer = yield* Effect.mapError(
           router.send(counting, { operation: "count-tokens", body, headers: call.headers }, gateway.routing),
-          providerError
+          (failure) => providerError(failure, counting.provider.id)
         )
         return {
           headers: forwardedResponseHeaders(answer.headers),

@@ -41,17 +41,18 @@ const utf8 = new TextEncoder()
 const wholeAnswer = (
   bytes: Uint8Array,
   { createdSeconds, from, head, to }: Pick<StreamOptions, "createdSeconds" | "from" | "head" | "to">,
-  operation: Operation
+  operation: Operation,
+  provider: string
 ): Result.Result<Whole, GatewayError> => {
   // An empty response was broken off.
-  if (bytes.length === 0) return Result.fail(unreadableAnswer)
+  if (bytes.length === 0) return Result.fail(unreadableAnswer(provider))
   const text = Buffer.from(bytes).toString("utf8")
   if (from === "anthropic") {
     const message = decodeMessage(text)
     if (Option.isNone(message)) {
       return to === from && parsedJson(text) !== undefined
         ? Result.succeed({ bytes, usage: undefined, facts: undefined })
-        : Result.fail(unreadableAnswer)
+        : Result.fail(unreadableAnswer(provider))
     }
     const usage = plausibleUsage(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
@@ -59,11 +60,11 @@ const wholeAnswer = (
   }
   if (to === from) {
     const value = parsedJson(text)
-    if (value === undefined) return Result.fail(unreadableAnswer)
+    if (value === undefined) return Result.fail(unreadableAnswer(provider))
     return Result.succeed({ bytes, usage: usageIn(value, operation), facts: factsIn(value) })
   }
   const completion = decodeCompletion(text)
-  if (Option.isNone(completion)) return Result.fail(unreadableAnswer)
+  if (Option.isNone(completion)) return Result.fail(unreadableAnswer(provider))
   const usage = plausibleUsage(usageOfCompletion(completion.value.usage))
   return Result.succeed({
     bytes: json(completionToMessage(completion.value, head)),
@@ -327,7 +328,7 @@ const wholeOf = (
 ): Effect.Effect<CallAnswer, GatewayError> => {
   const { body, dialect, operation } = call
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const whole = wholeAnswer(given, options, operation)
+  const whole = wholeAnswer(given, options, operation, target.provider.id)
   const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
   meter.describe(read.facts)
   const used =

@@ -43,7 +43,11 @@ export const fromTransport = (cause: unknown): ProviderFailure => {
     return failure("timeout", bad(504, "The provider did not answer in time.", "provider-timeout"), true)
   }
   if (codes.includes("ERR_ADDRESS_REFUSED")) {
-    return failure("connection", bad(502, "The address is none of the public internet.", "address-refused"), false)
+    return failure(
+      "connection",
+      bad(502, "The provider's address is none of the public internet.", "address-refused"),
+      false
+    )
   }
   if (codes.includes("ERR_TOO_LARGE")) {
     return failure("broken-off", bad(502, "The provider's answer is too large.", "provider-error"), true)

@@ -1,14 +1,15 @@
-import { type Cause, Clock, Context, Effect, Layer } from "effect"
+import { type Cause, Clock, Context, Effect, Layer, LogLevel } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Headers, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { readExact } from "../../kernel/exact-number.ts"
+import { anonymous } from "../../kernel/principal.ts"
 import { problemType, statusPhrase } from "../../kernel/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems.ts"
 import { type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
 import * as Metrics from "../observability/metrics.ts"
 import { CurrentRequest, headersOf, RequestInfo } from "./request.ts"
-import { Settings } from "../settings/settings.ts"
+import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { Shutdown } from "./shutdown.ts"
 import { IncomingMessage } from "node:http"
 
@@ -37,9 +38,12 @@ const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<strin
   )
 }
 
-const problemOfStatus = (status: number): ProblemBody => {
+const problemOfStatus = (status: number, { bodyTypes }: RequestInfo): ProblemBody => {
   if (status === 413) return { ...new PayloadTooLarge({}) }
-  if (status === 415) return { ...new UnsupportedMediaType({}) }
+  if (status === 415) {
+    const detail = `The operation does not accept this Content-Type; send Content-Type: ${bodyTypes.join(" or ")}.`
+    return { ...new UnsupportedMediaType(bodyTypes.length === 0 ? {} : { detail }) }
+  }
   const title = statusPhrase(status)
   return { type: problemType("http-error"), title, status, detail: title }
 }
@@ -48,7 +52,7 @@ const problemOfStatus = (status: number): ProblemBody => {
 const toProblem = (response: Response, info: RequestInfo): Response => {
   const body = response.body
   if (body._tag === "Empty" || (body._tag === "Uint8Array" && body.contentType.startsWith("text/plain"))) {
-    return rendered(problemOfStatus(response.status), info, { ...response.headers })
+    return rendered(problemOfStatus(response.status, info), info, { ...response.headers })
   }
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
   return rendered(readExact(body.text) as ProblemBody, info, { ...response.headers })
@@ -136,6 +140,25 @@ const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
   )
 }
 
+/** Logs an answered request; of a stream, when its head is sent. Undefined where no line of it would be written. */
+const makeRequestLog = ({ level, requests }: SettingsValues["logging"]) => {
+  const severity = requests ? "Info" : "Debug"
+  if (!LogLevel.isLessThanOrEqualTo(level, severity)) return undefined
+  return (context: Context.Context<never>, method: string, info: RequestInfo, status: number, seconds: number): void =>
+    Effect.logWithLevel(severity)(`${method} ${info.route ?? "(no route)"} ${status}`).pipe(
+      Effect.annotateLogs({
+        method,
+        route: info.route,
+        status,
+        durationMs: Math.round(seconds * 1e6) / 1e3,
+        principal: info.principal ?? anonymous.name,
+        requestId: info.requestId,
+        traceId: info.traceId
+      }),
+      Effect.runSyncWith(context)
+    )
+}
+
 /** The outermost middleware of every request: its id, its limits, security headers, and a problem for every failure. */
 export const edgeLayer = Layer.unwrap(
   Effect.gen(function* () {
@@ -143,8 +166,10 @@ export const edgeLayer = Layer.unwrap(
     const inFlight = yield* InFlight
     const shutdown = yield* Shutdown
     const random = yield* SecureRandom.SecureRandom
+    const { api, logging } = yield* Settings
+    const logRequest = makeRequestLog(logging)
     const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
-    const isHttps = (yield* Settings).api.publicUrl.startsWith("https:")
+    const isHttps = api.publicUrl.startsWith("https:")
     let served = 0
 
     const requestIdOf = (given: string | undefined) =>
@@ -164,6 +189,7 @@ export const edgeLayer = Layer.unwrap(
             Metrics.requestEnded()
             const seconds = Number(clock.currentTimeNanosUnsafe() - startedAt) / nanosPerSecond
             Metrics.recordRequest(request.method, info.route, status, seconds)
+            if (logRequest !== undefined) logRequest(fiber.context, request.method, info, status, seconds)
           }
           const finish = (response: Response): Response => {
             recordEnd(response.status)

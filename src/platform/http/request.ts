@@ -12,6 +12,8 @@ import { isIPv6 } from "node:net"
 export const headersOf = (request: HttpServerRequest.HttpServerRequest): Headers.Headers =>
   request.source instanceof IncomingMessage ? (request.source.headers as Headers.Headers) : request.headers
 
+const noTypes: ReadonlyArray<string> = []
+
 /** What the edge knows of the current request, for audit entries, problems and headers. */
 export class RequestInfo {
   readonly requestId: string
@@ -19,6 +21,10 @@ export class RequestInfo {
   rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
   /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
   route: string | undefined
+  /** The name of the principal once it is known. */
+  principal: string | undefined
+  /** The media types that the operation takes as a body, once the router has found it. */
+  bodyTypes: ReadonlyArray<string>
   /** Exempts the request from its time limit, for streams and other long work. */
   untimed: () => void
   private readonly request: HttpServerRequest.HttpServerRequest
@@ -31,6 +37,8 @@ export class RequestInfo {
     this.spanTraceId = spanTraceId
     this.rateLimit = undefined
     this.route = undefined
+    this.principal = undefined
+    this.bodyTypes = noTypes
     this.untimed = () => {}
     this.generatedTraceId = undefined
   }

@@ -122,6 +122,7 @@ export const ValidationLayer = Layer.succeed(
         ? httpEffect
         : Effect.provideService(httpEffect, HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBodyBytes))
     const strictly = Effect.catchIf(sized, isSchemaError, (error) => toProblem(error, endpoint))
+    const bodyTypes = [...endpoint.payload.keys()]
     const readsBody = endpoint.payload.size > 0 && HttpMethod.hasBody(endpoint.method)
     const decoded = readsBody && endpoint.payload.has("application/json") ? inStrictJson(strictly) : strictly
     const admitted: Effect.Effect<
@@ -131,7 +132,10 @@ export const ValidationLayer = Layer.succeed(
     > = decoded
     return Effect.withFiber((fiber): typeof admitted => {
       const info = Context.get(fiber.context, CurrentRequest)
-      if (info !== undefined) info.route = endpoint.path
+      if (info !== undefined) {
+        info.route = endpoint.path
+        info.bodyTypes = bodyTypes
+      }
       const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))
       if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
       const maximum = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)

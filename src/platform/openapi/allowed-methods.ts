@@ -6,6 +6,9 @@ import { ServedApi } from "../http/served-api.ts"
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "TRACE"] as const
 const pages = [
+  "/",
+  "/favicon.ico",
+  "/openapi.json",
   "/swagger",
   "/swagger/index.html",
   "/swagger/v1/swagger.json",

@@ -2,15 +2,25 @@ import { Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi } from "effect/http-api"
+import { RouteNotFound } from "../../kernel/problems.ts"
 import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
 import { ServedApi } from "../http/served-api.ts"
 import { Settings } from "../settings/settings.ts"
 
-/** Serves the OpenAPI document at /swagger, and Swagger UI there to clients that prefer HTML. */
+const paths = ["/swagger", "/swagger/index.html", "/swagger/v1/swagger.json", "/openapi.json"] as const
+
+const disabled = HttpServerResponse.jsonUnsafe(
+  { ...new RouteNotFound({ detail: "The OpenAPI document is not served here: Api:Swagger:Enabled is false." }) },
+  { status: 404, contentType: "application/problem+json" }
+)
+
+/** Serves the OpenAPI document at /swagger and /openapi.json, and Swagger UI there to clients that prefer HTML. */
 export const SwaggerLayer = Layer.unwrap(
   Effect.gen(function* () {
     const { api } = yield* Settings
-    if (!api.swagger.enabled) return Layer.empty
+    if (!api.swagger.enabled) {
+      return HttpRouter.addAll(paths.map((path) => HttpRouter.route("GET", path, disabled)))
+    }
     const digest = yield* Digest.Digest
     const served = yield* ServedApi
 
@@ -30,7 +40,8 @@ export const SwaggerLayer = Layer.unwrap(
     return Layer.mergeAll(
       HttpRouter.add("GET", "/swagger", negotiated),
       HttpRouter.add("GET", "/swagger/index.html", page),
-      HttpRouter.add("GET", "/swagger/v1/swagger.json", json)
+      HttpRouter.add("GET", "/swagger/v1/swagger.json", json),
+      HttpRouter.add("GET", "/openapi.json", json)
     )
   })
 )

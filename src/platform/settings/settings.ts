@@ -150,7 +150,8 @@ const settings = {
     choice("pretty", "json"),
     { Development: "pretty", Production: "json" },
     "Format of a log line"
-  )
+  ),
+  "Logging:Requests": setting(flag, "false", "Log every request at Info; else at Debug")
 } as const
 
 export const settingsTable: SettingsTable = settings

@@ -1,8 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { TestClock } from "effect/testing"
 import * as crypto from "node:crypto"
 import { type TenantId } from "../../../src/kernel/identifier.ts"
+import { sqlStateOf } from "../../../src/budgets/ledger/bisect-on-failure.ts"
 import { ChargeId } from "../../../src/budgets/ledger/domain.ts"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { diceOf } from "../../contract/dice.ts"
@@ -58,6 +59,14 @@ const above = (tenantId: TenantId, what: "spent" | "spent + reserved") =>
     )
   )
 
+/** The statements of a function that set what a counter has reserved: up to their conditions, with what they return. */
+const raising = (body: string) =>
+  body
+    .split("UPDATE budget_counters")
+    .slice(1)
+    .map((statement) => (statement.split(";")[0] ?? "").replace(/WHERE.*?(?=RETURNING|$)/s, ""))
+    .filter((statement) => statement.includes("reserved = "))
+
 layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", (it) => {
   for (let program = 0; program < programs; program++) {
     it.effect(`what the gateway spends is never above a hard cap, and in the end nothing is open: ${program}`, () =>
@@ -109,6 +118,63 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("the invariants of the ledger", 
       })
     )
   }
+
+  for (const [what, statement, state] of [
+    ["a counter that would overflow", "UPDATE budget_counters SET spent = 9223372036854775807", "22003"],
+    ["less than nothing spent", "UPDATE budget_counters SET spent = -1", "23514"],
+    ["less than nothing reserved", "UPDATE budget_counters SET reserved = -1", "23514"],
+    ["a period without time", "UPDATE budget_counters SET period_end = period_start", "23514"],
+    ["buckets without a ring", "UPDATE budget_counters SET bucket_seconds = 1", "23514"],
+    ["a ring without buckets", "UPDATE budget_counters SET ring = '{0}'", "23514"],
+    [
+      "a new counter that has no period",
+      `INSERT INTO budget_counters (tenant_id, id, cap_id, counter_key, period_start, period_end, unit, created_at)
+       SELECT tenant_id, new_id(), cap_id, 'other', period_end, period_end, unit, created_at FROM budget_counters LIMIT 1`,
+      "23514"
+    ],
+    ["a settlement without a charge", "UPDATE budget_reservations SET state = 'settled'", "23514"],
+    ["a charge of what is not settled", "UPDATE budget_reservations SET charge_id = id", "23514"],
+    [
+      "a new reservation that is settled without a charge",
+      `INSERT INTO budget_reservations (tenant_id, id, state, origin, amount, tokens, ttl_seconds, expires_at, created_at,
+         created_by, counter_ids)
+       SELECT tenant_id, new_id(), 'settled', origin, 1, 1, 1, expires_at, created_at, created_by, counter_ids
+       FROM budget_reservations LIMIT 1`,
+      "23514"
+    ]
+  ] as const) {
+    it.effect(`the database refuses ${what}`, () =>
+      Effect.gen(function* () {
+        const ledger = yield* Ledger
+        const tenantId = yield* makeTenant
+        yield* makeCap(tenantId, { limit: 10 })
+        yield* ledger.reserveBatch([reserveItem(tenantId, nano)])
+        const refused = yield* asSuperuser(yield* OwnDatabase, (sql) =>
+          Effect.exit(Effect.orDie(sql.unsafe(statement)))
+        )
+        assert.strictEqual(Exit.isFailure(refused) ? sqlStateOf(refused.cause) : "done", state)
+      })
+    )
+  }
+
+  it.effect("every statement that raises what is reserved names what is spent, or returns the sum", () =>
+    Effect.gen(function* () {
+      const functions = yield* asSuperuser(
+        yield* OwnDatabase,
+        (sql) => sql<{ readonly name: string; readonly body: string }>`
+          SELECT proname AS name, prosrc AS body FROM pg_proc WHERE prosrc LIKE '%UPDATE budget\\_counters%'`
+      )
+      const unguarded = functions.filter(({ body }) =>
+        raising(body).some((statement) => !/\bspent = |spent \+ b\.reserved/.test(statement))
+      )
+      // It only takes back what was just reserved.
+      assert.deepStrictEqual(
+        unguarded.map(({ name }) => name),
+        ["budget_return_needs"]
+      )
+      assert.isAtLeast(functions.length, 8)
+    })
+  )
 
   it.effect("no bucket of a rolling window goes below nothing, whenever what it counted comes back", () =>
     Effect.gen(function* () {

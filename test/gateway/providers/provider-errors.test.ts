@@ -1,8 +1,11 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Logger } from "effect"
+import * as Logging from "../../../src/platform/observability/logging.ts"
+import { makeDatabase } from "../../support/database.ts"
 import { ask, charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an error of a provider", (it) => {
@@ -27,6 +30,39 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an 
       assert.lengthOf(empty.requests, 2)
       const last = (yield* charges(service, tenantId)).at(-1)
       assert.deepInclude(last, { state: "released", amount: "0" })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("names the provider in the answer and in the log, without what the provider said", () =>
+    Effect.gen(function* () {
+      const lines: Array<string> = []
+      const logger = Logger.map(Logging.json, (line) => void lines.push(line))
+      const service = yield* startService(yield* makeDatabase, {}, [logger])
+      const broken = yield* startProvider((_, response) => json(response, 500, { error: { message: "Prompt: Hi" } }))
+      const gone = { id: "gone", dialect: "openai", baseUrl: "http://127.0.0.1:1" }
+      yield* configure(
+        service,
+        [gone, provider("broken", broken)],
+        [model("gpt", ["gone"]), model("other", ["broken"])],
+        { retries: 0 }
+      )
+      const unreachable = yield* ask(service, service.serviceKey)
+      assert.strictEqual(unreachable.status, 502, unreachable.text)
+      assert.strictEqual(unreachable.body.error.message, "The provider gone cannot be reached.")
+      const native = yield* service.call("POST", "/api/llm/complete", {
+        body: { model: "other", messages: [{ role: "user", content: "Hi" }] }
+      })
+      assertProblem(native, 502, "provider-unavailable")
+      assert.strictEqual(native.body.detail, "The provider broken failed: Prompt: Hi")
+      const logged = lines.filter((line) => line.includes("failed")).map((line) => JSON.parse(line))
+      assert.deepStrictEqual(
+        logged.map(({ message, provider, traceId }) => [message, provider, traceId]),
+        [
+          ["The provider gone failed", "gone", logged[0].traceId],
+          ["The provider broken failed", "broken", native.body.traceId]
+        ]
+      )
+      assert.notInclude(lines.join(), "Prompt: Hi")
     }).pipe(Effect.scoped)
   )
 

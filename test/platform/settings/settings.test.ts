@@ -55,7 +55,7 @@ describe("defaults", () => {
       const url: Option.Option<Redacted.Redacted<string>> = settings.database.url
       assert.isTrue(Option.isNone(url))
       assert.strictEqual(settings.database.directory, ".data")
-      assert.deepStrictEqual(settings.logging, { level: "Info", format: "pretty" })
+      assert.deepStrictEqual(settings.logging, { level: "Info", format: "pretty", requests: false })
       assert.isTrue(settings.telemetry.prometheus.enabled)
       assert.deepStrictEqual([...new Set(settings.sources.values())], ["default"])
     })

@@ -82,7 +82,7 @@ export class Completions extends Context.Service<
         const answer = yield* pipeline.call(call)
         if (!(answer.body instanceof Uint8Array)) return streamed(answer.body, answer)
         const said = saidIn(answer.body)
-        if (Option.isNone(said)) return yield* unreadableAnswer
+        if (Option.isNone(said)) return yield* unreadableAnswer(answer.report.provider)
         const { attempts, cached, costNanoUsd, latencyMs, model, provider, reservationId, upstreamLatencyMs, usage } =
           answer.report
         return {
@@ -103,7 +103,7 @@ export class Completions extends Context.Service<
       const embed = Effect.fn("Completions.embed")(function* (request: EmbeddingRequest) {
         const answer = yield* pipeline.call(yield* callOf("embed", embeddingsOf(request), request))
         const vectors = answer.body instanceof Uint8Array ? vectorsIn(answer.body) : Option.none()
-        if (Option.isNone(vectors)) return yield* unreadableAnswer
+        if (Option.isNone(vectors)) return yield* unreadableAnswer(answer.report.provider)
         const { cached, costNanoUsd, model, provider, reservationId, usage } = answer.report
         return {
           model,

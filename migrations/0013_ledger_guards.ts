@@ -1,0 +1,23 @@
+import { script } from "../src/platform/database/migrations.ts"
+
+export default script(
+  `
+-- PostgreSQL reads the text of a check again in each statement: four of them took a sixth of the time of a reservation.
+-- A trigger with a list of columns costs nothing where none of them is written. A statement that only raises \`reserved\`
+-- either names \`spent\` too, or returns the sum of both, which cannot overflow unseen.
+ALTER TABLE budget_counters
+  DROP CONSTRAINT budget_counters_check,
+  DROP CONSTRAINT budget_counters_check1,
+  DROP CONSTRAINT budget_counters_hold;
+CREATE TRIGGER budget_counters_guard
+AFTER INSERT OR UPDATE OF period_start, period_end, bucket_seconds, ring, spent ON budget_counters
+FOR EACH ROW EXECUTE FUNCTION budget_guard_counter();
+
+ALTER TABLE budget_reservations DROP CONSTRAINT budget_reservations_check;
+CREATE TRIGGER budget_reservations_guard_insert BEFORE INSERT ON budget_reservations
+FOR EACH ROW EXECUTE FUNCTION budget_guard_reservation();
+CREATE TRIGGER budget_reservations_guard_update AFTER UPDATE OF state, charge_id ON budget_reservations
+FOR EACH ROW EXECUTE FUNCTION budget_guard_reservation();
+`,
+  ["budget_guard_counter", "budget_guard_reservation"]
+)

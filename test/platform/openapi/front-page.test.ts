@@ -1,0 +1,106 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import * as net from "node:net"
+import { serviceVersion } from "../../../src/platform/runtime/version.ts"
+import { makeDatabase } from "../../support/database.ts"
+import { assertProblem } from "../../support/problem.ts"
+import { serviceLayer, startService, TestService } from "../../support/service.ts"
+
+const browser = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }
+
+/** The status line of the answer to a request whose target no client would send. */
+const statusOf = (url: string, method: string, target: string) =>
+  Effect.callback<string>((resume) => {
+    const { hostname, port } = new URL(url)
+    let answer = ""
+    const socket = net.connect(Number(port), hostname, () =>
+      socket.write(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`, "latin1"))
+    )
+    socket.on("data", (chunk) => (answer += String(chunk)))
+    socket.once("error", () => {})
+    socket.once("close", () => resume(Effect.succeed(answer.split("\r\n")[0] ?? "")))
+    return Effect.sync(() => socket.destroy())
+  })
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the front page", (it) => {
+  it.effect("leads browsers and programs to what there is", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      const json = yield* call("GET", "/", { key: null })
+      assert.deepStrictEqual([json.status, json.body.version], [200, serviceVersion])
+      const page = yield* call("GET", "/", { key: null, headers: browser })
+      assert.match(page.headers.get("content-type") ?? "", /^text\/html/)
+      assert.include(page.headers.get("content-security-policy") ?? "", "default-src 'none'")
+      const links: ReadonlyArray<string> = json.body.links.map(({ href }: { readonly href: string }) => href)
+      assert.includeMembers([...links], ["/openapi.json", "/swagger", "/claim", "/health/ready"])
+      for (const href of links) {
+        assert.include(page.text, `href="${href}"`)
+        assert.strictEqual((yield* call("GET", href, { key: null })).status, 200, href)
+      }
+      assertProblem(yield* call("POST", "/", { key: null }), 405, "method-not-allowed")
+    })
+  )
+
+  it.effect("has an icon, and the OpenAPI document where tools look for it", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      const icon = yield* call("GET", "/favicon.ico", { key: null })
+      assert.deepStrictEqual([icon.status, icon.headers.get("content-type")], [200, "image/svg+xml"])
+      const document = yield* call("GET", "/openapi.json", { key: null })
+      assert.strictEqual(document.text, (yield* call("GET", "/swagger", { key: null })).text)
+    })
+  )
+
+  it.effect("401 and 415 say what to send", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      for (const key of [null, "wrong-key"]) {
+        const refused = yield* call("GET", "/api/trial-users", { key })
+        assertProblem(refused, 401, "unauthenticated")
+        assert.match(refused.body.detail, /API key in the header X-Api-Key, or a token in Authorization: Bearer/)
+      }
+      const headers = { "content-type": "application/x-www-form-urlencoded" }
+      const form = yield* call("POST", "/api/trial-users", { body: "firstName=Ada", headers })
+      assertProblem(form, 415, "unsupported-media-type")
+      assert.include(form.body.detail, "send Content-Type: application/json.")
+    })
+  )
+
+  it.effect("odd paths get an answer", () =>
+    Effect.gen(function* () {
+      const { url } = yield* TestService
+      const targets = [
+        "*",
+        "//[",
+        "http://[",
+        "http:///",
+        "//:80",
+        "/\\",
+        "/..//[::",
+        "/problems/%25zz",
+        "/?=&=",
+        "\u00ff"
+      ]
+      const answers = yield* Effect.forEach(
+        ["GET", "HEAD", "OPTIONS", "POST", "DELETE"].flatMap((method) =>
+          targets.map((target) => [method, target] as const)
+        ),
+        ([method, target]) => statusOf(url, method, target),
+        { concurrency: 10 }
+      )
+      for (const status of answers) assert.match(status, /^HTTP\/1\.1 [24]\d\d /)
+    })
+  )
+})
+
+layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("without the OpenAPI document", (it) => {
+  it.effect("the page does not lead there, and the paths name the setting", () =>
+    Effect.gen(function* () {
+      const { call } = yield* startService(yield* makeDatabase, { Api__Swagger__Enabled: "false" })
+      assert.notInclude((yield* call("GET", "/", { key: null })).text, "openapi")
+      const absent = yield* call("GET", "/openapi.json", { key: null })
+      assertProblem(absent, 404, "route-not-found")
+      assert.include(absent.body.detail, "Api:Swagger:Enabled")
+    }).pipe(Effect.scoped)
+  )
+})
