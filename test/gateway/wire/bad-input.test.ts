@@ -151,7 +151,7 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
 
   it.effect("paths that the gateway does not have are 404 in the words of the dialect", () =>
     Effect.gen(function* () {
-      const openai = yield* ask("/v1/responses", {})
+      const openai = yield* ask("/v1/batches", {})
       assert.deepStrictEqual([openai.status, openai.body.error.code], [404, "unknown_url"])
       for (const [path, headers] of [
         ["/v1/messages/batches", {}],

@@ -104,9 +104,52 @@ const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, reque
   return response
 }
 
+/** Reads calls from requests: who is charged, the body, and what the headers ask for. */
+export const makeCallReader = Effect.gen(function* () {
+  const authentication = yield* GatewayAuthentication
+  const { maxBodyBytes } = (yield* Settings).llm.gateway
+
+  return Effect.fnUntraced(function* (path: string, request: Request, requestId: string, errors: ErrorWriter) {
+    const headers = headersOf(request)
+    const caller = yield* authentication.attribute({
+      agentId: headers["x-agent-id"],
+      planId: headers["x-plan-id"],
+      reservationId: headers["x-reservation-id"],
+      taskType: headers["x-task-type"]
+    })
+    const { body, bytes } = yield* parseRequest(request, maxBodyBytes)
+    const { "idempotency-key": key, "x-cache": cache } = headers
+    const call: Omit<Call, "dialect" | "operation"> = {
+      body,
+      bytes,
+      caller,
+      headers: forwardedRequestHeaders(headers),
+      cache: cache === "true" ? true : cache === "false" ? false : undefined,
+      idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
+      writeError: (error) => errors.event(error, requestId)
+    }
+    return call
+  })
+})
+
+/** Authenticates a request to a vendor's path, and does what it asks for as its principal. */
+export const makeAuthenticated = Effect.map(
+  GatewayAuthentication,
+  (authentication) =>
+    <R>(
+      request: Request,
+      capability: Capability,
+      work: Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError<GatewayProblem>, R>
+    ) =>
+      Effect.flatMap(authentication.authenticate(request, [capability]), (principal) =>
+        Effect.provideService(work, CurrentPrincipal, principal)
+      )
+)
+
 /** Creates the route of a path that makes calls: authenticate, attribute, parse, call, respond. */
 export const makeCallRoutes = Effect.gen(function* () {
-  const authentication = yield* GatewayAuthentication
+  const authenticated = yield* makeAuthenticated
+  const readCall = yield* makeCallReader
   const pipeline = yield* CallPipeline
   const counts = yield* MessageCounts
   const { maxBodyBytes } = (yield* Settings).llm.gateway
@@ -114,41 +157,18 @@ export const makeCallRoutes = Effect.gen(function* () {
   return (route: CallRoute, errors: ErrorWriter) => {
     const { capability, dialect, operation, path } = route
 
-    const callOf = Effect.fnUntraced(function* (request: Request, requestId: string) {
-      const headers = headersOf(request)
-      const caller = yield* authentication.attribute({
-        agentId: headers["x-agent-id"],
-        planId: headers["x-plan-id"],
-        reservationId: headers["x-reservation-id"],
-        taskType: headers["x-task-type"]
-      })
-      const { body, bytes } = yield* parseRequest(request, maxBodyBytes)
-      const { "idempotency-key": key, "x-cache": cache } = headers
-      const call: Call = {
-        dialect,
-        operation,
-        body,
-        bytes,
-        caller,
-        headers: forwardedRequestHeaders(headers),
-        cache: cache === "true" ? true : cache === "false" ? false : undefined,
-        idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
-        writeError: (error) => errors.event(error, requestId)
-      }
-      return call
-    })
-
     const make = (call: Call): Effect.Effect<Omit<CallAnswer, "report">, GatewayError, Scope.Scope> =>
       operation === "count-tokens"
         ? Effect.map(counts.count(call), ({ bytes, headers }) => ({ status: 200, headers, body: bytes }))
         : pipeline.call(call)
 
     const answer = (request: Request, requestId: string) =>
-      Effect.flatMap(authentication.authenticate(request, [capability]), (principal) =>
-        Effect.provideService(
-          Effect.map(Effect.flatMap(callOf(request, requestId), make), (made) => responseOf(made, requestId)),
-          CurrentPrincipal,
-          principal
+      authenticated(
+        request,
+        capability,
+        Effect.map(
+          Effect.flatMap(readCall(path, request, requestId, errors), (call) => make({ ...call, dialect, operation })),
+          (made) => responseOf(made, requestId)
         )
       )
 

@@ -7,6 +7,7 @@ import { gatewayError, type GatewayError } from "../../errors/gateway-error.ts"
 import { serve } from "../http/serve.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { OpenAiChatLayer, openAiRoutes } from "../openai-chat/routes.ts"
+import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
 import { ModelsLayer } from "./models.ts"
 
 export const gatewayRoutes = [...openAiRoutes, ...anthropicRoutes] as const
@@ -15,6 +16,8 @@ const unknownPath = gatewayError(new RouteNotFound({ detail: "The gateway serves
 
 const allowedAt = (url: string): string | undefined => {
   const [path = ""] = url.split("?")
+  const methods = responsesPaths.find(([form]) => form.test(path))?.[1]
+  if (methods !== undefined) return `${methods}, OPTIONS`
   if (gatewayRoutes.some((route) => route.path === path)) return "POST, OPTIONS"
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "GET, HEAD, OPTIONS" : undefined
 }
@@ -45,4 +48,10 @@ const UnknownPathsLayer = HttpRouter.add(
 )
 
 /** `/v1/*`: the APIs of OpenAI and Anthropic, errors included. */
-export const VendorRoutesLayer = Layer.mergeAll(OpenAiChatLayer, AnthropicMessagesLayer, ModelsLayer, UnknownPathsLayer)
+export const VendorRoutesLayer = Layer.mergeAll(
+  OpenAiChatLayer,
+  OpenAiResponsesLayer,
+  AnthropicMessagesLayer,
+  ModelsLayer,
+  UnknownPathsLayer
+)

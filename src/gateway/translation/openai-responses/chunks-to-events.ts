@@ -1,0 +1,263 @@
+import { type TokenUsage } from "../domain.ts"
+import { type ChatChunk, type ChatCompletion, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
+import {
+  callItem,
+  customText,
+  messageItem,
+  reasoningItem,
+  refusalPart,
+  type ResponseHead,
+  responseOf,
+  textPart
+} from "./answers.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+/** An event of a response's stream; `sequence_number` is added as it is written. */
+export type ResponseEvent = Json & { readonly type: string }
+
+interface Call {
+  readonly place: number
+  id: string
+  name: string
+  arguments: string
+  isAnnounced: boolean
+}
+
+/** The item that is being written: the model's thoughts, its words, or its refusal. */
+interface Open {
+  readonly kind: "reasoning" | "text" | "refusal"
+  readonly place: number
+  readonly id: string
+  text: string
+}
+
+/**
+ * Translates the chunks of a chat completion to the events of a response, in the order of the standard: an item is added,
+ * its parts are written, and it is done before the next one begins. Calls, whose fragments may alternate, are done last.
+ */
+export class ChunksToResponse {
+  private readonly head: ResponseHead
+  private readonly output: Array<Json> = []
+  private readonly calls = new Map<number, Call>()
+  private sequence = 0
+  private open: Open | undefined
+  private isStarted = false
+  private places = 0
+  private finishReason: string | undefined
+
+  constructor(head: ResponseHead) {
+    this.head = head
+  }
+
+  /** Whether the model reported its end. */
+  get finished(): boolean {
+    return this.finishReason !== undefined
+  }
+
+  push(chunk: ChatChunk): ReadonlyArray<ResponseEvent> {
+    const events: Array<ResponseEvent> = []
+    this.start(events)
+    for (const { delta, finish_reason: reason, index } of chunk.choices ?? []) {
+      if ((index ?? 0) > 0) continue
+      const thought = thoughtOf(delta)
+      if (thought) this.say(events, "reasoning", thought)
+      const text = textOfWords(delta?.content)
+      if (text !== "") this.say(events, "text", text)
+      if (delta?.refusal) this.say(events, "refusal", delta.refusal)
+      for (const call of delta?.tool_calls ?? []) {
+        this.call(events, call.index ?? 0, call.id ?? "", call.function?.name ?? "", call.function?.arguments ?? "")
+      }
+      if (reason) this.finishReason = reason
+    }
+    return events
+  }
+
+  /** A complete answer, as if it had been streamed. */
+  pushWhole({ choices: [choice] }: ChatCompletion): ReadonlyArray<ResponseEvent> {
+    const { content, refusal, tool_calls: calls, ...thoughts } = choice?.message ?? {}
+    return this.push({
+      choices: [
+        {
+          delta: {
+            ...thoughts,
+            content: textOfWords(content),
+            refusal,
+            tool_calls: calls?.map((call, index) => ({ index, id: call.id, function: call.function }))
+          },
+          finish_reason: choice?.finish_reason ?? "stop"
+        }
+      ]
+    } as ChatChunk)
+  }
+
+  /** Ends the stream; the response is what is stored, and what a call that is not streamed answers with. */
+  end(usage: TokenUsage): { readonly events: ReadonlyArray<ResponseEvent>; readonly response: Json } {
+    const events: Array<ResponseEvent> = []
+    this.start(events)
+    this.close(events)
+    for (const call of this.calls.values()) this.endCall(events, call)
+    this.output.sort((one, other) => this.order(one) - this.order(other))
+    const response = responseOf(this.head, this.output, { status: "completed", finishReason: this.finishReason, usage })
+    events.push(this.event({ type: `response.${String(response.status)}`, response }))
+    return { events, response }
+  }
+
+  /** Ends the stream with an error. */
+  fail(error: { readonly code: string; readonly message: string }): ReadonlyArray<ResponseEvent> {
+    const events: Array<ResponseEvent> = []
+    this.start(events)
+    events.push(
+      this.event({ type: "response.failed", response: responseOf(this.head, this.output, { status: "failed", error }) })
+    )
+    return events
+  }
+
+  private readonly orders = new Map<Json, number>()
+  private order(item: Json): number {
+    return this.orders.get(item) ?? 0
+  }
+
+  private done(item: Json, place: number): void {
+    this.output.push(item)
+    this.orders.set(item, place)
+  }
+
+  private event(members: ResponseEvent): ResponseEvent {
+    return { ...members, sequence_number: this.sequence++ }
+  }
+
+  private start(events: Array<ResponseEvent>): void {
+    if (this.isStarted) return
+    this.isStarted = true
+    const response = responseOf(this.head, [], { status: "in_progress" })
+    events.push(this.event({ type: "response.created", response }))
+    events.push(this.event({ type: "response.in_progress", response }))
+  }
+
+  private say(events: Array<ResponseEvent>, kind: Open["kind"], text: string): void {
+    if (this.open?.kind !== kind) {
+      this.close(events)
+      this.begin(events, kind)
+    }
+    const open = this.open!
+    open.text += text
+    const at = { item_id: open.id, output_index: open.place }
+    const event =
+      kind === "reasoning"
+        ? { type: "response.reasoning_summary_text.delta", ...at, summary_index: 0, delta: text }
+        : kind === "text"
+          ? { type: "response.output_text.delta", ...at, content_index: 0, delta: text, logprobs: [] }
+          : { type: "response.refusal.delta", ...at, content_index: 0, delta: text }
+    events.push(this.event(event))
+  }
+
+  private begin(events: Array<ResponseEvent>, kind: Open["kind"]): void {
+    const place = this.places++
+    const id = this.head.itemId(kind === "reasoning" ? "rs" : "msg", place)
+    this.open = { kind, place, id, text: "" }
+    const item = kind === "reasoning" ? reasoningItem(id, "") : messageItem(id, [], "in_progress")
+    events.push(this.event({ type: "response.output_item.added", output_index: place, item }))
+    const at = { item_id: id, output_index: place }
+    events.push(
+      this.event(
+        kind === "reasoning"
+          ? { type: "response.reasoning_summary_part.added", ...at, summary_index: 0, part: summaryPart("") }
+          : {
+              type: "response.content_part.added",
+              ...at,
+              content_index: 0,
+              part: kind === "text" ? textPart("") : refusalPart("")
+            }
+      )
+    )
+  }
+
+  private close(events: Array<ResponseEvent>): void {
+    const { open } = this
+    this.open = undefined
+    if (open === undefined) return
+    const { id, kind, place, text } = open
+    const at = { item_id: id, output_index: place }
+    if (kind === "reasoning") {
+      events.push(this.event({ type: "response.reasoning_summary_text.done", ...at, summary_index: 0, text }))
+      events.push(
+        this.event({ type: "response.reasoning_summary_part.done", ...at, summary_index: 0, part: summaryPart(text) })
+      )
+    } else {
+      const part = kind === "text" ? textPart(text) : refusalPart(text)
+      const done =
+        kind === "text"
+          ? { type: "response.output_text.done", ...at, content_index: 0, text, logprobs: [] }
+          : { type: "response.refusal.done", ...at, content_index: 0, refusal: text }
+      events.push(this.event(done))
+      events.push(this.event({ type: "response.content_part.done", ...at, content_index: 0, part }))
+    }
+    const item =
+      kind === "reasoning"
+        ? reasoningItem(id, text)
+        : messageItem(id, [kind === "text" ? textPart(text) : refusalPart(text)], this.statusOfItems)
+    this.done(item, place)
+    events.push(this.event({ type: "response.output_item.done", output_index: place, item }))
+  }
+
+  private get statusOfItems(): string {
+    return this.finishReason === "length" ? "incomplete" : "completed"
+  }
+
+  private call(events: Array<ResponseEvent>, index: number, id: string, name: string, fragment: string): void {
+    let call = this.calls.get(index)
+    if (call === undefined) {
+      this.close(events)
+      call = { place: this.places++, id, name: "", arguments: "", isAnnounced: false }
+      this.calls.set(index, call)
+    }
+    if (id !== "") call.id = id
+    if (call.name === "") call.name = name
+    if (call.id === "") call.id = `call_${this.head.itemId("", call.place).replace(/^_/, "")}`
+    if (!call.isAnnounced && call.name !== "") {
+      call.isAnnounced = true
+      const item = callItem(this.head, call.place, { ...call, arguments: "" }, "in_progress")
+      events.push(this.event({ type: "response.output_item.added", output_index: call.place, item }))
+    }
+    if (fragment === "") return
+    call.arguments += fragment
+    if (this.isCustom(call)) return
+    events.push(
+      this.event({
+        type: "response.function_call_arguments.delta",
+        item_id: this.head.itemId("fc", call.place),
+        output_index: call.place,
+        delta: fragment
+      })
+    )
+  }
+
+  private isCustom({ name }: Call): boolean {
+    return this.head.tools.custom.has(name)
+  }
+
+  private endCall(events: Array<ResponseEvent>, call: Call): void {
+    const item = callItem(this.head, call.place, call, this.statusOfItems)
+    const at = { item_id: item.id, output_index: call.place }
+    if (this.isCustom(call)) {
+      // The text is inside of a JSON string, so that it is known when the call is complete.
+      const input = customText(call.arguments)
+      events.push(this.event({ type: "response.custom_tool_call_input.delta", ...at, delta: input }))
+      events.push(this.event({ type: "response.custom_tool_call_input.done", ...at, input }))
+    } else {
+      events.push(
+        this.event({
+          type: "response.function_call_arguments.done",
+          ...at,
+          name: item.name,
+          arguments: call.arguments
+        })
+      )
+    }
+    this.done(item, call.place)
+    events.push(this.event({ type: "response.output_item.done", output_index: call.place, item }))
+  }
+}
+
+const summaryPart = (text: string): Json => ({ type: "summary_text", text })

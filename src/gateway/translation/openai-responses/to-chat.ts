@@ -1,0 +1,259 @@
+import { Result } from "effect"
+import { type Fault } from "../../../kernel/problem.ts"
+import { type Untranslatable } from "../domain.ts"
+import { type ResponseItem, type ResponsePart, type ResponsesRequest, type ResponseTool } from "./domain.ts"
+
+type Json = Readonly<Record<string, unknown>>
+type Refuse = (path: Fault["path"], message: string) => void
+
+/** How the tools of a request are named in a chat completion. */
+export interface ToolNames {
+  /** Custom tools, which are functions of one string there. */
+  readonly custom: ReadonlySet<string>
+  /** The namespace and the own name of functions that are listed in a namespace. */
+  readonly namespaced: ReadonlyMap<string, { readonly namespace: string; readonly name: string }>
+  /** The types of tools that only OpenAI runs, which are left out. */
+  readonly omitted: ReadonlyArray<string>
+}
+
+export interface TranslatedRequest {
+  readonly body: Json
+  readonly tools: ToolNames
+}
+
+/** The one argument of a custom tool, where it is a function. */
+export const customInput = "input"
+
+/** Translates a request with its whole conversation to a chat completion. */
+export const responsesToChat = (
+  request: ResponsesRequest,
+  items: ReadonlyArray<ResponseItem>
+): Result.Result<TranslatedRequest, Untranslatable> => {
+  const faults: Array<Fault> = []
+  const refuse: Refuse = (path, message) => void faults.push({ path, message })
+  const { chatTools, names } = toolsOf(request, refuse)
+  const body: Record<string, unknown> = { model: request.model, messages: messagesOf(request, items, refuse) }
+  const set = (name: string, value: unknown) => {
+    if (value !== undefined && value !== null) body[name] = value
+  }
+  set("max_completion_tokens", request.max_output_tokens)
+  set("temperature", request.temperature)
+  set("top_p", request.top_p)
+  set("user", request.user)
+  set("safety_identifier", request.safety_identifier)
+  set("reasoning_effort", request.reasoning?.effort)
+  set("service_tier", request.service_tier)
+  if (request.stream === true) Object.assign(body, { stream: true, stream_options: { include_usage: true } })
+  if (chatTools.length > 0) {
+    body.tools = chatTools
+    set("parallel_tool_calls", request.parallel_tool_calls)
+  }
+  const choice = choiceOf(request, names, refuse)
+  if (chatTools.length > 0) set("tool_choice", choice)
+  const format = request.text?.format
+  if (format?.type === "json_object") body.response_format = { type: "json_object" }
+  if (format?.type === "json_schema") {
+    const { name, schema, strict } = format
+    body.response_format = { type: "json_schema", json_schema: { name: name ?? "answer", schema, strict } }
+  }
+  if ((request.top_logprobs ?? 0) > 0) refuse(["top_logprobs"], "Log probabilities are not translated")
+  return faults.length > 0 ? Result.fail(faults) : Result.succeed({ body, tools: names })
+}
+
+const messagesOf = (
+  { instructions }: ResponsesRequest,
+  items: ReadonlyArray<ResponseItem>,
+  refuse: Refuse
+): ReadonlyArray<Json> => {
+  const messages: Array<Record<string, unknown>> = []
+  if (typeof instructions === "string" && instructions !== "") messages.push({ role: "system", content: instructions })
+  /** The message of the assistant's turn, which has its words and its calls. */
+  const assistant = (): Record<string, unknown> => {
+    const last = messages.at(-1)
+    if (last?.role === "assistant") return last
+    const made: Record<string, unknown> = { role: "assistant", content: null }
+    messages.push(made)
+    return made
+  }
+  const call = (id: string, name: string, input: string) => {
+    const turn = assistant()
+    const calls = (turn.tool_calls ??= []) as Array<Json>
+    calls.push({ id, type: "function", function: { name, arguments: input } })
+  }
+  for (const [index, item] of items.entries()) {
+    const at = ["input", index]
+    const missing = (member: string, value: string | null | undefined): string => {
+      if (typeof value !== "string") refuse([...at, member], "Missing key")
+      return value ?? ""
+    }
+    switch (item.type ?? "message") {
+      case "message": {
+        if (item.role === undefined || item.role === null) {
+          refuse([...at, "role"], "Missing key")
+          break
+        }
+        const parts = partsOf(item.content, [...at, "content"], refuse)
+        if (item.role !== "assistant") {
+          messages.push({ role: item.role, content: parts })
+          break
+        }
+        const text = typeof parts === "string" ? parts : parts.map(({ text: words }) => String(words ?? "")).join("")
+        const last = messages.at(-1)
+        // The words of a turn may follow its thoughts and its earlier words, but not its calls.
+        if (last?.role === "assistant" && last.tool_calls === undefined) {
+          last.content = `${(last.content as string | null) ?? ""}${text}`
+        } else messages.push({ role: "assistant", content: text })
+        break
+      }
+      case "function_call":
+        call(missing("call_id", item.call_id), chatName(item), missing("arguments", item.arguments))
+        break
+      case "custom_tool_call":
+        call(
+          missing("call_id", item.call_id),
+          chatName(item),
+          JSON.stringify({ [customInput]: missing("input", item.input) })
+        )
+        break
+      case "function_call_output":
+      case "custom_tool_call_output":
+        messages.push({
+          role: "tool",
+          tool_call_id: missing("call_id", item.call_id),
+          content: partsOf(item.output, [...at, "output"], refuse)
+        })
+        break
+      // A model's thoughts, and what a provider's own tools did, mean nothing to another provider.
+      case "reasoning":
+      case "web_search_call":
+      case "file_search_call":
+      case "code_interpreter_call":
+      case "image_generation_call":
+      case "mcp_call":
+      case "mcp_list_tools":
+      case "tool_search_call":
+      case "tool_search_output":
+        break
+      default:
+        refuse([...at, "type"], `An item of type ${item.type} is not translated`)
+    }
+  }
+  return messages
+}
+
+const chatName = ({ name, namespace }: Pick<ResponseItem, "name" | "namespace">): string =>
+  namespace ? joined(namespace, name ?? "") : (name ?? "")
+
+/** The name of a namespace's function, as a chat completion knows it. */
+const joined = (namespace: string, name: string): string => `${namespace}__${name}`
+
+type Given = ResponseItem["content"]
+
+const partsOf = (content: Given, at: Fault["path"], refuse: Refuse): string | ReadonlyArray<Json> => {
+  if (content === undefined || content === null) return ""
+  if (typeof content === "string") return content
+  const parts = content.flatMap((part, index) => partOf(part as ResponsePart, [...at, index], refuse))
+  return parts.every(({ type }) => type === "text") ? parts.map(({ text }) => String(text)).join("") : parts
+}
+
+const partOf = (part: ResponsePart, at: Fault["path"], refuse: Refuse): ReadonlyArray<Json> => {
+  switch (part.type) {
+    case "input_text":
+    case "output_text":
+    case "text":
+    case "summary_text":
+    case "reasoning_text":
+      return [{ type: "text", text: part.text ?? "" }]
+    case "refusal":
+      return [{ type: "text", text: part.refusal ?? "" }]
+    case "input_image":
+      if (typeof part.image_url !== "string") {
+        refuse([...at, "image_url"], "Files of a provider are not translated; send the image as a URL or data")
+        return []
+      }
+      return [
+        { type: "image_url", image_url: { url: part.image_url, ...(part.detail ? { detail: part.detail } : {}) } }
+      ]
+    case "input_file":
+      if (typeof part.file_data !== "string") {
+        refuse([...at, "file_data"], "Files that stand elsewhere are not translated; send the file's data")
+        return []
+      }
+      return [{ type: "file", file: { filename: part.filename ?? "document.pdf", file_data: part.file_data } }]
+    case "input_audio":
+      return [{ type: "input_audio", input_audio: part.input_audio }]
+    default:
+      refuse([...at, "type"], `A part of type ${part.type} is not translated`)
+      return []
+  }
+}
+
+const toolsOf = ({ tools }: ResponsesRequest, refuse: Refuse) => {
+  const chatTools: Array<Json> = []
+  const custom = new Set<string>()
+  const namespaced = new Map<string, { readonly namespace: string; readonly name: string }>()
+  const omitted: Array<string> = []
+  const add = (tool: ResponseTool, at: Fault["path"], namespace?: string): void => {
+    const { description, name, parameters, strict, type } = tool
+    if (type !== "function" && type !== "custom") {
+      if (type !== "namespace") {
+        omitted.push(type)
+        return
+      }
+      for (const [index, own] of (tool.tools ?? []).entries()) add(own, [...at, "tools", index], name ?? "")
+      return
+    }
+    if (typeof name !== "string" || name === "") {
+      refuse([...at, "name"], "Missing key")
+      return
+    }
+    const known = namespace === undefined ? name : joined(namespace, name)
+    if (namespace !== undefined) namespaced.set(known, { namespace, name })
+    if (type === "custom") custom.add(known)
+    chatTools.push({
+      type: "function",
+      function:
+        type === "custom"
+          ? { name: known, description: customDescription(tool), parameters: customParameters }
+          : {
+              name: known,
+              ...(description ? { description } : {}),
+              ...(parameters ? { parameters } : {}),
+              ...(typeof strict === "boolean" ? { strict } : {})
+            }
+    })
+  }
+  for (const [index, tool] of (tools ?? []).entries()) add(tool, ["tools", index])
+  const names: ToolNames = { custom, namespaced, omitted }
+  return { chatTools, names }
+}
+
+const customParameters = {
+  type: "object",
+  properties: { [customInput]: { type: "string", description: "The input of the tool, as plain text" } },
+  required: [customInput],
+  additionalProperties: false
+}
+
+const customDescription = ({ description, format }: ResponseTool): string => {
+  const grammar =
+    format?.type === "grammar"
+      ? `The input follows this ${String(format.syntax)} grammar:\n${String(format.definition)}`
+      : ""
+  return [description ?? "", grammar].filter((text) => text !== "").join("\n\n")
+}
+
+const choiceOf = ({ tool_choice: asked }: ResponsesRequest, { omitted }: ToolNames, refuse: Refuse): unknown => {
+  if (typeof asked !== "object" || asked === null) return asked
+  if ((asked.type === "function" || asked.type === "custom") && typeof asked.name === "string") {
+    return { type: "function", function: { name: asked.name } }
+  }
+  if (asked.type === "allowed_tools") return asked.mode ?? "auto"
+  refuse(
+    ["tool_choice", "type"],
+    omitted.includes(asked.type)
+      ? `The tool ${asked.type} is run by OpenAI alone, and the model is another provider's`
+      : `A choice of type ${asked.type} is not translated`
+  )
+  return undefined
+}

@@ -1,0 +1,327 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import OpenAI from "openai"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
+import { startProvider } from "../../support/provider.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { anthropicVendor, calledWith, openAiVendor, said, thought, used } from "../../support/vendors.ts"
+
+const setUp = Effect.gen(function* () {
+  const service = yield* TestService
+  const openai = yield* startProvider(openAiVendor)
+  const anthropic = yield* startProvider(anthropicVendor)
+  yield* configure(
+    service,
+    [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url })],
+    [model("gpt", ["oa"]), model("claude", ["an"])]
+  )
+  const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+  const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 })
+  return { anthropic, client, key, openai, service, tenantId }
+})
+
+const weather = {
+  type: "function" as const,
+  name: "weather",
+  description: "The weather of a city",
+  strict: false,
+  parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] }
+}
+
+const ask = <A>(call: () => PromiseLike<A>) => Effect.promise(() => Promise.resolve(call()))
+const failure = (call: () => PromiseLike<unknown>) =>
+  Effect.promise(() =>
+    Promise.resolve(call()).then(
+      () => assert.fail("it was answered"),
+      (error: InstanceType<typeof OpenAI.APIError>) => error
+    )
+  )
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the Responses API", (it) => {
+  for (const name of ["gpt", "claude"]) {
+    it.effect(`answers the SDK's create from ${name}, charged by its usage`, () =>
+      Effect.gen(function* () {
+        const { client, service, tenantId } = yield* setUp
+        const response = yield* ask(() =>
+          client.responses.create({ model: name, instructions: "Be brief.", input: "Hi", max_output_tokens: 100 })
+        )
+        assert.strictEqual(response.output_text, said)
+        assert.strictEqual(response.status, "completed")
+        assert.strictEqual(response.model, name)
+        assert.match(response.id, /^resp_[0-9a-f]{32}$/)
+        assert.deepInclude(response.usage, {
+          input_tokens: used.input,
+          output_tokens: used.output,
+          total_tokens: used.input + used.output
+        })
+        assert.strictEqual(response.usage?.input_tokens_details.cached_tokens, used.cached)
+        assert.deepStrictEqual(yield* charges(service, tenantId), [
+          { amount: String(costNanoUsd), state: "settled", method: "provider_usage" }
+        ])
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect(`streams from ${name} as the SDK's stream helper reads it`, () =>
+      Effect.gen(function* () {
+        const { client, service, tenantId } = yield* setUp
+        const [types, sequence, final] = yield* ask(async () => {
+          const stream = client.responses.stream({
+            model: name,
+            input: [{ role: "user", content: [{ type: "input_text", text: "Hi" }] }],
+            reasoning: { effort: "high" },
+            max_output_tokens: 5000
+          })
+          const seen: Array<string> = []
+          const numbers: Array<number> = []
+          for await (const event of stream) {
+            seen.push(event.type)
+            numbers.push(event.sequence_number)
+          }
+          return [seen, numbers, await stream.finalResponse()] as const
+        })
+        assert.strictEqual(final.output_text, said)
+        assert.deepStrictEqual(
+          sequence,
+          sequence.map((_, index) => index)
+        )
+        assert.deepStrictEqual(types.slice(0, 3), [
+          "response.created",
+          "response.in_progress",
+          "response.output_item.added"
+        ])
+        assert.include(types, "response.reasoning_summary_text.delta")
+        assert.strictEqual(types.at(-1), "response.completed")
+        const [reasoning, message] = final.output
+        assert.deepInclude(reasoning, { type: "reasoning", summary: [{ type: "summary_text", text: thought }] })
+        assert.strictEqual(message?.type, "message")
+        assert.deepStrictEqual(yield* charges(service, tenantId), [
+          { amount: String(costNanoUsd), state: "settled", method: "provider_usage" }
+        ])
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect(`calls tools of ${name}, whole and streamed, and takes their outputs`, () =>
+      Effect.gen(function* () {
+        const { anthropic, client, openai } = yield* setUp
+        const request = { model: name, input: "Hi", tools: [weather], tool_choice: "required" as const }
+        const response = yield* ask(() => client.responses.create(request))
+        const streamed = yield* ask(() => client.responses.stream(request).finalResponse())
+        for (const { output } of [response, streamed]) {
+          const [call] = output
+          assert.deepInclude(call, { type: "function_call", name: "weather", status: "completed" })
+          if (call?.type !== "function_call") return assert.fail()
+          assert.deepStrictEqual(JSON.parse(call.arguments), calledWith)
+          yield* ask(() =>
+            client.responses.create({
+              model: name,
+              store: false,
+              input: [
+                { role: "user", content: "Hi" },
+                call,
+                { type: "function_call_output", call_id: call.call_id, output: "Rain" }
+              ],
+              tools: [weather]
+            })
+          )
+          const sent = (name === "gpt" ? openai : anthropic).requests.at(-1)?.body
+          const last = sent.messages.at(-1)
+          if (name === "gpt") {
+            assert.deepStrictEqual(last, { role: "tool", tool_call_id: call.call_id, content: "Rain" })
+          } else {
+            assert.deepInclude(last.content[0], { type: "tool_result", tool_use_id: call.call_id })
+          }
+        }
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.effect("gives a custom tool its text, and a function of a namespace its own name", () =>
+    Effect.gen(function* () {
+      const { client, openai } = yield* setUp
+      openai.answer = (request, response) => {
+        const tool_calls = [
+          {
+            id: "c1",
+            type: "function",
+            function: { name: "apply_patch", arguments: JSON.stringify({ input: "*** Begin" }) }
+          },
+          { id: "c2", type: "function", function: { name: "crm__find", arguments: "{}" } }
+        ]
+        const message = { role: "assistant", content: null, tool_calls }
+        const body = { id: "c", choices: [{ index: 0, message, finish_reason: "tool_calls" }], usage: openAiUsage }
+        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body))
+        assert.strictEqual(request.body.tools.length, 2)
+      }
+      const response = yield* ask(() =>
+        client.responses.create({
+          model: "gpt",
+          input: "Hi",
+          tools: [
+            {
+              type: "custom",
+              name: "apply_patch",
+              format: { type: "grammar", syntax: "lark", definition: "start: /./" }
+            },
+            { type: "namespace", name: "crm", description: "Customers", tools: [{ type: "function", name: "find" }] },
+            { type: "web_search" }
+          ]
+        })
+      )
+      assert.deepInclude(response.output[0], { type: "custom_tool_call", name: "apply_patch", input: "*** Begin" })
+      assert.deepInclude(response.output[1], { type: "function_call", namespace: "crm", name: "find" })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("leaves out what only OpenAI runs and says so, and refuses it where it is forced", () =>
+    Effect.gen(function* () {
+      const { client } = yield* setUp
+      const request = { model: "claude", input: "Hi", tools: [{ type: "web_search" as const }, weather] }
+      const { response } = yield* ask(() => client.responses.create(request).withResponse())
+      assert.strictEqual(response.headers.get("x-omitted-tools"), "web_search")
+      const error = yield* failure(() =>
+        client.responses.create({ ...request, tool_choice: { type: "web_search_preview" } })
+      )
+      assert.strictEqual(error.status, 400)
+      assert.include(error.message, "tool_choice")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("continues a stored conversation, across models, and shows and deletes it", () =>
+    Effect.gen(function* () {
+      const { anthropic, client } = yield* setUp
+      const first = yield* ask(() => client.responses.create({ model: "gpt", input: "One" }))
+      const second = yield* ask(() =>
+        client.responses
+          .stream({ model: "claude", previous_response_id: first.id, input: "Two", max_output_tokens: 100 })
+          .finalResponse()
+      )
+      assert.strictEqual(second.previous_response_id, first.id)
+      yield* ask(() => client.responses.create({ model: "claude", previous_response_id: second.id, input: "Three" }))
+      const words = anthropic.requests
+        .at(-1)
+        ?.body.messages.map(({ content }: { content: ReadonlyArray<{ text: string }> }) => content[0]?.text)
+      assert.deepStrictEqual(words, ["One", said, "Two", said, "Three"])
+      const item = first.output[0]
+      yield* ask(() =>
+        client.responses.create({
+          model: "claude",
+          input: [
+            { type: "message", role: "user", content: "One" },
+            { type: "item_reference", id: item?.id ?? "" },
+            { type: "message", role: "user", content: "Two" }
+          ]
+        })
+      )
+      assert.lengthOf(anthropic.requests.at(-1)?.body.messages, 3)
+      const shown = yield* ask(() => client.responses.retrieve(second.id))
+      assert.strictEqual(shown.output_text, said)
+      const items = yield* ask(() => client.responses.inputItems.list(second.id))
+      assert.deepInclude(items.data[0] as object, { role: "user", content: "Two" })
+      yield* ask(() => client.responses.delete(first.id))
+      const gone = yield* failure(() => client.responses.retrieve(first.id))
+      assert.strictEqual(gone.status, 404)
+      // What follows a deleted turn cannot be continued.
+      const broken = yield* failure(() =>
+        client.responses.create({ model: "gpt", previous_response_id: second.id, input: "Four" })
+      )
+      assert.strictEqual(broken.status, 404)
+      assert.strictEqual(broken.code, "previous_response_not_found")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("stores encrypted, of a tenant alone, and nothing with store: false", () =>
+    Effect.gen(function* () {
+      const { client, service } = yield* setUp
+      const stored = yield* ask(() => client.responses.create({ model: "gpt", input: "A secret word" }))
+      const rows = yield* asSuperuser(
+        service.database,
+        (sql) => sql<{ readonly row: string }>`SELECT encode(sealed, 'escape') AS row FROM gateway_responses`
+      )
+      assert.isNotEmpty(rows)
+      for (const { row } of rows) assert.notInclude(row, "secret")
+      const tenantId = yield* makeTenant(service.database)
+      const { key } = yield* makeKey(service, ["llm:*"], { tenantId })
+      const other = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 })
+      for (const call of [
+        () => other.responses.retrieve(stored.id),
+        () => other.responses.delete(stored.id),
+        () => other.responses.inputItems.list(stored.id),
+        () => other.responses.create({ model: "gpt", previous_response_id: stored.id, input: "Hi" }),
+        () =>
+          other.responses.create({ model: "gpt", input: [{ type: "item_reference", id: stored.output[0]?.id ?? "" }] })
+      ]) {
+        assert.strictEqual((yield* failure(call)).status, 404)
+      }
+      const unstored = yield* ask(() => client.responses.create({ model: "gpt", input: "Hi", store: false }))
+      assert.strictEqual((yield* failure(() => client.responses.retrieve(unstored.id))).status, 404)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("refuses what it cannot do by the name of the member, and holds nothing", () =>
+    Effect.gen(function* () {
+      const { client, service, tenantId } = yield* setUp
+      const cases: ReadonlyArray<readonly [body: object, named: string]> = [
+        [{ background: true }, "background"],
+        [{ conversation: "conv_1" }, "conversation"],
+        [{ prompt: { id: "pmpt_1" } }, "prompt"],
+        [{ input: [] }, "input"],
+        [{ input: [{ type: "computer_call_output" }] }, "input.0.type"],
+        [
+          { input: [{ role: "user", content: [{ type: "input_image", file_id: "f" }] }] },
+          "input.0.content.0.image_url"
+        ],
+        [{ max_output_tokens: 0 }, "max_output_tokens"],
+        [{ previous_response_id: "resp_nope" }, "previous_response_id"]
+      ]
+      for (const [body, named] of cases) {
+        const error = yield* failure(() =>
+          client.responses.create({ model: "gpt", input: "Hi", ...body } as OpenAI.Responses.ResponseCreateParams)
+        )
+        assert.include([400, 404], error.status)
+        assert.strictEqual(error.param, named)
+      }
+      assert.isEmpty(yield* charges(service, tenantId))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("ends a stream that its provider breaks off with response.failed", () =>
+    Effect.gen(function* () {
+      const { client, openai } = yield* setUp
+      openai.answer = (_, response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "One" } }] })}\n\n`)
+        response.end()
+      }
+      const types = yield* ask(async () => {
+        const seen: Array<string> = []
+        const stream = await client.responses.create({ model: "gpt", input: "Hi", stream: true })
+        for await (const event of stream) seen.push(event.type)
+        return seen
+      })
+      assert.strictEqual(types.at(-1), "response.failed")
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(serviceLayer({ Llm__Gateway__StoreResponses: "false" }), { excludeTestServices: true, timeout: "60 seconds" })(
+  "the Responses API where nothing is stored",
+  (it) => {
+    it.effect("answers, and says what to send in the place of a reference", () =>
+      Effect.gen(function* () {
+        const { client, service } = yield* setUp
+        const response = yield* ask(() => client.responses.create({ model: "gpt", input: "Hi" }))
+        const error = yield* failure(() =>
+          client.responses.create({ model: "gpt", previous_response_id: response.id, input: "Hi" })
+        )
+        assert.strictEqual(error.status, 400)
+        assert.include(error.message, "store: false")
+        const rows = yield* asSuperuser(service.database, (sql) => sql`SELECT 1 FROM gateway_responses`)
+        assert.isEmpty(rows)
+      }).pipe(Effect.scoped)
+    )
+  }
+)
+
+const openAiUsage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 }
