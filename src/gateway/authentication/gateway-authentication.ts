@@ -4,9 +4,9 @@ import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
-import { asSystem, Audit } from "../../audit/log/service.ts"
+import { asSystem, type Refusal } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, GatewayCredentials } from "../../access/credentials.ts"
+import { AgentTokens, ApiKeyCredentials, GatewayCredentials } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/request-credentials.ts"
 import {
   anonymous,
@@ -17,7 +17,7 @@ import {
   serviceAccount,
   Unauthenticated
 } from "../../kernel/principal.ts"
-import { RateLimits } from "../../access/rate-limits.ts"
+import { Rejections } from "../../access/rejections.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
 import { type Capability, covers, intersection } from "../../kernel/capability.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
@@ -80,11 +80,10 @@ export class GatewayAuthentication extends Context.Service<
       const account = yield* ServiceAccount
       const agents = yield* Agents
       const attribution = yield* Attribution
-      const audit = yield* Audit
       const callPlans = yield* CallPlans
       const changes = yield* AuthCacheInvalidation
       const keys = yield* ApiKeyCredentials
-      const limits = yield* RateLimits
+      const rejections = yield* Rejections
       const reservations = yield* ReservationQueries
       const tenants = yield* Tenants
       const tokens = yield* AgentTokens
@@ -109,9 +108,8 @@ export class GatewayAuthentication extends Context.Service<
       })
       yield* changes.onChange(Cache.invalidateAll(bounds))
 
-      const reject = Effect.fnUntraced(function* (message: string) {
-        const request = yield* CurrentRequest
-        yield* Effect.mapError(limits.anonymous(request?.ipAddress ?? "unknown"), ({ retryAfterSeconds }) => {
+      const reject = Effect.fnUntraced(function* (message: string, refusal?: Refusal) {
+        yield* Effect.mapError(rejections.reject(refusal), ({ retryAfterSeconds }) => {
           const headers = retryAfter(retryAfterSeconds)
           const detail = "Too many requests without a valid credential."
           const seconds = Number(headers["retry-after"])
@@ -121,16 +119,9 @@ export class GatewayAuthentication extends Context.Service<
       })
 
       const checkKey = (key: string) =>
-        Effect.catch(keys.check(key), (reason) =>
-          Effect.andThen(
-            audit.refused({ action: apiKeyRefusals.ApiKeyRefused, target: key.slice(0, 16), reason }),
-            reject("The credential is not valid.")
-          )
-        )
+        Effect.catch(keys.check(key), (refusal) => reject("The credential is not valid.", refusal))
       const checkToken = (token: string) =>
-        Effect.catch(tokens.check(token), (refusal) =>
-          Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
-        )
+        Effect.catch(tokens.check(token), (refusal) => reject("The credential is not valid.", refusal))
       const check = (credential: string): Effect.Effect<Principal, CredentialError> =>
         isAgentToken(credential)
           ? checkToken(credential)

@@ -6,10 +6,11 @@ import { type AccountId } from "../accounts/domain.ts"
 import { type SignInCandidate } from "../accounts/repository.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
-import { Audit } from "../../audit/log/service.ts"
+import { Audit, type Refusal } from "../../audit/log/service.ts"
 import { bearerToken, isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
 import { CurrentPrincipal, Forbidden, type Principal, Unauthenticated } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
+import { Rejections } from "../../access/rejections.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { SessionCredentials } from "./credentials.ts"
@@ -34,19 +35,19 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     const termination = yield* AccountSessionTermination
     const issuer = yield* SessionIssuer
     const limits = yield* RateLimits
+    const rejections = yield* Rejections
     const passwords = yield* Passwords
     const repository = yield* AccountSessionsRepository
     const { cookie } = issuer
 
     const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
-    const anonymousLimit = Effect.flatMap(addressOf, limits.anonymous)
 
     const login = Effect.fn("SignIn.login")(function* ({ email, password, tenantId }: Login, request: Request) {
       yield* requireOwnSite(request)
-      yield* anonymousLimit
+      yield* limits.anonymous
       const attempt = yield* delays
         .begin(email, yield* addressOf)
-        .pipe(Effect.tapError(() => recordRefused(undefined, undefined, "delayed")))
+        .pipe(Effect.tapError(() => audit.refused(refusalOf(undefined, undefined, "delayed"))))
       yield* pause(attempt)
       // In the one spelling that tries are counted by: the database's own rules for letters are others.
       const candidates = yield* accountCredentials.candidates(email.toLowerCase(), tenantId ?? null)
@@ -56,7 +57,10 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
       if (candidates.length === 0) yield* passwords.verify(password, undefined)
       const candidate = right.find(({ status }) => status === "active") ?? right[0] ?? candidates[0]
       const refuse = (reason: string) =>
-        Effect.andThen(recordRefused(candidate?.id, candidate?.tenantId, reason, email), Effect.fail(wrongCredentials))
+        Effect.andThen(
+          audit.refused(refusalOf(candidate?.id, candidate?.tenantId, reason, email)),
+          Effect.fail(wrongCredentials)
+        )
       if (candidate === undefined) return yield* refuse("unknown-account")
       if (right.length === 0) return yield* refuse("wrong-password")
       if (candidate.status !== "active") return yield* refuse("account-suspended")
@@ -81,19 +85,18 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
      * Records what was refused; never the address that was typed, which may be a password. It is counted by it all the
      * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
      */
-    const recordRefused = (
+    const refusalOf = (
       id: AccountId | undefined,
       tenantId: TenantId | null | undefined,
       reason: string,
       typed: string = ""
-    ) =>
-      audit.refused({
-        action: signInActions.SignInRefused,
-        target: id ?? "no account of ours",
-        reason,
-        tenantId,
-        countedBy: typed
-      })
+    ): Refusal => ({
+      action: signInActions.SignInRefused,
+      target: id ?? "no account of ours",
+      reason,
+      tenantId,
+      countedBy: typed
+    })
 
     const requireOwnSite = (request: Request) =>
       isFromAnotherSite(cookie, request.method, request.headers)
@@ -110,13 +113,12 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     })
 
     const refresh = Effect.fn("SignIn.refresh")(function* (request: Request) {
-      const refused = Effect.andThen(anonymousLimit, Effect.fail(notSignedIn))
       const token = yield* presented(request)
-      if (token === undefined) return yield* refused
+      if (token === undefined) return yield* Effect.andThen(rejections.reject(undefined), Effect.fail(notSignedIn))
       const { owner, reason } = yield* credentials.judge(token)
       if (owner === undefined || reason !== undefined) {
-        yield* recordRefused(undefined, owner?.tenantId, reason ?? "unknown")
-        return yield* refused
+        yield* rejections.reject(refusalOf(undefined, owner?.tenantId, reason ?? "unknown"))
+        return yield* notSignedIn
       }
       const principal = accountPrincipal(owner.accountId, owner.tenantId)
       return yield* Effect.gen(function* () {
@@ -137,7 +139,7 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     const logout = Effect.fn("SignIn.logout")(function* (request: Request) {
       const token = yield* presented(request)
       const { owner } = token === undefined ? { owner: undefined } : yield* credentials.judge(token)
-      if (token !== undefined && owner === undefined) yield* anonymousLimit
+      if (token !== undefined && owner === undefined) yield* rejections.reject(undefined)
       if (owner !== undefined && !owner.isEnded) {
         yield* Effect.map(termination.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(
           audit.change,
