@@ -62,17 +62,15 @@ export const Instant = Schema.String.annotate({ format: "date-time", examples: [
 /** The same moment as the `Date` of the database driver. */
 export const InstantFromDate = Schema.DateTimeUtcFromDate.pipe(Schema.check(between))
 
+const setAtInsert = { select: InstantFromDate, insert: Model.DateTimeFromDateWithNow }
+const setAtWrite = { ...setAtInsert, update: Model.DateTimeFromDateWithNow }
+
 /** A column that the server sets at insert. */
-export const CreatedAt = Model.Field({
-  select: InstantFromDate,
-  insert: Model.DateTimeFromDateWithNow,
-  json: Instant
-})
+export const CreatedAt = Model.Field({ ...setAtInsert, json: Instant })
+/** The same, where no response contains it. */
+export const HiddenCreatedAt = Model.Field(setAtInsert)
 
 /** A column that the server sets at every write. */
-export const UpdatedAt = Model.Field({
-  select: InstantFromDate,
-  insert: Model.DateTimeFromDateWithNow,
-  update: Model.DateTimeFromDateWithNow,
-  json: Instant
-})
+export const UpdatedAt = Model.Field({ ...setAtWrite, json: Instant })
+/** The same, where no response contains it. */
+export const HiddenUpdatedAt = Model.Field(setAtWrite)

@@ -1,4 +1,5 @@
 import { Equal, Record, Schema } from "effect"
+import { Model } from "effect/schema"
 
 const ignored = Schema.optionalKey(Schema.Unknown).pipe(
   Schema.annotateKey({ description: "Set by the server; ignored here", readOnly: true })
@@ -7,6 +8,16 @@ const ignored = Schema.optionalKey(Schema.Unknown).pipe(
 /** Members that only the server sets: a PATCH or PUT may send them back, and they are ignored. */
 export const serverSet = <const Key extends string>(...keys: ReadonlyArray<Key>) =>
   Record.fromIterableWith(keys, (key) => [key, ignored]) as { readonly [K in Key]: typeof ignored }
+
+/** A column that has a default where the request that creates its row does not name it. */
+export const optionalAtCreation = <S extends Schema.Top>(schema: S) =>
+  Model.Field({
+    select: schema,
+    insert: schema,
+    update: schema,
+    json: schema,
+    jsonCreate: Schema.optionalKey(schema)
+  })
 
 /** The members of a patch that are present and may be changed. */
 export const given = <Patch extends object, const Key extends keyof Patch>(

@@ -27,10 +27,7 @@ export class ApplicationsApi extends HttpApiGroup.make("applications")
       summary: "List applications",
       description: "In the order of their ids.",
       access: read,
-      query: {
-        status: Schema.optionalKey(ApplicationStatus),
-        ...pageQuery(position)
-      },
+      query: { status: Schema.optionalKey(ApplicationStatus), ...pageQuery(position) },
       success: page(Application.json, position)
     }),
     endpoint.get("get", "/:id", {

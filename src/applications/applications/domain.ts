@@ -4,7 +4,7 @@ import { auditActions } from "../../kernel/audit-action.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { CreatedAt, UpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
-import { serverSet } from "../../kernel/server-set.ts"
+import { optionalAtCreation, serverSet } from "../../kernel/server-set.ts"
 import { name, Slug, text } from "../../kernel/text.ts"
 
 export const ApplicationId = IntegerId.pipe(Schema.brand("ApplicationId"))
@@ -22,20 +22,8 @@ export type ApplicationStatus = typeof ApplicationStatus.Type
 export class Application extends Model.Class<Application>("Application")({
   id: generatedId(ApplicationId),
   name: ApplicationName,
-  slug: Model.Field({
-    select: Slug,
-    insert: Slug,
-    update: Slug,
-    json: Slug,
-    jsonCreate: Schema.optionalKey(Slug)
-  }),
-  description: Model.Field({
-    select: Description,
-    insert: Description,
-    update: Description,
-    json: Description,
-    jsonCreate: Schema.optionalKey(Description)
-  }),
+  slug: optionalAtCreation(Slug),
+  description: optionalAtCreation(Description),
   status: ApplicationStatus.pipe(Model.FieldExcept(["jsonCreate"])),
   builtIn: Model.Field({ select: Schema.Boolean, insert: Schema.Boolean }),
   createdAt: CreatedAt,

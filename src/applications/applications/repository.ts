@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { Change } from "../../audit/log/domain.ts"
 import { makeSlugInsert, makeTable, violations } from "../../platform/database/table.ts"
 import {
@@ -19,7 +19,12 @@ export class ApplicationsRepository extends Context.Service<ApplicationsReposito
         notFound: ApplicationNotFound,
         permit: Change
       })
-      const insertUnderFree = yield* makeSlugInsert(Application, "applications")
+      const insertUnderFree = yield* makeSlugInsert(Application, {
+        name: "applications",
+        spanPrefix: "ApplicationsRepository",
+        taken: ApplicationSlugTaken,
+        permit: Change
+      })
       const slugTaken = violations({ applications_slug: ApplicationSlugTaken })
       return {
         ...table,
@@ -27,15 +32,7 @@ export class ApplicationsRepository extends Context.Service<ApplicationsReposito
         update: (application: typeof Application.update.Type) => slugTaken(table.update(application)),
         // Deleting a row can only violate the references to it.
         delete: (id: ApplicationId) => table.delete(id).pipe(violations({ "*": ApplicationInUse })),
-        /** Inserts under the first of `slugs` that no application has, safe against concurrent inserts. */
-        insertUnderFree: Effect.fn("ApplicationsRepository.insertUnderFree")(function* (
-          application: typeof Application.insert.Type,
-          slugs: ReadonlyArray<string>
-        ) {
-          yield* Change
-          const inserted = yield* insertUnderFree(application, slugs)
-          return Option.isSome(inserted) ? inserted.value : yield* new ApplicationSlugTaken({})
-        })
+        insertUnderFree
       }
     })
   }

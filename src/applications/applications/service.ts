@@ -39,13 +39,7 @@ export class Applications extends Context.Service<Applications>()("app/applicati
 
     const create = Effect.fn("Applications.create")(function* (input: typeof Application.jsonCreate.Type) {
       const slug = input.slug ?? slugFrom(input.name, "application")
-      const wanted = Application.insert.make({
-        name: input.name,
-        slug,
-        description: input.description ?? "",
-        status: "active",
-        builtIn: false
-      })
+      const wanted = Application.insert.make({ description: "", ...input, slug, status: "active", builtIn: false })
       const application = yield* input.slug === undefined
         ? repository.insertUnderFree(wanted, numbered(slug))
         : repository.insert(wanted)
@@ -72,11 +66,8 @@ export class Applications extends Context.Service<Applications>()("app/applicati
     }, audit.change)
 
     const createBuiltIn = Effect.fnUntraced(function* (application: (typeof builtInApplications)[number]) {
-      const created = yield* repository
-        .insertUnderFree(Application.insert.make({ ...application, status: "active", builtIn: true }), [
-          application.slug
-        ])
-        .pipe(Effect.option)
+      const wanted = Application.insert.make({ ...application, status: "active", builtIn: true })
+      const created = yield* Effect.option(repository.insertUnderFree(wanted, [application.slug]))
       return Option.isNone(created)
         ? unchanged(undefined)
         : changes.created(applicationActions.ApplicationCreated, created.value)
@@ -101,7 +92,6 @@ export class Applications extends Context.Service<Applications>()("app/applicati
   })
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
-
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(ApplicationsRepository.layer))
 }
 

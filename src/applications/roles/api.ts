@@ -18,10 +18,7 @@ export class RolesApi extends HttpApiGroup.make("roles")
       summary: "List roles",
       description: "In the order of their ids; `applicationId` leaves one application's.",
       access: read,
-      query: {
-        applicationId: Schema.optionalKey(integerParameter(ApplicationId)),
-        ...arrayQuery(RoleId)
-      },
+      query: { applicationId: Schema.optionalKey(integerParameter(ApplicationId)), ...arrayQuery(RoleId) },
       success: LinkedArray(Role.json)
     }),
     endpoint.get("get", "/:id", {

@@ -4,9 +4,9 @@ import { ApplicationId } from "../applications/domain.ts"
 import { auditActions } from "../../kernel/audit-action.ts"
 import { capabilitiesOf, Capability, resources } from "../../kernel/capability.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
-import { InstantFromDate } from "../../kernel/instant.ts"
+import { HiddenCreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
-import { serverSet } from "../../kernel/server-set.ts"
+import { optionalAtCreation, serverSet } from "../../kernel/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const RoleId = IntegerId.pipe(Schema.brand("RoleId"))
@@ -24,22 +24,12 @@ export const RoleCapabilities = Schema.Array(Capability)
 export class Role extends Model.Class<Role>("Role")({
   id: generatedId(RoleId),
   name: RoleName,
-  description: Model.Field({
-    select: Description,
-    insert: Description,
-    update: Description,
-    json: Description,
-    jsonCreate: Schema.optionalKey(Description)
-  }),
+  description: optionalAtCreation(Description),
   applicationId: ApplicationId.pipe(Model.FieldExcept(["update", "jsonUpdate"])),
   capabilities: RoleCapabilities,
   builtIn: Model.Field({ select: Schema.Boolean, insert: Schema.Boolean }),
-  createdAt: Model.Field({ select: InstantFromDate, insert: Model.DateTimeFromDateWithNow }),
-  updatedAt: Model.Field({
-    select: InstantFromDate,
-    insert: Model.DateTimeFromDateWithNow,
-    update: Model.DateTimeFromDateWithNow
-  })
+  createdAt: HiddenCreatedAt,
+  updatedAt: HiddenUpdatedAt
 }) {}
 
 /** Any subset of what may be changed; a role stays with its application. */

@@ -41,13 +41,8 @@ export class RolesRepository extends Context.Service<RolesRepository>()("app/rol
         return Option.isSome(known) ? Option.none() : yield* Effect.orDie(insertUnlessTaken(role))
       }),
       /** Those of `ids` that the application has, locked FOR SHARE until the transaction ends. */
-      lockShared: Effect.fn("RolesRepository.lockShared")(function* (
-        applicationId: ApplicationId,
-        ids: ReadonlyArray<RoleId>
-      ) {
-        yield* Change
-        return yield* Effect.orDie(selectShared({ applicationId, ids }))
-      })
+      lockShared: (applicationId: ApplicationId, ids: ReadonlyArray<RoleId>) =>
+        Effect.andThen(Change, Effect.orDie(selectShared({ applicationId, ids })))
     }
   })
 }) {

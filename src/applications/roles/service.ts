@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Model } from "effect/schema"
-import { applicationManagerSlug, type ApplicationId } from "../applications/domain.ts"
+import { applicationManagerSlug } from "../applications/domain.ts"
 import { Applications } from "../applications/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
@@ -23,22 +23,18 @@ export class Roles extends Context.Service<Roles>()("app/roles/Roles", {
     const manager = yield* Effect.orDie(applications.getBySlug(applicationManagerSlug))
 
     /** Only roles of the built-in application grant capabilities of this service, so only those require authority. */
-    const requireGrantable = (applicationId: ApplicationId, capabilities: ReadonlyArray<Capability>) =>
+    const requireGrantable = ({ applicationId, capabilities }: Pick<Role, "applicationId" | "capabilities">) =>
       applicationId === manager.id ? requireAuthority(distinct(capabilities)) : Effect.void
-    const requireValid = (applicationId: ApplicationId, capabilities: ReadonlyArray<Capability>) =>
-      applicationId === manager.id ? requireServiceCapabilities(capabilities) : Effect.void
+    const requireAssignable = (role: Pick<Role, "applicationId" | "capabilities">) =>
+      role.applicationId === manager.id
+        ? Effect.andThen(requireServiceCapabilities(role.capabilities), requireGrantable(role))
+        : Effect.void
 
     const create = Effect.fn("Roles.create")(function* (input: typeof Role.jsonCreate.Type) {
       yield* applications.lockShared(input.applicationId)
-      yield* requireValid(input.applicationId, input.capabilities)
-      yield* requireGrantable(input.applicationId, input.capabilities)
+      yield* requireAssignable(input)
       const role = yield* repository.insert(
-        Role.insert.make({
-          ...input,
-          description: input.description ?? "",
-          capabilities: distinct(input.capabilities),
-          builtIn: false
-        })
+        Role.insert.make({ description: "", ...input, capabilities: distinct(input.capabilities), builtIn: false })
       )
       return changes.created(roleActions.RoleCreated, role)
     }, audit.change)
@@ -47,24 +43,20 @@ export class Roles extends Context.Service<Roles>()("app/roles/Roles", {
     const lockForChange = Effect.fnUntraced(function* (id: RoleId) {
       const role = yield* repository.lock({ id })
       if (role.builtIn) return yield* new RoleBuiltIn({})
-      yield* requireGrantable(role.applicationId, role.capabilities)
+      yield* requireGrantable(role)
       return role
     })
 
     const update = Effect.fn("Roles.update")(function* (id: RoleId, patch: RolePatch) {
       const before = yield* lockForChange(id)
+      const { applicationId } = before
       const capabilities = patch.capabilities ?? before.capabilities
-      yield* requireValid(before.applicationId, capabilities)
-      yield* requireGrantable(before.applicationId, capabilities)
-      if (before.applicationId === manager.id) yield* requireBounds({ expiresAt: null, applicationId: null })
-      const wanted = patched(before, { ...patch, capabilities: distinct(capabilities) }, [
-        "name",
-        "description",
-        "capabilities"
-      ])
+      yield* requireAssignable({ applicationId, capabilities })
+      if (applicationId === manager.id) yield* requireBounds({ expiresAt: null, applicationId: null })
+      const wanted = patched(before, { ...patch, capabilities: distinct(capabilities) }, changeable)
       if (wanted === before) return unchanged(before)
       const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
-      if (before.applicationId === manager.id) yield* authCaches.announce
+      if (applicationId === manager.id) yield* authCaches.announce
       return changes.updated(roleActions.RoleUpdated, before, after)
     }, audit.change)
 
@@ -102,26 +94,15 @@ export class Roles extends Context.Service<Roles>()("app/roles/Roles", {
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(RolesRepository.layer))
 }
 
+const changeable = ["name", "description", "capabilities"] as const
 const changes = changesOf(Role.json, ({ applicationId, id }) => ({ entityId: id, applicationId }))
 
 /** Fails as request validation does, naming every capability that this service does not have. */
 const requireServiceCapabilities = (capabilities: ReadonlyArray<Capability>): Effect.Effect<void, ValidationFailed> => {
+  const message = "Expected a capability of this service, such as trial-users:read"
   const errors = capabilities.flatMap((capability, index) =>
-    isOwn(capability)
-      ? []
-      : [
-          {
-            path: ["payload", "capabilities", index],
-            message: "Expected a capability of this service, such as trial-users:read"
-          }
-        ]
+    isOwn(capability) ? [] : [{ path: ["payload", "capabilities", index], message }]
   )
-  return errors.length === 0
-    ? Effect.void
-    : Effect.fail(
-        new ValidationFailed({
-          errors,
-          detail: "Roles of application-manager have capabilities of this service only."
-        })
-      )
+  const detail = "Roles of application-manager have capabilities of this service only."
+  return errors.length === 0 ? Effect.void : Effect.fail(new ValidationFailed({ errors, detail }))
 }

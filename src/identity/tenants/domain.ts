@@ -2,9 +2,9 @@ import { Schema } from "effect"
 import { Model } from "effect/schema"
 import { auditActions } from "../../kernel/audit-action.ts"
 import { generatedId, TenantId } from "../../kernel/identifier.ts"
-import { CreatedAt, InstantFromDate } from "../../kernel/instant.ts"
+import { CreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
-import { serverSet } from "../../kernel/server-set.ts"
+import { optionalAtCreation, serverSet } from "../../kernel/server-set.ts"
 import { name, Slug } from "../../kernel/text.ts"
 
 const TenantName = name(100).annotate({ examples: ["Acme Research"] })
@@ -39,13 +39,7 @@ const StoredSettings = Schema.fromJsonString(TenantSettings)
 export class Tenant extends Model.Class<Tenant>("Tenant")({
   id: generatedId(TenantId),
   name: TenantName,
-  slug: Model.Field({
-    select: TenantSlug,
-    insert: TenantSlug,
-    update: TenantSlug,
-    json: TenantSlug,
-    jsonCreate: Schema.optionalKey(TenantSlug)
-  }),
+  slug: optionalAtCreation(TenantSlug),
   status: TenantStatus.pipe(Model.FieldExcept(["jsonCreate"])),
   settings: Model.Field({
     select: TenantSettings,
@@ -55,11 +49,7 @@ export class Tenant extends Model.Class<Tenant>("Tenant")({
     jsonCreate: Schema.optionalKey(TenantSettings)
   }),
   createdAt: CreatedAt,
-  updatedAt: Model.Field({
-    select: InstantFromDate,
-    insert: Model.DateTimeFromDateWithNow,
-    update: Model.DateTimeFromDateWithNow
-  })
+  updatedAt: HiddenUpdatedAt
 }) {
   /** Whether it is the default tenant, which every installation has. */
   isDefault(): boolean {

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
@@ -15,7 +15,12 @@ export class TenantsRepository extends Context.Service<TenantsRepository>()("app
       permit: Change,
       batchedBy: "uuid"
     })
-    const insertUnderFree = yield* makeSlugInsert(Tenant, "tenants")
+    const insertUnderFree = yield* makeSlugInsert(Tenant, {
+      name: "tenants",
+      spanPrefix: "TenantsRepository",
+      taken: TenantSlugTaken,
+      permit: Change
+    })
     const selectDefault = SqlSchema.findOne({
       Request: Schema.Void,
       Result: Schema.Struct({ id: TenantId }),
@@ -27,15 +32,7 @@ export class TenantsRepository extends Context.Service<TenantsRepository>()("app
       defaultId: Effect.orDie(Effect.map(selectDefault(undefined), ({ id }) => id)),
       insert: (tenant: typeof Tenant.insert.Type) => slugTaken(table.insert(tenant)),
       update: (tenant: typeof Tenant.update.Type) => slugTaken(table.update(tenant)),
-      /** Inserts under the first of `slugs` that no tenant has, safe against concurrent inserts. */
-      insertUnderFree: Effect.fn("TenantsRepository.insertUnderFree")(function* (
-        tenant: typeof Tenant.insert.Type,
-        slugs: ReadonlyArray<string>
-      ) {
-        yield* Change
-        const inserted = yield* insertUnderFree(tenant, slugs)
-        return Option.isSome(inserted) ? inserted.value : yield* new TenantSlugTaken({})
-      })
+      insertUnderFree
     }
   })
 }) {

@@ -125,9 +125,18 @@ export const makeTable = Effect.fnUntraced(function* <S extends Keyed, NotFound,
   }
 })
 
-/** Inserts under the first of `slugs` that is free, safe against concurrent inserts; none where all are taken. */
-export const makeSlugInsert = <S extends Model.Any>(model: S, name: string) =>
+/** Inserts under the first of `slugs` that is free, safe against concurrent inserts; fails where all are taken. */
+export const makeSlugInsert = <S extends Model.Any, Taken, Permit, Shape>(
+  model: S,
+  options: {
+    readonly name: string
+    readonly spanPrefix: string
+    readonly taken: new (props: Record<never, never>) => Taken
+    readonly permit: Context.Key<Permit, Shape>
+  }
+) =>
   Effect.map(SqlClient.SqlClient, (sql) => {
+    const { name, permit, spanPrefix, taken } = options
     const selectFree = SqlSchema.findOneOption({
       Request: Schema.Array(Schema.String),
       Result: Schema.Struct({ slug: Schema.String }),
@@ -142,14 +151,19 @@ export const makeSlugInsert = <S extends Model.Any>(model: S, name: string) =>
       execute: (row) =>
         sql`INSERT INTO ${sql(name)} ${sql.insert(row as never)} ON CONFLICT (slug) DO NOTHING RETURNING *`
     })
-    return (row: S["insert"]["Type"], slugs: ReadonlyArray<string>): Effect.Effect<Option.Option<S["Type"]>> =>
+    return withSpan(`${spanPrefix}.insertUnderFree`, (row: S["insert"]["Type"], slugs: ReadonlyArray<string>) =>
       underFreeSlug(slugs, {
         free: (wanted) => Effect.orDie(selectFree(wanted)),
         insert: (slug) =>
           Effect.orDie(insertUnlessTaken({ ...(row as object), slug } as never)) as Effect.Effect<
             Option.Option<S["Type"]>
           >
-      })
+      }).pipe(
+        Effect.flatMap((inserted) => Effect.fromOption(inserted)),
+        Effect.mapError(() => new taken({})),
+        (inserted) => Effect.andThen(permit, inserted)
+      )
+    )
   })
 
 /** When a row was last used, in milliseconds since 1970. */
