@@ -64,6 +64,17 @@ const dropTemplate = (template: string) => (sql: PgClient.PgClient) =>
     sql`DROP DATABASE ${sql(template)} WITH (FORCE)`
   )
 
+/** Tests open thousands of sessions: without this, stretching the password takes longer than many of them live. */
+const cheapenSessions = (server: DatabaseServer) =>
+  onServer(server, (sql) =>
+    sql.withTransaction(
+      Effect.andThen(
+        sql`SET LOCAL scram_iterations = 1`,
+        sql`ALTER ROLE ${sql(server.username)} PASSWORD ${sql.literal(`'${server.password.replaceAll("'", "''")}'`)}`
+      )
+    )
+  )
+
 /**
  * Gives a test run its database server: an embedded one in a new directory, or the one that `DATABASE_URL_FOR_TESTS`
  * names (with a superuser); on it a migrated template, from which every test makes its database.
@@ -73,7 +84,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const close = (exit: Exit.Exit<unknown, unknown>) => Effect.runPromise(Scope.close(scope, exit))
   const given = process.env.DATABASE_URL_FOR_TESTS
   const exit = await Effect.runPromiseExit(
-    (given ? Effect.succeed(givenServer(given)) : embeddedServer).pipe(
+    (given ? Effect.succeed(givenServer(given)) : Effect.tap(embeddedServer, cheapenSessions)).pipe(
       Effect.tap(makeTemplate),
       Scope.provide(scope),
       Effect.provideService(References.MinimumLogLevel, "Warn")
