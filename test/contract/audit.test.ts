@@ -47,9 +47,9 @@ const callTraced = Effect.fnUntraced(function* (
   return { traceId, answer: yield* service.call(operation.method, pathOf(operation, parameters), call) }
 })
 
-/** The entries of a trace, in the order of their actions. */
+/** The entries of a trace, which are among the newest, in the order of their actions. */
 const entriesOf = Effect.fnUntraced(function* (service: Service, traceId: string) {
-  const answer = yield* service.call("GET", "/api/audit-logs?limit=200")
+  const answer = yield* service.call("GET", "/api/audit-logs?limit=25")
   const entries: ReadonlyArray<Entry> = answer.body.items
   return entries
     .filter((entry) => entry.traceId === traceId)

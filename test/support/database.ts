@@ -1,5 +1,5 @@
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Redacted, type Scope } from "effect"
+import { Effect, Exit, Redacted, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import * as crypto from "node:crypto"
 import { inject } from "vitest"
@@ -41,6 +41,20 @@ export interface TestDatabase {
   readonly database: string
 }
 
+/** A session of a superuser, which outlives the statements that it was opened for. */
+export interface Session {
+  readonly sql: PgClient.PgClient
+  readonly scope: Scope.Closeable
+}
+
+/** Sessions that wait for the next statements on a database: opening one costs more than most statements of a test. */
+export const idleSessions = new WeakMap<TestDatabase, Array<Session>>()
+
+const closeIdle = (database: TestDatabase) =>
+  Effect.forEach(idleSessions.get(database)?.splice(0) ?? [], ({ scope }) =>
+    Effect.ignoreCause(Scope.close(scope, Exit.void))
+  )
+
 const connectionTo = (server: DatabaseServer, database: string): TestDatabase => ({
   host: server.host,
   port: server.port,
@@ -52,15 +66,24 @@ const connectionTo = (server: DatabaseServer, database: string): TestDatabase =>
 const makeFrom = (template: (server: DatabaseServer) => string): Effect.Effect<TestDatabase, never, Scope.Scope> =>
   Effect.suspend(() => {
     const server = inject("databaseServer")
-    const database = `test_${crypto.randomUUID().replaceAll("-", "")}`
+    const database = `${server.template}_${crypto.randomUUID().replaceAll("-", "")}`
+    const connection = connectionTo(server, database)
     return Effect.acquireRelease(
       onServer(
         server,
         // Copying through the log of PostgreSQL takes several times the processor time, and disk.
         (sql) => sql`CREATE DATABASE ${sql(database)} TEMPLATE ${sql(template(server))} STRATEGY FILE_COPY`
       ),
-      () => Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
-    ).pipe(Effect.as(connectionTo(server, database)), Effect.orDie)
+      () =>
+        Effect.andThen(
+          closeIdle(connection),
+          Effect.orDie(onServer(server, (sql) => sql`DROP DATABASE ${sql(database)} WITH (FORCE)`))
+        )
+    ).pipe(
+      Effect.andThen(Effect.sync(() => void idleSessions.set(connection, []))),
+      Effect.as(connection),
+      Effect.orDie
+    )
   })
 
 /** A migrated database of one's own, which is dropped when the scope closes, whoever is still connected to it. */

@@ -58,10 +58,24 @@ const makeTemplate = (server: DatabaseServer) =>
     yield* onServer(server, (sql) => sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE true ALLOW_CONNECTIONS false`)
   })
 
-const dropTemplate = (template: string) => (sql: PgClient.PgClient) =>
-  Effect.andThen(
-    sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE false`,
-    sql`DROP DATABASE ${sql(template)} WITH (FORCE)`
+/** Drops the template, and what was made from it and outlived its worker. */
+const dropTemplate = (template: string) =>
+  Effect.fnUntraced(function* (sql: PgClient.PgClient) {
+    yield* sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE false`
+    const left = yield* sql<{ readonly name: string }>`
+      SELECT datname AS name FROM pg_database WHERE starts_with(datname, ${template})`
+    for (const { name } of left) yield* sql`DROP DATABASE ${sql(name)} WITH (FORCE)`
+  })
+
+/** Tests open thousands of sessions: without this, stretching the password takes longer than many of them live. */
+const cheapenSessions = (server: DatabaseServer) =>
+  onServer(server, (sql) =>
+    sql.withTransaction(
+      Effect.andThen(
+        sql`SET LOCAL scram_iterations = 1`,
+        sql`ALTER ROLE ${sql(server.username)} PASSWORD ${sql.literal(`'${server.password.replaceAll("'", "''")}'`)}`
+      )
+    )
   )
 
 /**
@@ -73,7 +87,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const close = (exit: Exit.Exit<unknown, unknown>) => Effect.runPromise(Scope.close(scope, exit))
   const given = process.env.DATABASE_URL_FOR_TESTS
   const exit = await Effect.runPromiseExit(
-    (given ? Effect.succeed(givenServer(given)) : embeddedServer).pipe(
+    (given ? Effect.succeed(givenServer(given)) : Effect.tap(embeddedServer, cheapenSessions)).pipe(
       Effect.tap(makeTemplate),
       Scope.provide(scope),
       Effect.provideService(References.MinimumLogLevel, "Warn")

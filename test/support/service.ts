@@ -1,5 +1,6 @@
-import { Context, Effect, Layer, Logger, Option, type Scope } from "effect"
+import { Context, Effect, Layer, Logger, Option, Scope } from "effect"
 import { HttpServer } from "effect/http"
+import { PasswordCost } from "../../src/identity/accounts/passwords.ts"
 import { DatabaseConnection } from "../../src/platform/database/connection.ts"
 import { poolLayer } from "../../src/platform/database/database.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
@@ -63,6 +64,11 @@ const settingsLayer = (environment: Record<string, string>) =>
     }
   })
 
+/** What passwords cost the services of tests: less, since most tests hash them only to sign in. */
+export const TestPasswordCost = Context.Reference<PasswordCost>("test/PasswordCost", {
+  defaultValue: () => ({ memory: 8, passes: 1, parallelism: 1 })
+})
+
 export const caller =
   (url: string) =>
   (method: string, path: string, { body, headers, key = serviceKey }: Call = {}): Effect.Effect<Answer> =>
@@ -97,6 +103,7 @@ export const startServer = (
         Layer.provide(databaseLayer(database)),
         Layer.provide(ListenerLayer),
         Layer.provide(settingsLayer(environment)),
+        Layer.provide(Layer.effect(PasswordCost, TestPasswordCost)),
         Layer.provide(Logger.layer(loggers))
       )
     )
@@ -113,6 +120,17 @@ export const startService = (
 
 const startOnNewDatabase = (environment?: Record<string, string>) =>
   Effect.flatMap(makeDatabase, (database) => Effect.orDie(startService(database, environment)))
+
+let shared: Promise<TestService["Service"]> | undefined
+
+/**
+ * The service with default settings that files of a worker share, for tests that look only at what they made themselves
+ * and change nothing that others look at; it ends with the worker, and its database with the run.
+ */
+export const sharedServiceLayer = Layer.effect(
+  TestService,
+  Effect.promise(() => (shared ??= Effect.runPromise(startOnNewDatabase().pipe(Scope.provide(Scope.makeUnsafe())))))
+)
 
 /** A service and a database of a file's own. */
 export const serviceLayer = (environment: Record<string, string> = {}) =>

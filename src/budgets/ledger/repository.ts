@@ -272,6 +272,19 @@ const TransferOutcome = Schema.Struct({
   reserved: Schema.optionalKey(Sum)
 })
 
+/** Thresholds of a forecast that a counter may have passed, as it was then. Times are in milliseconds since 1970. */
+const ForecastCheck = row(
+  Schema.Struct({
+    id: Uuid,
+    percents: Schema.Array(Schema.Int),
+    limitAmount: Sum,
+    spent: Sum,
+    periodStart: Schema.Finite,
+    periodEnd: Schema.Finite,
+    occurredAt: Schema.Finite
+  })
+)
+
 /** A counter that differs from the sum of its entries and open reservations. */
 const Drift = Schema.Struct({
   tenantId: TenantId,
@@ -635,6 +648,8 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     const transfer = jsonFunction("budgets_adopt", TransferOutcome)
     const renew = jsonFunction("budgets_renew", Schema.Struct({ renewed: Schema.Int }))
     const handOver = jsonFunction("budgets_hand_over", Schema.Struct({ handed: Schema.Int }))
+    const forecastChecks = jsonFunction("budgets_forecast_checks", Schema.Array(ForecastCheck))
+    const forecastAlerts = jsonFunction("budgets_forecast_alerts", Schema.Struct({ alerts: Schema.Int }))
     const selectDrift = SqlSchema.findAll({
       Request: Schema.Void,
       Result: Drift,
@@ -800,6 +815,19 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
 
       /** The same for plans that missed their heartbeats or have ended. */
       sweepPlans: sweepFunction("budgets_plans_sweep"),
+
+      /** At most `most` forecasts that no replica has decided yet. */
+      forecastChecks: (most: number) => forecastChecks({ most }),
+
+      /** Records what each of the checks has passed, and ends it. */
+      endForecastChecks: (
+        checks: ReadonlyArray<{ readonly id: string; readonly percents: ReadonlyArray<number> }>,
+        now: DateTime.Utc
+      ) =>
+        forecastAlerts({
+          now: DateTime.formatIso(now),
+          checks: checks.map(({ id, percents }) => ({ id, percents: `{${percents.join()}}` }))
+        }),
 
       drift: Effect.orDie(selectDrift(undefined)),
 

@@ -21,10 +21,12 @@ import {
   type TransferResult
 } from "./protocol-domain.ts"
 import { type DenyOutcome, type Drift, type ExtendOutcome, LedgerStore, type RefundOutcome } from "./repository.ts"
+import { forecastOf } from "./quantity-domain.ts"
 import { makeSettlementQueue, settlementLanes } from "./settlement-queue.ts"
 
 const maxBatchSize = 200
 const maxSweptAtOnce = 2000
+const hundred = 100n
 
 /**
  * The one place where budget is reserved, spent and returned. A batch is one statement, which is its own transaction, and a
@@ -59,7 +61,7 @@ export class Ledger extends Context.Service<
     deny(item: DenyItem): Effect.Effect<DenyOutcome>
     /** Returns a part of a charge, on the periods that it was charged on. */
     refund(item: RefundItem): Effect.Effect<RefundOutcome>
-    /** Ends what is due, of one tenant or of all; answers how many. */
+    /** Ends what is due, of one tenant or of all, and decides the forecasts of all; answers how many. */
     sweep(tenantId: TenantId | null): Effect.Effect<number>
     /** The same, and waits for other replicas that are sweeping: afterwards nothing is denied because of what was due. */
     reclaim(tenantId: TenantId | null): Effect.Effect<void>
@@ -87,6 +89,23 @@ export class Ledger extends Context.Service<
           while ((yield* store.sweepPlans(due)) === maxSweptAtOnce);
           while ((yield* store.sweep(due)) === maxSweptAtOnce);
         })
+
+      /**
+       * Decides which forecasts have passed a threshold, by what their counters were when they moved. Checks are written in
+       * the transaction of the move and stay until they are decided, so that a crash loses none.
+       */
+      const decideForecasts = Effect.gen(function* () {
+        const checks = yield* store.forecastChecks(maxSweptAtOnce)
+        if (checks.length === 0) return 0
+        const decided = checks.map(({ id, limitAmount, occurredAt, percents, periodEnd, periodStart, spent }) => {
+          const forecast = forecastOf(spent, periodStart, periodEnd, occurredAt)
+          const isPassed = (percent: number) =>
+            forecast !== undefined && BigInt(percent) * limitAmount <= hundred * forecast
+          return { id, percents: percents.filter(isPassed) }
+        })
+        yield* store.endForecastChecks(decided, yield* DateTime.now)
+        return checks.length
+      })
 
       /** The caps of the items, and which items lack a cap where one is required. */
       const resolveCaps = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
@@ -212,7 +231,7 @@ export class Ledger extends Context.Service<
         }),
         sweep: Effect.fn("Ledger.sweep")(function* (tenant) {
           const due = { now: yield* DateTime.now, tenant, most: maxSweptAtOnce, waiting: false }
-          return (yield* store.sweepPlans(due)) + (yield* store.sweep(due))
+          return (yield* store.sweepPlans(due)) + (yield* store.sweep(due)) + (yield* decideForecasts)
         }),
         reclaim,
         renew: Effect.fn("Ledger.renew")(function* (calls, ttlSeconds) {

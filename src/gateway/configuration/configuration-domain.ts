@@ -55,6 +55,10 @@ export const ConfiguredProvider = Schema.Struct({
   tlsCa: member(
     optional(text(1, 100_000)),
     "Certificate authorities (PEM) that are trusted in the place of the system's; the system's unless given"
+  ),
+  unlisted: member(
+    optional(Schema.Struct({ prices: member(Prices, "What their tokens cost at most, in US dollars per million") })),
+    "Serve any model of it, as `<provider>/<model>`, held and charged at these prices; only listed models unless given"
   )
 }).annotate({ identifier: "ConfiguredProvider" })
 export type ConfiguredProvider = typeof ConfiguredProvider.Type

@@ -50,7 +50,7 @@ export interface GatewaySnapshot {
   readonly catalogueVersion: string
   readonly providers: ReadonlyMap<string, ConnectedProvider>
   readonly models: ReadonlyArray<ServedModel>
-  /** By any of its names: its id, an alias, or a provider's id with the provider's own name for it. */
+  /** By any of its names: its id, an alias, or a provider's id with the provider's own name for it, even if unlisted. */
   readonly modelNamed: (name: string) => ServedModel | undefined
   readonly routing: {
     readonly retries: number
@@ -170,6 +170,27 @@ export const gatewaySnapshot = (
     }
   }
   for (const model of models) for (const name of [model.id, ...model.aliases]) names.set(name, model)
+  const ceilings = new Map((document.providers ?? []).map(({ id, unlisted }) => [id, unlisted?.prices]))
+  /** A model that is not listed, of a provider that serves any. */
+  const unlisted = (name: string): ServedModel | undefined => {
+    const [id = ""] = name.split("/", 1)
+    const own = name.slice(id.length + 1)
+    const provider = providers.get(id)
+    const prices = ceilings.get(id)
+    if (provider === undefined || prices === undefined || own === "") return undefined
+    return {
+      id: name,
+      aliases: [],
+      kind: "chat",
+      targets: [{ provider, model: own, weight: 1, priority: 0, rates: rateTable(prices) }],
+      contextTokens: null,
+      maxOutputTokens: null,
+      maxTokensPerSecond: defaultMaxTokensPerSecond,
+      prices,
+      capabilities: ["embeddings"],
+      cached: false
+    }
+  }
   const { breaker, retries = 2, strategy = "priority", timeoutSeconds = 600 } = document.routing ?? {}
   const unpriced = own.flatMap(({ id, targets }) =>
     targets.some(({ rates }) => rates === null)
@@ -183,7 +204,7 @@ export const gatewaySnapshot = (
     catalogueVersion: `${factsVersion}/${version ?? 0}`,
     providers,
     models,
-    modelNamed: (name) => names.get(name),
+    modelNamed: (name) => names.get(name) ?? unlisted(name),
     routing: {
       retries,
       timeoutSeconds,

@@ -5,8 +5,15 @@ import { gatewayError, type GatewayError, invalidMember } from "../errors/gatewa
 import { type Operation } from "../providers/provider.ts"
 
 /** The error for an unknown model name. */
-export const modelNotFound = (name: string): GatewayError<ModelNotFound> =>
-  gatewayError(new ModelNotFound({ detail: `The model \`${name}\` does not exist.` }), { param: "model" })
+export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayError<ModelNotFound> => {
+  const [provider = ""] = name.split("/", 1)
+  const remedy = gateway.providers.has(provider)
+    ? ` The provider ${provider} serves models that are not listed only if its configuration has \`unlisted\`.`
+    : ""
+  return gatewayError(new ModelNotFound({ detail: `The model \`${name}\` does not exist.${remedy}` }), {
+    param: "model"
+  })
+}
 
 /** The model with this name, if it supports the operation. */
 export const resolveModel = (
@@ -18,7 +25,7 @@ export const resolveModel = (
     return invalidMember("model", "model: Expected the name of a model")
   }
   const model = gateway.modelNamed(name)
-  if (model === undefined) return modelNotFound(name)
+  if (model === undefined) return modelNotFound(gateway, name)
   const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
   return (operation === "embed" ? embeds : model.kind === "chat")
     ? model

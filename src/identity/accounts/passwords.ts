@@ -4,8 +4,18 @@ import { Kdf, Mac, SecureRandom } from "effect/crypto"
 import { ValidationFailed, Overloaded } from "../../kernel/problems.ts"
 import { isCommonPassword } from "./common-passwords.ts"
 
-/** The memory is in KiB. These are the least that OWASP recommends, so that two at a time leave a small machine its memory. */
-const cost = { memory: 19_456, passes: 2, parallelism: 1 } as const
+/** What a new hash costs; the memory is in KiB. */
+export interface PasswordCost {
+  readonly memory: number
+  readonly passes: number
+  readonly parallelism: number
+}
+
+/** The least that OWASP recommends, so that two at a time leave a small machine its memory. */
+export const PasswordCost = Context.Reference<PasswordCost>("app/accounts/PasswordCost", {
+  defaultValue: () => ({ memory: 19_456, passes: 2, parallelism: 1 })
+})
+
 const saltBytes = 16
 const hashBytes = 32
 /** How many are computed at once, each for some 30 ms on a thread of its own; libuv has four threads for all work. */
@@ -17,6 +27,7 @@ export class Passwords extends Context.Service<Passwords>()("app/accounts/Passwo
   make: Effect.gen(function* () {
     const kdf = yield* Kdf.Kdf
     const random = yield* SecureRandom.SecureRandom
+    const cost = yield* PasswordCost
     const permits = yield* Semaphore.make(atOnce)
     let waiting = 0
 
@@ -34,7 +45,7 @@ export class Passwords extends Context.Service<Passwords>()("app/accounts/Passwo
     const derive = (
       password: Redacted.Redacted,
       salt: Uint8Array,
-      { memory, passes, parallelism }: Cost,
+      { memory, passes, parallelism }: PasswordCost,
       length: number
     ) =>
       kdf
@@ -77,13 +88,7 @@ export class Passwords extends Context.Service<Passwords>()("app/accounts/Passwo
   )
 }
 
-interface Cost {
-  readonly memory: number
-  readonly passes: number
-  readonly parallelism: number
-}
-
-interface Stored extends Cost {
+interface Stored extends PasswordCost {
   readonly salt: Uint8Array
   readonly hash: Uint8Array
 }

@@ -81,23 +81,6 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
       return yield* Effect.catch(begun, refuse)
     })
 
-    /**
-     * Records what was refused; never the address that was typed, which may be a password. It is counted by it all the
-     * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
-     */
-    const refusalOf = (
-      id: AccountId | undefined,
-      tenantId: TenantId | null | undefined,
-      reason: string,
-      typed: string = ""
-    ): Refusal => ({
-      action: signInActions.SignInRefused,
-      target: id ?? "no account of ours",
-      reason,
-      tenantId,
-      countedBy: typed
-    })
-
     const requireOwnSite = (request: Request) =>
       isFromAnotherSite(cookie, request.method, request.headers)
         ? Effect.fail(new Forbidden({ missing: [], detail: "Another site's page sent this request." }))
@@ -160,6 +143,23 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountSessionsRepository.layer))
 }
+
+/**
+ * What was refused, for the audit log; never the address that was typed, which may be a password. It is counted by it all the
+ * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
+ */
+const refusalOf = (
+  id: AccountId | undefined,
+  tenantId: TenantId | null | undefined,
+  reason: string,
+  typed: string = ""
+): Refusal => ({
+  action: signInActions.SignInRefused,
+  target: id ?? "no account of ours",
+  reason,
+  tenantId,
+  countedBy: typed
+})
 
 /** One answer for every sign-in that fails, whatever the reason. */
 const wrongCredentials = new Unauthenticated({ detail: "The e-mail address or the password is wrong." })

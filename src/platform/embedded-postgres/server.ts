@@ -70,6 +70,8 @@ const settingsAt = (endpoint: Endpoint): Record<string, string> => ({
   port: `${endpoint.port}`,
   max_connections: "100",
   shared_buffers: "64MB",
+  // Else each session loads it from a file, which an installation of packages takes away for a while.
+  shared_preload_libraries: "plpgsql",
   jit: "off",
   timezone: "UTC",
   log_timezone: "UTC",

@@ -1,4 +1,4 @@
-import { Effect, Layer } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi } from "effect/http-api"
@@ -24,14 +24,19 @@ export const SwaggerLayer = Layer.unwrap(
     const digest = yield* Digest.Digest
     const served = yield* ServedApi
 
-    // Both are large and rarely requested, so they are built at the first request and cached.
+    // What comes from packages is loaded now, since an installation may replace them later; the rest when it is requested.
+    const packages = yield* Effect.forkScoped(
+      // Run apart, since a layer built here would share this one's router.
+      Effect.promise(() => Promise.all([import("./openapi.ts"), Effect.runPromise(loadShell)]))
+    )
     const document = yield* Effect.cached(
-      Effect.map(
-        Effect.promise(() => import("./openapi.ts")),
-        ({ openApiDocument }) => JSON.stringify(openApiDocument(served, api.publicUrl))
+      Effect.map(Fiber.join(packages), ([{ openApiDocument }]) =>
+        JSON.stringify(openApiDocument(served, api.publicUrl))
       )
     )
-    const page = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
+    const page = yield* Effect.cached(
+      Effect.flatMap(Effect.zip(document, Fiber.join(packages)), ([text, [, shell]]) => makePage(text, shell, digest))
+    )
     const json = Effect.map(document, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
     const negotiated = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       prefersHtml(request) ? page : json
@@ -120,14 +125,18 @@ const options = {
 }
 `
 
-/** Effect's Swagger UI page with our document, style and options, and a policy that allows its script only. */
-const makePage = (document: string, digest: Digest.Digest["Service"]) =>
+/** Effect's Swagger UI page, with an empty document. */
+const loadShell = Effect.gen(function* () {
+  const HttpApiSwagger = yield* Effect.promise(() => import("effect/http-api/HttpApiSwagger"))
+  const app = yield* HttpRouter.toHttpEffect(HttpApiSwagger.layer(HttpApi.make("shell"), { path: "/" }))
+  const request = HttpServerRequest.fromWeb(new Request("http://localhost/"))
+  const shell = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, request)
+  return shell.body._tag === "Uint8Array" ? (shell.body.text ?? "") : ""
+}).pipe(Effect.scoped, Effect.orDie)
+
+/** The page with our document, style and options, and a policy that allows its script only. */
+const makePage = (document: string, html: string, digest: Digest.Digest["Service"]) =>
   Effect.gen(function* () {
-    const HttpApiSwagger = yield* Effect.promise(() => import("effect/http-api/HttpApiSwagger"))
-    const app = yield* HttpRouter.toHttpEffect(HttpApiSwagger.layer(HttpApi.make("shell"), { path: "/" }))
-    const request = HttpServerRequest.fromWeb(new Request("http://localhost/"))
-    const shell = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, request)
-    const html = shell.body._tag === "Uint8Array" ? (shell.body.text ?? "") : ""
     const filled = html
       .replace(/<title>.*<\/title>/, '<title>API · Application Manager</title><link rel="icon" href="data:,">')
       .replace("</style>", () => `${style}</style>`)
@@ -146,4 +155,4 @@ const makePage = (document: string, digest: Digest.Digest["Service"]) =>
       contentType: "text/html; charset=utf-8",
       headers: { "content-security-policy": contentSecurityPolicy(hashes) }
     })
-  }).pipe(Effect.scoped, Effect.orDie)
+  }).pipe(Effect.orDie)

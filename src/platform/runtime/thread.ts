@@ -1,4 +1,4 @@
-import { Data, Duration, Effect, PartitionedSemaphore, RcRef } from "effect"
+import { Data, Duration, Effect, PartitionedSemaphore, RcRef, Schedule } from "effect"
 import { Worker } from "node:worker_threads"
 
 const idleTimeToLive = "1 minute"
@@ -20,8 +20,9 @@ export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: 
   readonly megabytes: number
 }) {
   const worker = yield* RcRef.make({
-    acquire: Effect.acquireRelease(start(options.module, options.megabytes), (worker) =>
-      Effect.promise(() => worker.terminate())
+    acquire: Effect.acquireRelease(
+      Effect.retry(start(options.module, options.megabytes), whilePackagesAreReplaced),
+      (worker) => Effect.promise(() => worker.terminate())
     ),
     idleTimeToLive
   })
@@ -37,6 +38,13 @@ export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: 
       oneAtATime.withPermit(requester)
     )
 })
+
+/** `npm ci` beside a running service takes its packages away for some seconds. */
+const whilePackagesAreReplaced = {
+  while: ({ reason }: ThreadEnded) => /Cannot find (?:module|package)|ENOENT/.test(reason),
+  schedule: Schedule.spaced("500 millis"),
+  times: 60
+}
 
 const start = (module: URL, megabytes: number) =>
   Effect.suspend(() => {

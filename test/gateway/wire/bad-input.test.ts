@@ -163,6 +163,26 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
     })
   )
 
+  it.effect("wrong base URLs are told the right ones", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const [path, says] of [
+        ["/v1/v1/chat/completions", /contains \/v1 twice: .*\/v1, /],
+        ["/chat/completions", /lacks \/v1: /],
+        ["/responses", /lacks \/v1: /],
+        ["/v1/batches", /no batches and no files/],
+        ["/v1/nothing", /It serves .*\/v1\/chat\/completions, .*\/v1\/responses/]
+      ] as const) {
+        const answer = yield* ask(path, {})
+        assert.strictEqual(answer.status, 404)
+        assert.match(answer.body.error.message, says)
+      }
+      for (const method of ["GET", "HEAD"]) {
+        assert.strictEqual((yield* service.call(method, "/v1", { key: null })).status, 200)
+      }
+    })
+  )
+
   it.effect("methods that a path does not have are 405 in the words of the dialect, with Allow", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
+import { PasswordCost } from "../../../src/identity/accounts/passwords.ts"
 import {
   bearer,
   behindProxy,
@@ -13,7 +14,7 @@ import {
 } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { type Answer, serviceLayer, TestPasswordCost, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 /** What an answer says, but for what names this one request. */
@@ -23,7 +24,9 @@ const saying = ({ body, headers, status }: Answer) => ({
   headers: Object.fromEntries([...headers].filter(([name]) => name !== "x-request-id" && name !== "date"))
 })
 
-layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 seconds" })("sign-in", (it) => {
+const service = serviceLayer(behindProxy).pipe(Layer.provide(Layer.effect(TestPasswordCost, PasswordCost)))
+
+layer(service, { excludeTestServices: true, timeout: "60 seconds" })("sign-in", (it) => {
   it.effect("200: the token in the body and as a cookie that scripts cannot read; the account; an audit entry", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -5,7 +5,7 @@ import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import { bodyWith, operations as documented, type ParameterKind } from "../../support/operations.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { requestText, exchange } from "../../support/raw-http.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const unstorable = { NUL: "a\u0000b", "a lone high surrogate": "a\ud800b", "a lone low surrogate": "a\udc00" }
 
@@ -93,7 +93,7 @@ const signedInService = Layer.effect(
       call: (method, path, call = {}) => service.call(method, path, ownPath.test(path) ? bearer(token, call) : call)
     })
   })
-).pipe(Layer.provide(serviceLayer()))
+).pipe(Layer.provide(sharedServiceLayer))
 
 layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("bad input to every operation", (it) => {
   for (const operation of operations.filter(({ pathParameters }) => pathParameters.length > 0)) {

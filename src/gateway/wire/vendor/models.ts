@@ -27,8 +27,9 @@ export const ModelsLayer = Layer.unwrap(
     })
 
     const retrieve = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, name: string) {
-      const model = configuration.snapshot().modelNamed(name)
-      if (model === undefined) return yield* modelNotFound(name)
+      const gateway = configuration.snapshot()
+      const model = gateway.modelNamed(name)
+      if (model === undefined) return yield* modelNotFound(gateway, name)
       return isAnthropic(request) ? anthropicModel(model) : openAiModel(model)
     })
 

@@ -5,6 +5,7 @@ import { AnthropicMessagesLayer, anthropicRoutes } from "../anthropic-messages/r
 import { anthropicErrors } from "../anthropic-messages/errors.ts"
 import { gatewayError, type GatewayError } from "../../errors/gateway-error.ts"
 import { serve } from "../http/serve.ts"
+import { Settings } from "../../../platform/settings/settings.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { OpenAiChatLayer, openAiRoutes } from "../openai-chat/routes.ts"
 import { OpenAiResponsesLayer, responsesPaths } from "../openai-responses/routes.ts"
@@ -12,39 +13,72 @@ import { ModelsLayer } from "./models.ts"
 
 export const gatewayRoutes = [...openAiRoutes, ...anthropicRoutes] as const
 
-const unknownPath = gatewayError(new RouteNotFound({ detail: "The gateway serves nothing at this path." }))
+/** The paths that the gateway serves, as an error lists them. */
+const served = [...gatewayRoutes.map(({ path }) => path), "/v1/responses", "/v1/models"].join(", ")
+
+/** Paths of the vendors that a client finds when its base URL has no `/v1`. */
+const withoutVersion = ["/chat/completions", "/embeddings", "/responses", "/models", "/messages"] as const
+
+const unknownPath = (url: string, publicUrl: string): GatewayError<RouteNotFound> => {
+  const [path = ""] = url.split("?")
+  const bases = `the base URL of OpenAI's clients is ${publicUrl}/v1, that of Anthropic's is ${publicUrl}`
+  const detail = path.startsWith("/v1/v1")
+    ? `The base URL contains /v1 twice: ${bases}.`
+    : !path.startsWith("/v1")
+      ? `The base URL lacks /v1: ${bases}.`
+      : /^\/v1\/(?:batches|files|messages\/batches)(?:\/|$)/.test(path)
+        ? "The gateway serves no batches and no files: send each request by itself."
+        : `The gateway serves nothing at this path. It serves ${served}.`
+  return gatewayError(new RouteNotFound({ detail }))
+}
 
 const allowedAt = (url: string): string | undefined => {
   const [path = ""] = url.split("?")
+  if (path === "/v1" || path === "/v1/") return "GET, HEAD"
   const methods = responsesPaths.find(([form]) => form.test(path))?.[1]
   if (methods !== undefined) return `${methods}, OPTIONS`
   if (gatewayRoutes.some((route) => route.path === path)) return "POST, OPTIONS"
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "GET, HEAD, OPTIONS" : undefined
 }
 
+/** Some clients ask for the base URL itself, to see whether the service is there. */
+const base = HttpServerResponse.jsonUnsafe({ object: "gateway", paths: served.split(", ") })
+
 /** Unsupported methods, and paths that do not exist. */
-const notServed = ({
-  method,
-  url
-}: HttpServerRequest.HttpServerRequest): Effect.Effect<
-  HttpServerResponse.HttpServerResponse,
-  GatewayError<MethodNotAllowed | RouteNotFound>
-> => {
-  const allow = allowedAt(url)
-  if (allow === undefined) return Effect.fail(unknownPath)
-  if (method === "OPTIONS") return Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
-  const detail = `The gateway does not serve ${method} at this path.`
-  return Effect.fail(gatewayError(new MethodNotAllowed({ detail }), { headers: { allow } }))
-}
+const notServed =
+  (publicUrl: string) =>
+  ({
+    method,
+    url
+  }: HttpServerRequest.HttpServerRequest): Effect.Effect<
+    HttpServerResponse.HttpServerResponse,
+    GatewayError<MethodNotAllowed | RouteNotFound>
+  > => {
+    const allow = allowedAt(url)
+    if (allow === "GET, HEAD" && (method === "GET" || method === "HEAD")) return Effect.succeed(base)
+    if (allow === undefined) return Effect.fail(unknownPath(url, publicUrl))
+    if (method === "OPTIONS") return Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { allow } }))
+    const detail = `The gateway does not serve ${method} at this path.`
+    return Effect.fail(gatewayError(new MethodNotAllowed({ detail }), { headers: { allow } }))
+  }
 
 const isAnthropic = ({ headers, url }: HttpServerRequest.HttpServerRequest): boolean =>
-  url.startsWith("/v1/messages") || headers["anthropic-version"] !== undefined
+  /^(?:\/v1)*\/messages/.test(url) || headers["anthropic-version"] !== undefined
 
-/** Other paths below `/v1`: the vendors' SDKs do not read problem details, and would report an empty response. */
-const UnknownPathsLayer = HttpRouter.add(
-  "*",
-  "/v1/*",
-  serve("/v1/*", (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors), notServed)
+/**
+ * Other paths below `/v1`, and the vendors' paths without it: the vendors' SDKs do not read problem details, and would
+ * report an empty response.
+ */
+const UnknownPathsLayer = Layer.unwrap(
+  Effect.map(Settings, ({ api: { publicUrl } }) => {
+    const unknown = (path: `/${string}`) =>
+      HttpRouter.add(
+        "*",
+        path,
+        serve(path, (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors), notServed(publicUrl))
+      )
+    return Layer.mergeAll(unknown("/v1/*"), ...withoutVersion.map(unknown))
+  })
 )
 
 /** `/v1/*`: the APIs of OpenAI and Anthropic, errors included. */
