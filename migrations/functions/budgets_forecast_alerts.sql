@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION budgets_forecast_alerts(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off AS $$
 DECLARE
-  moment timestamptz := p->>'now';
+  moment timestamptz := budget_moment((p->>'now')::timestamptz);
   checks budget_forecast_checks[];
   alerts budget_alerts[];
 BEGIN

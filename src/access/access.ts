@@ -10,6 +10,7 @@ import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/principal
 import { GatewayCredentials } from "./credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
 import { Rejections } from "./rejections.ts"
+import { Settings } from "../platform/settings/settings.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
 
@@ -21,6 +22,7 @@ export const AccessLayer = Layer.effect(
     const gateway = yield* GatewayCredentials
     const limits = yield* RateLimits
     const rejections = yield* Rejections
+    const { api, database } = yield* Settings
 
     const reject = ({ problem, refusal }: Rejection) => Effect.andThen(rejections.reject(refusal), Effect.fail(problem))
 
@@ -51,8 +53,10 @@ export const AccessLayer = Layer.effect(
                 caller === undefined ? signedIn : Effect.succeed(caller)
               )
             : signedIn
+        const info = Context.get(fiber.context, CurrentRequest)
+        info?.limit(database.acquireTimeoutSeconds)
         return Effect.flatMap(identified, (principal) => {
-          const info = Context.get(fiber.context, CurrentRequest)
+          info?.limit(api.requestTimeoutSeconds)
           if (info !== undefined) info.principal = principal.name
           return serveLimited(principal)
         })

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { emptySlice, slice } from "../../kernel/page.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"
 import { type CapUtilization, type UtilizationKey } from "./domain.ts"
@@ -23,7 +23,7 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
         const principal = yield* CurrentPrincipal
         const own = withinTenant(principal, filter)
         if (own === undefined) return { asOf, ...emptySlice }
-        const found = repository.list(own, asOf, after, limit + 1)
+        const found = repository.list(own, yield* statementMoment, after, limit + 1)
         const { items, nextCursor } = slice(
           yield* database.transaction(scopeOf(principal), found),
           limit,

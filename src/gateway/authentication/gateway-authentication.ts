@@ -87,7 +87,7 @@ export class GatewayAuthentication extends Context.Service<
       const reservations = yield* ReservationQueries
       const tenants = yield* Tenants
       const tokens = yield* AgentTokens
-      const { environment, llm, sources } = yield* Settings
+      const { database, environment, llm, sources } = yield* Settings
       const policy = llm.gateway.auth
       if (policy === "None" && environment === "Production") {
         return yield* new SettingsError({
@@ -273,7 +273,10 @@ export class GatewayAuthentication extends Context.Service<
         }),
         authenticate: (request, capabilities) =>
           Effect.flatMap(
-            Effect.zip(principalOf(request), CurrentRequest),
+            Effect.flatMap(CurrentRequest, (info) => {
+              info?.limit(database.acquireTimeoutSeconds)
+              return Effect.map(principalOf(request), (principal) => [principal, info] as const)
+            }),
             ([principal, info]): Effect.Effect<
               Principal,
               CredentialError | GatewayError<Forbidden | UnsupportedMediaType>

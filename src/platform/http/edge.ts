@@ -1,11 +1,11 @@
 import { type Cause, Clock, Context, Effect, Layer, LogLevel } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { Headers, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Headers, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { readExact } from "../../kernel/exact-number.ts"
 import { anonymous } from "../../kernel/principal.ts"
 import { problemType, statusPhrase } from "../../kernel/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems.ts"
-import { type ProblemBody, problemOf } from "./failures.ts"
+import { isClientAbort, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
 import * as Metrics from "../observability/metrics.ts"
 import { CurrentRequest, headersOf, RequestInfo } from "./request.ts"
@@ -57,9 +57,6 @@ const toProblem = (response: Response, info: RequestInfo): Response => {
   if (body._tag !== "Uint8Array" || body.contentType !== problemJson || body.text === undefined) return response
   return rendered(readExact(body.text) as ProblemBody, info, { ...response.headers })
 }
-
-const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>
-  cause.reasons.some((reason) => reason._tag === "Interrupt" && reason.annotations.has(HttpServerError.ClientAbort.key))
 
 const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 
@@ -181,11 +178,11 @@ export const edgeLayer = Layer.unwrap(
           const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
           const startedAt = clock.currentTimeNanosUnsafe()
           const info = RequestInfo.make(fiber.context, request, requestIdOf(headersOf(request)["x-request-id"]))
-          const leave = inFlight.enter(fiber)
-          info.untimed = leave
+          const active = inFlight.enter(fiber)
+          info.limit = (seconds) => active.limit(seconds === undefined ? undefined : seconds * 1000)
           Metrics.requestStarted()
           const recordEnd = (status: number) => {
-            leave()
+            active.leave()
             Metrics.requestEnded()
             const seconds = Number(clock.currentTimeNanosUnsafe() - startedAt) / nanosPerSecond
             Metrics.recordRequest(request.method, info.route, status, seconds)
