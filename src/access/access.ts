@@ -9,6 +9,7 @@ import { Authentication, type Rejection } from "./authentication.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/principal.ts"
 import { GatewayCredentials } from "./credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
+import { Rejections } from "./rejections.ts"
 import { Settings } from "../platform/settings/settings.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
@@ -20,15 +21,10 @@ export const AccessLayer = Layer.effect(
     const { identify } = yield* Authentication
     const gateway = yield* GatewayCredentials
     const limits = yield* RateLimits
+    const rejections = yield* Rejections
     const { api, database } = yield* Settings
 
-    const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.network ?? "unknown"))
-
-    const reject = Effect.fnUntraced(function* ({ problem, refusal }: Rejection) {
-      yield* anonymousLimit
-      if (refusal !== undefined) yield* audit.refused(refusal)
-      return yield* problem
-    })
+    const reject = ({ problem, refusal }: Rejection) => Effect.andThen(rejections.reject(refusal), Effect.fail(problem))
 
     const recordForbidden = (operation: string) => (error: unknown) => {
       return error instanceof Forbidden

@@ -170,6 +170,20 @@ layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("ba
       })
     )
 
+    it.effect(`400: ${operation.name} with a member that is there twice, naming it`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        for (const [body, named] of [
+          ['{"a":{"b":1,"\\u0062":2}}', "b"],
+          ['{"max_tokens":1,"max_token\u017f":2}', "max_token\u017f"]
+        ]) {
+          const answer = yield* service.call(operation.method, operation.address(), { body })
+          assertProblem(answer, 400, answer.body.error === undefined ? "malformed-json" : "invalid-request")
+          assert.match(answer.text, new RegExp(`${named}: The member is there twice`))
+        }
+      })
+    )
+
     it.effect(`400: ${operation.name} with a body of another shape`, () =>
       Effect.gen(function* () {
         const service = yield* TestService
