@@ -35,6 +35,7 @@ import { LiveAuthorizationLayer } from "./access/live-authorization.ts"
 import { Authentication } from "./access/authentication.ts"
 import { AuthCacheInvalidation } from "./access/auth-cache-invalidation.ts"
 import { RateLimits } from "./access/rate-limits.ts"
+import { Rejections } from "./access/rejections.ts"
 import { ServiceAccount } from "./access/service-account.ts"
 import { ConfigurationArchives } from "./applications/configuration/trees/archives.ts"
 import { ConfigurationFiles } from "./applications/configuration/files/files.ts"
@@ -240,6 +241,7 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(Layer.merge(AttestationKeyRotations.layer, AttestationKeyRevocation.layer)),
   Layer.provideMerge(AuthCacheInvalidation.layerKeyRevocations),
   Layer.provideMerge(AttestationKeys.layer),
+  Layer.provideMerge(Rejections.layer),
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthCacheInvalidation.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),

@@ -1,9 +1,18 @@
--- Refuses a reservation that is settled without a charge, or has a charge and is not settled.
-CREATE OR REPLACE FUNCTION budget_guard_reservation() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Whether a reservation has a charge exactly where it is settled. A check of a table calls it, as the text of a call is
+-- shorter than that of what it checks, and a trigger for each row costs more in large batches.
+CREATE OR REPLACE FUNCTION budget_guard_reservation(state budget_reservation_state, charge_id uuid) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF (NEW.state = 'settled') = (NEW.charge_id IS NOT NULL) THEN RETURN NEW; END IF;
-  RAISE EXCEPTION 'reservation % breaks an invariant', NEW.id USING ERRCODE = 'check_violation';
+  RETURN (state = 'settled') = (charge_id IS NOT NULL);
 END
 $$;
 
-REVOKE ALL ON FUNCTION budget_guard_reservation FROM PUBLIC;
+-- Named by a migration only, whose triggers a later one drops.
+CREATE OR REPLACE FUNCTION budget_guard_reservation() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN NEW;
+END
+$$;
+
+REVOKE ALL ON FUNCTION budget_guard_reservation(budget_reservation_state, uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION budget_guard_reservation() FROM PUBLIC;

@@ -1,24 +1,25 @@
 -- Records the thresholds that locked counters have passed, each once; that of a rolling window is reset when its use
--- falls below it. Each also gets an audit entry in the same transaction, since events are published from the audit log.
+-- falls below it. The service decides those of a forecast, by what is written here for it in the same transaction.
 CREATE OR REPLACE FUNCTION budget_note_alerts(moment timestamptz, counters uuid[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$
 DECLARE
-  entries json; places integer[]; tenants uuid[];
+  alerts budget_alerts[];
 BEGIN
   WITH moved AS MATERIALIZED (SELECT * FROM budget_counters WHERE id = ANY (counters)), facts AS (
     SELECT b.tenant_id, b.id, b.cap_id, b.spent, b.reserved, b.fired, b.ring IS NOT NULL AS rolling,
-      budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment) AS lim,
-      budget_forecast(b.spent, b.period_start, b.period_end, moment) AS forecast, c.alert_thresholds
+      b.period_start, b.period_end, budget_limit(b.tenant_id, b.cap_id, b.counter_key, moment) AS lim, c.alert_thresholds
     FROM moved b JOIN budget_caps c ON c.tenant_id = b.tenant_id AND c.id = b.cap_id
     WHERE c.deleted_at IS NULL AND c.alert_thresholds <> '[]'
-  ), passed AS (
-    SELECT f.tenant_id, f.id, f.cap_id, f.spent, f.reserved, f.fired, f.rolling, f.lim, t.measure, t.percent,
+  ), thresholds AS (
+    SELECT DISTINCT f.tenant_id, f.id, t.measure, t.percent,
       t.percent * 3 + CASE t.measure WHEN 'spent' THEN 0 WHEN 'committed' THEN 1 ELSE 2 END AS code
-    FROM facts f, (SELECT DISTINCT f2.id, r.measure, r.percent FROM facts f2,
-      jsonb_to_recordset(f2.alert_thresholds) AS r(measure text, percent integer)) t
-    WHERE t.id = f.id AND t.percent::numeric * f.lim <= 100 * CASE t.measure
-      WHEN 'spent' THEN f.spent WHEN 'committed' THEN f.spent::numeric + f.reserved ELSE f.forecast END
-      AND f.spent + f.reserved > 0
+    FROM facts f, jsonb_to_recordset(f.alert_thresholds) AS t(measure text, percent integer)
+    WHERE f.spent + f.reserved > 0
+  ), passed AS (
+    SELECT f.*, t.measure, t.percent, t.code
+    FROM facts f JOIN thresholds t ON t.tenant_id = f.tenant_id AND t.id = f.id
+    WHERE t.percent::numeric * f.lim <= 100 * CASE t.measure
+      WHEN 'spent' THEN f.spent WHEN 'committed' THEN f.spent::numeric + f.reserved END
   ), codes AS (
     SELECT f.tenant_id, f.id, coalesce(array_agg(DISTINCT c ORDER BY c) FILTER (WHERE c IS NOT NULL), '{}') AS fired
     FROM facts f LEFT JOIN LATERAL (
@@ -28,28 +29,19 @@ BEGIN
   ), kept AS (
     UPDATE budget_counters b SET fired = codes.fired FROM codes
     WHERE b.tenant_id = codes.tenant_id AND b.id = codes.id AND b.fired <> codes.fired
-  ), noted AS (
-    INSERT INTO budget_alerts (tenant_id, cap_id, counter_id, measure, percent, limit_amount, spent, reserved, occurred_at)
-    SELECT tenant_id, cap_id, id, measure, percent, lim, spent, reserved, moment
-    FROM passed WHERE NOT code = ANY (fired)
-    RETURNING *
-  ), worded AS (
-    SELECT row_number() OVER ()::integer AS place, a.cap_id,
-      nullif(a.tenant_id, '00000000-0000-0000-0000-000000000000') AS tenant,
-      json_build_object('alertId', a.id, 'name', c.name, 'measure', a.measure, 'percent', a.percent,
-        'unit', c.unit, 'scope', c.scope || coalesce(nullif(b.counter_key, '')::jsonb, '{}'),
-        'limit', budget_quantity(c.unit, a.limit_amount), 'spent', budget_quantity(c.unit, a.spent),
-        'reserved', budget_quantity(c.unit, a.reserved)) AS after
-    FROM noted a
-    JOIN budget_counters b ON b.tenant_id = a.tenant_id AND b.id = a.counter_id
-    JOIN budget_caps c ON c.tenant_id = a.tenant_id AND c.id = a.cap_id
+  ), checks AS (
+    INSERT INTO budget_forecast_checks (tenant_id, counter_id, percents, limit_amount, spent, reserved, period_start,
+      period_end, occurred_at)
+    SELECT f.tenant_id, f.id, t.percents, f.lim, f.spent, f.reserved, f.period_start, f.period_end, moment
+    FROM facts f CROSS JOIN LATERAL (
+      SELECT array_agg(t.percent ORDER BY t.percent) AS percents FROM thresholds t
+      WHERE t.tenant_id = f.tenant_id AND t.id = f.id AND t.measure = 'forecast' AND NOT t.code = ANY (f.fired)) t
+    WHERE t.percents IS NOT NULL AND isfinite(f.period_start) AND isfinite(f.period_end)
   )
-  SELECT json_agg(json_build_object('place', w.place, 'action_type', 'BudgetCapThresholdPassed',
-      'entity_type', 'BudgetCap', 'entity_id', w.cap_id, 'user_id', 'system', 'actor_type', 'system',
-      'changes', json_build_object('before', NULL, 'after', w.after))),
-    array_agg(w.place), array_agg(w.tenant)
-  INTO entries, places, tenants FROM worded w;
-  IF places IS NOT NULL THEN PERFORM budget_audit(entries, places, tenants, moment); END IF;
+  SELECT array_agg(ROW(p.tenant_id, new_id(), p.cap_id, p.id, p.measure, p.percent, p.lim, p.spent, p.reserved,
+    moment)::budget_alerts)
+  INTO alerts FROM passed p WHERE NOT p.code = ANY (p.fired);
+  IF alerts IS NOT NULL THEN PERFORM budget_publish_alerts(alerts, moment); END IF;
 END
 $$;
 

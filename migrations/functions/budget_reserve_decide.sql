@@ -352,9 +352,9 @@ BEGIN
   END IF;
 
   IF is_roomy AND keys IS NULL THEN
-    RETURN json_build_object('rooms', coalesce(all_rooms, '{}'), 'ends', ends);
+    RETURN json_build_object('at', budget_millis(moment), 'rooms', coalesce(all_rooms, '{}'), 'ends', ends);
   END IF;
-  RETURN json_build_object('verdicts', verdicts, 'headrooms', headrooms, 'ends', ends, 'pairEnds', pair_ends,
+  RETURN json_build_object('at', budget_millis(moment), 'verdicts', verdicts, 'headrooms', headrooms, 'ends', ends, 'pairEnds', pair_ends,
     'failing', coalesce(failing, '{}'), 'failingLimits', coalesce(failing_limits, '{}'),
     'failingSpents', coalesce(failing_spents, '{}'), 'failingReserveds', coalesce(failing_reserveds, '{}'),
     'replays', CASE WHEN cardinality(taken) = 0 THEN '[]'::json ELSE budget_replays(keys, taken) END,

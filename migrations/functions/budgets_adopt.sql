@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION budgets_adopt(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  moment timestamptz := p->>'now';
+  moment timestamptz := budget_moment((p->>'now')::timestamptz);
   owner uuid := p->>'tenant';
   plan uuid := p->>'plan';
   b budget_reservations;

@@ -17,6 +17,7 @@ DECLARE
   charged_amounts numeric[]; charged_tokens numeric[]; charges bigint[]; closed json := '[]';
   r record;
 BEGIN
+  moment := budget_moment(moment);
   verdicts := array_fill('missing'::text, ARRAY[total]);
   IF keys IS NOT NULL THEN taken := budget_claim_keys(keys, moment); END IF;
   FOREACH at IN ARRAY taken LOOP verdicts[at] := 'replay'; END LOOP;

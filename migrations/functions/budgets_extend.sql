@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION budgets_extend(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  moment timestamptz := p->>'now';
+  moment timestamptz := budget_moment((p->>'now')::timestamptz);
   b budget_reservations;
   verdict text := 'done';
 BEGIN

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION budgets_once(change text, p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 DECLARE
-  moment timestamptz := p->>'now';
+  moment timestamptz := budget_moment((p->>'now')::timestamptz);
   keys json := CASE WHEN p->>'key' IS NOT NULL THEN json_build_array(p::jsonb || '{"place": 1}') END;
   outcome json;
 BEGIN

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION budgets_refund(p json) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  moment timestamptz := p->>'now';
+  moment timestamptz := budget_moment((p->>'now')::timestamptz);
   given bigint := p->>'amount';
   c budget_entries;
   e budget_entries;

@@ -11,7 +11,7 @@ BEGIN
     JOIN budget_reservations b ON b.tenant_id = c.tenant AND b.id = c.id
     WHERE b.state = 'open' AND b.origin = 'gateway'
     ORDER BY b.tenant_id, b.id FOR UPDATE OF b SKIP LOCKED)
-  UPDATE budget_reservations b SET expires_at = (p->>'now')::timestamptz + make_interval(secs => (p->>'ttl')::integer)
+  UPDATE budget_reservations b SET expires_at = budget_moment((p->>'now')::timestamptz) + make_interval(secs => (p->>'ttl')::integer)
   FROM running r WHERE b.tenant_id = r.tenant_id AND b.id = r.id;
   GET DIAGNOSTICS renewed = ROW_COUNT;
   RETURN json_build_object('renewed', renewed);

@@ -17,6 +17,7 @@ DECLARE
   n budget_need;
   own_counters uuid[]; rooms text[]; ends bigint[]; has_room boolean;
 BEGIN
+  moment := budget_moment(moment);
   -- Each statement locks counters as it updates them, in the order of their ids. Grants and rolling windows have to be
   -- read under the lock, so counters with either are left to budget_reserve_decide.
   IF NOT is_plain THEN
@@ -85,7 +86,7 @@ BEGIN
     RETURN json_build_object('stale', true);
   END IF;
   IF has_thresholds THEN PERFORM budget_note_alerts(moment, own_counters); END IF;
-  RETURN json_build_object('rooms', coalesce(rooms, '{}'), 'ends', ends);
+  RETURN json_build_object('at', budget_millis(moment), 'rooms', coalesce(rooms, '{}'), 'ends', ends);
 END
 $$;
 

@@ -9,6 +9,8 @@ import { Authentication, type Rejection } from "./authentication.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/principal.ts"
 import { GatewayCredentials } from "./credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
+import { Rejections } from "./rejections.ts"
+import { Settings } from "../platform/settings/settings.ts"
 
 export const accessActions = auditActions("Operation", ["AccessForbidden"])
 
@@ -19,14 +21,10 @@ export const AccessLayer = Layer.effect(
     const { identify } = yield* Authentication
     const gateway = yield* GatewayCredentials
     const limits = yield* RateLimits
+    const rejections = yield* Rejections
+    const { api, database } = yield* Settings
 
-    const anonymousLimit = Effect.flatMap(CurrentRequest, (request) => limits.anonymous(request?.network ?? "unknown"))
-
-    const reject = Effect.fnUntraced(function* ({ problem, refusal }: Rejection) {
-      yield* anonymousLimit
-      if (refusal !== undefined) yield* audit.refused(refusal)
-      return yield* problem
-    })
+    const reject = ({ problem, refusal }: Rejection) => Effect.andThen(rejections.reject(refusal), Effect.fail(problem))
 
     const recordForbidden = (operation: string) => (error: unknown) => {
       return error instanceof Forbidden
@@ -55,8 +53,10 @@ export const AccessLayer = Layer.effect(
                 caller === undefined ? signedIn : Effect.succeed(caller)
               )
             : signedIn
+        const info = Context.get(fiber.context, CurrentRequest)
+        info?.limit(database.acquireTimeoutSeconds)
         return Effect.flatMap(identified, (principal) => {
-          const info = Context.get(fiber.context, CurrentRequest)
+          info?.limit(api.requestTimeoutSeconds)
           if (info !== undefined) info.principal = principal.name
           return serveLimited(principal)
         })

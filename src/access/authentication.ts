@@ -3,7 +3,7 @@ import { type HttpServerRequest } from "effect/http"
 import { type Refusal } from "../audit/log/service.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, SessionTokens } from "./credentials.ts"
+import { AgentTokens, ApiKeyCredentials, SessionTokens } from "./credentials.ts"
 import { bearerToken, isFromAnotherSite, sessionCookie, tokenInCookies } from "./request-credentials.ts"
 import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
@@ -50,11 +50,7 @@ export class Authentication extends Context.Service<
           const key = headers["x-api-key"]
           if (key !== undefined && key !== "") {
             return Effect.flatMapEager(account.owns(key), (owned) =>
-              owned
-                ? asServiceAccount
-                : Effect.catch(keys.check(key), (reason) =>
-                    refuse({ action: apiKeyRefusals.ApiKeyRefused, target: publicPart(key), reason })
-                  )
+              owned ? asServiceAccount : Effect.catch(keys.check(key), refuse)
             )
           }
           if (headers.authorization !== undefined) {
@@ -82,6 +78,3 @@ const fromAnotherSite = new Forbidden({
 
 /** Agents' tokens are signed, in three parts; an account's is one opaque word. */
 const isAgentToken = (token: string): boolean => token.split(".").length === 3
-
-/** The part of a presented key that may be written down. */
-const publicPart = (key: string): string => (/^amk_[0-9A-Za-z]{12}/.test(key) ? key.slice(0, 16) : "no key of ours")

@@ -17,7 +17,8 @@ export type ApiKeyRefusalReason = "malformed" | "unknown" | "wrong-secret" | "re
 export class ApiKeyCredentials extends Context.Service<
   ApiKeyCredentials,
   {
-    check(key: string): Effect.Effect<Principal, ApiKeyRefusalReason>
+    /** The principal of the key; otherwise the refusal to record, which has no more of the key than its public part. */
+    check(key: string): Effect.Effect<Principal, Refusal>
   }
 >()("app/access/ApiKeyCredentials") {}
 

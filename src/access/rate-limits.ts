@@ -4,12 +4,13 @@ import { CurrentRequest } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { RateLimited } from "../kernel/principal.ts"
 
-/** How many requests a minute a principal, or an address without one, is granted. */
+/** How many requests a minute a principal, or a network without one, is granted. */
 export class RateLimits extends Context.Service<
   RateLimits,
   {
     principal(name: string): Effect.Effect<void, RateLimited>
-    anonymous(address: string): Effect.Effect<void, RateLimited>
+    /** Counts the current request against its network: an IPv4 address, or an IPv6 /64. */
+    readonly anonymous: Effect.Effect<void, RateLimited>
   }
 >()("app/auth/RateLimits") {
   static readonly layer = Layer.effect(
@@ -17,7 +18,7 @@ export class RateLimits extends Context.Service<
     Effect.gen(function* () {
       const limiter = yield* RateLimiter.RateLimiter
       const { rateLimit } = (yield* Settings).api
-      if (!rateLimit.enabled) return RateLimits.of({ principal: () => Effect.void, anonymous: () => Effect.void })
+      if (!rateLimit.enabled) return RateLimits.of({ principal: () => Effect.void, anonymous: Effect.void })
 
       const consume = (key: string, limit: number) =>
         limiter.consume({ key, limit, window: Duration.minutes(1) }).pipe(
@@ -55,7 +56,9 @@ export class RateLimits extends Context.Service<
 
       return RateLimits.of({
         principal: ofPrincipal,
-        anonymous: (address) => consume(`address:${address}`, rateLimit.anonymousPerMinute)
+        anonymous: Effect.flatMap(CurrentRequest, (request) =>
+          consume(`network:${request?.network ?? "unknown"}`, rateLimit.anonymousPerMinute)
+        )
       })
     })
   )

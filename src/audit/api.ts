@@ -1,10 +1,10 @@
+import { RateLimited } from "../kernel/principal.ts"
 import { Schema, Struct } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Access, requires } from "../kernel/access.ts"
 import { endpoint } from "../kernel/endpoint.ts"
 import { cursor, page, pageQuery } from "../kernel/page.ts"
 import { integerParameter } from "../kernel/parameter.ts"
-import { Overloaded } from "../kernel/problems.ts"
 import {
   AuditActionView,
   AuditCheckpoint,
@@ -85,7 +85,7 @@ export class AuditApi extends HttpApiGroup.make("auditLogs")
       query: Struct.omit(AuditFilter.fields, ["startDate", "endDate"]),
       headers: { "last-event-id": Schema.optionalKey(integerParameter(LastEventId)) },
       success: HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" }),
-      error: Overloaded
+      error: RateLimited
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an audit entry",

@@ -102,7 +102,12 @@ const runOnAccount = Effect.fnUntraced(function* ({ command, email, fromInput, n
   const { embeddedIn } = yield* DatabaseConnection
   const where = Option.getOrElse(embeddedIn, () => "Database:Url")
   const credentials = yield* AccountCredentials
-  const known = Option.getOrUndefined(yield* credentials.candidate(email))
+  const found = yield* credentials.candidates(email, null)
+  const ofInstallation = found.find(({ tenantId }) => tenantId === null)
+  const known = ofInstallation ?? (command === "password" && found.length === 1 ? found[0] : undefined)
+  if (command === "password" && known === undefined && found.length > 1) {
+    return yield* new Unusable({ message: `Accounts of several tenants have the address ${email}; use /api/accounts.` })
+  }
   if (command === "create" && known !== undefined) {
     return yield* new Unusable({ message: `There is an account ${email}; "password" gives it another password.` })
   }

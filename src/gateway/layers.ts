@@ -14,7 +14,7 @@ import { Admission } from "./metering/admission.ts"
 import { ReservationRenewal } from "./metering/reservation-renewal.ts"
 import { MessageCounts } from "./pipeline/message-counts.ts"
 import { BudgetReservations } from "./metering/budget-reservations.ts"
-import { CataloguePricesLayer } from "./metering/prices.ts"
+import { CataloguePricesLayer, ModelNamesLayer } from "./metering/prices.ts"
 import { CallIdempotency } from "./pipeline/call-idempotency.ts"
 import { ResponseCache } from "./pipeline/response-cache.ts"
 import { Gateway } from "./wire/native/service.ts"
@@ -22,7 +22,7 @@ import { ProviderHealth } from "./routing/provider-health.ts"
 import { TokenCounts } from "./metering/token-counts.ts"
 
 /** The gateway's configuration, provider health and prices; the ledger depends on them. */
-export const GatewayCatalogueLayer = CataloguePricesLayer.pipe(
+export const GatewayCatalogueLayer = Layer.merge(CataloguePricesLayer, ModelNamesLayer).pipe(
   Layer.provideMerge(Layer.mergeAll(GatewayConfiguration.layer, Breakers.layer, ProviderHealth.layer))
 )
 

@@ -16,7 +16,7 @@ export class ValidationFailed extends Problem<ValidationFailed>()(
 export class MalformedJson extends Problem<MalformedJson>()("MalformedJson", {
   slug: "malformed-json",
   status: 400,
-  meaning: "The body is not JSON."
+  meaning: "The body is not JSON, or names a member twice."
 }) {}
 
 export class BadRequest extends Problem<BadRequest>()("BadRequest", {

@@ -1,8 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey } from "../support/authority.ts"
+import { makeDatabase } from "../support/database.ts"
 import { assertProblem } from "../support/problem.ts"
-import { type Answer, type Call, serviceKey, serviceLayer, TestService } from "../support/service.ts"
+import { type Answer, type Call, serviceKey, serviceLayer, startService, TestService } from "../support/service.ts"
 
 const perMinute = 8
 const limited = {
@@ -96,6 +97,44 @@ layer(serviceLayer(limited), { excludeTestServices: true, timeout: "60 seconds" 
       const known = yield* service.call("GET", "/api/sessions", { key: serviceKey })
       assert.strictEqual(known.status, 200)
     })
+  )
+
+  it.effect(
+    "429: a network on every route alike, all addresses of an IPv6 /64 together, and the log has only a key's public part",
+    () =>
+      Effect.gen(function* () {
+        const service = yield* startService(yield* makeDatabase, { ...limited, Api__TrustedProxies__0: "127.0.0.1/32" })
+        const secret = "amk-looking-password-of-somebody"
+        const assertion = { agentId: "0198a5b0-7c00-7000-8000-00000000002a", clientAssertion: "a.b.c" }
+        const routes: ReadonlyArray<readonly [string, Call]> = [
+          ["/api/sessions", { key: secret }],
+          ["/v1/chat/completions", { key: secret, body: {} }],
+          ["/api/llm/complete", { key: secret, body: {} }],
+          ["/api/agents/token", { key: null, body: assertion }],
+          [
+            "/oauth2/token",
+            {
+              key: null,
+              body: "grant_type=client_credentials",
+              headers: { "content-type": "application/x-www-form-urlencoded" }
+            }
+          ]
+        ]
+        for (const [index, [path, call]] of routes.entries()) {
+          const statuses: Array<number> = []
+          for (const host of ["1", "2", "ffff", "abcd:1"]) {
+            const headers = { ...call.headers, "x-forwarded-for": `2001:db8:0:${index + 1}::${host}` }
+            statuses.push(
+              (yield* service.call(call.body === undefined ? "GET" : "POST", path, { ...call, headers })).status
+            )
+          }
+          assert.deepStrictEqual(statuses, [401, 401, 401, 429], path)
+        }
+        const log = yield* service.call("GET", "/api/audit-logs?outcome=denied&limit=200")
+        assert.notInclude(log.text, secret.slice(0, 8))
+        // Each network's three attempts within its limit and nothing after them, at a different address each.
+        assert.lengthOf(log.body.items, 3 * routes.length)
+      }).pipe(Effect.scoped)
   )
 
   it.effect("health, problems and unknown routes are nobody's to use up", () =>

@@ -9,6 +9,7 @@ import { Access, RequiredCapability } from "../../src/kernel/access.ts"
 import { AccessLayer } from "../../src/access/access.ts"
 import { Authentication } from "../../src/access/authentication.ts"
 import { RateLimits } from "../../src/access/rate-limits.ts"
+import { Rejections } from "../../src/access/rejections.ts"
 import { ServiceAccount } from "../../src/access/service-account.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { capabilitiesOf, Capability, covers, isOwn, missing, resources, Scope } from "../../src/kernel/capability.ts"
@@ -174,7 +175,8 @@ describe("every endpoint", () => {
     Layer.mock(GatewayCredentials, {}),
     Layer.mock(SessionTokens, {}),
     Settings.layerMemory(),
-    Layer.mock(RateLimits, { principal: () => Effect.void })
+    Layer.mock(RateLimits, { principal: () => Effect.void, anonymous: Effect.void }),
+    Layer.mock(Rejections, {})
   )
 
   it("without a declared capability lets nobody in, not even the service account", async () => {

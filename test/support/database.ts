@@ -66,7 +66,7 @@ const connectionTo = (server: DatabaseServer, database: string): TestDatabase =>
 const makeFrom = (template: (server: DatabaseServer) => string): Effect.Effect<TestDatabase, never, Scope.Scope> =>
   Effect.suspend(() => {
     const server = inject("databaseServer")
-    const database = `test_${crypto.randomUUID().replaceAll("-", "")}`
+    const database = `${server.template}_${crypto.randomUUID().replaceAll("-", "")}`
     const connection = connectionTo(server, database)
     return Effect.acquireRelease(
       onServer(

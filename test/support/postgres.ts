@@ -58,11 +58,14 @@ const makeTemplate = (server: DatabaseServer) =>
     yield* onServer(server, (sql) => sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE true ALLOW_CONNECTIONS false`)
   })
 
-const dropTemplate = (template: string) => (sql: PgClient.PgClient) =>
-  Effect.andThen(
-    sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE false`,
-    sql`DROP DATABASE ${sql(template)} WITH (FORCE)`
-  )
+/** Drops the template, and what was made from it and outlived its worker. */
+const dropTemplate = (template: string) =>
+  Effect.fnUntraced(function* (sql: PgClient.PgClient) {
+    yield* sql`ALTER DATABASE ${sql(template)} IS_TEMPLATE false`
+    const left = yield* sql<{ readonly name: string }>`
+      SELECT datname AS name FROM pg_database WHERE starts_with(datname, ${template})`
+    for (const { name } of left) yield* sql`DROP DATABASE ${sql(name)} WITH (FORCE)`
+  })
 
 /** Tests open thousands of sessions: without this, stretching the password takes longer than many of them live. */
 const cheapenSessions = (server: DatabaseServer) =>

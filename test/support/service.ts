@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Logger, Option, type Scope } from "effect"
+import { Context, Effect, Layer, Logger, Option, Scope } from "effect"
 import { HttpServer } from "effect/http"
 import { PasswordCost } from "../../src/identity/accounts/passwords.ts"
 import { DatabaseConnection } from "../../src/platform/database/connection.ts"
@@ -120,6 +120,17 @@ export const startService = (
 
 const startOnNewDatabase = (environment?: Record<string, string>) =>
   Effect.flatMap(makeDatabase, (database) => Effect.orDie(startService(database, environment)))
+
+let shared: Promise<TestService["Service"]> | undefined
+
+/**
+ * The service with default settings that files of a worker share, for tests that look only at what they made themselves
+ * and change nothing that others look at; it ends with the worker, and its database with the run.
+ */
+export const sharedServiceLayer = Layer.effect(
+  TestService,
+  Effect.promise(() => (shared ??= Effect.runPromise(startOnNewDatabase().pipe(Scope.provide(Scope.makeUnsafe())))))
+)
 
 /** A service and a database of a file's own. */
 export const serviceLayer = (environment: Record<string, string> = {}) =>

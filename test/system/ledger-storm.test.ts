@@ -1,64 +1,15 @@
 import { assert, layer } from "@effect/vitest"
-import { Clock, Effect, Layer, Redacted } from "effect"
-import { spawn, type ChildProcess } from "node:child_process"
+import { Clock, Effect, Layer } from "effect"
 import * as crypto from "node:crypto"
 import { diceOf } from "../contract/dice.ts"
-import { makeDatabase, type TestDatabase } from "../support/database.ts"
-import { project } from "../support/embedded-postgres.ts"
-import { type Answer, type Call, caller, encryptionKey, serviceKey } from "../support/service.ts"
+import { makeDatabase } from "../support/database.ts"
+import { kill, startReplica } from "../support/replica.ts"
+import { type Answer, type Call, caller } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
 
 const seconds = Number(process.env.STORM_SECONDS ?? "60")
 const clients = 64
 const nano = 1e9
-
-const urlOf = ({ database, host, password, port, username }: TestDatabase): string =>
-  `postgres://${username}:${encodeURIComponent(Redacted.value(password))}@${encodeURIComponent(host)}:${port}/${database}`
-
-interface Replica {
-  readonly process: ChildProcess
-  readonly url: string
-}
-
-/** A replica as a process of its own. */
-const startReplica = (database: TestDatabase) =>
-  Effect.callback<Replica>((resume) => {
-    const child = spawn(process.execPath, ["src/main.ts"], {
-      cwd: project,
-      stdio: ["ignore", "pipe", "pipe"],
-      env: {
-        PATH: process.env.PATH,
-        APP_ENVIRONMENT: "Development",
-        Api__Port: "0",
-        Api__ApiKey: serviceKey,
-        Api__RateLimit__Enabled: "false",
-        Database__Url: urlOf(database),
-        Security__EncryptionKey: encryptionKey,
-        Logging__Level: "Warn"
-      }
-    })
-    let output = ""
-    const hear = (chunk: Buffer) => {
-      output += String(chunk)
-      const url = /serves on (http:\S+)/u.exec(output)?.[1]
-      if (url !== undefined) resume(Effect.succeed({ process: child, url }))
-    }
-    child.stdout.on("data", hear)
-    child.stderr.on("data", hear)
-    child.once("close", () => resume(Effect.die(new Error(`The replica ended: ${output}`))))
-  })
-
-const ended = (child: ChildProcess) =>
-  Effect.callback<void>((resume) => {
-    if (child.exitCode !== null || child.signalCode !== null) resume(Effect.void)
-    else child.once("exit", () => resume(Effect.void))
-  })
-
-const kill = ({ process: child }: Replica) =>
-  Effect.andThen(
-    Effect.sync(() => child.kill("SIGKILL")),
-    ended(child)
-  )
 
 layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two replicas in a storm", (it) => {
   it.effect(

@@ -110,7 +110,7 @@ export class AuditVerification extends Context.Service<AuditVerification>()("app
 
     const turns = yield* Semaphore.make(maxAtOnce)
     const verify = Effect.fn("AuditVerification.verify")(function* (range: VerificationRange) {
-      ;(yield* CurrentRequest)?.untimed()
+      ;(yield* CurrentRequest)?.limit(undefined)
       let retirements = yield* proof.retirements
       while (true) {
         const found = yield* verifyAt(range, retirements)

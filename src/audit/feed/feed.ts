@@ -1,61 +1,104 @@
-import { Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schedule, Schema, Semaphore, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { LiveAuthorization } from "../../platform/http/live-authorization.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { Overloaded } from "../../kernel/problems.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
+import { OpenStreams } from "../../platform/http/open-streams.ts"
 import { eventStream, type ServerSentEvent } from "../../platform/http/event-stream.ts"
 import { AuditEntry, type AuditFilter } from "../log/domain.ts"
 import { FeedRepository } from "./repository.ts"
 import { ProofRepository } from "../chain/proof-repository.ts"
 
-const atOnce = 1000
-const maxFollowers = 1000
+/** The most entries that are read from the database at once. */
+const atOnce = 5000
+/** How many batches the slowest follower may be behind; what it misses then it reads from the database. */
+const batchesKept = 8
+/** How many followers read what they missed at the same time. */
+const catchingUpAtOnce = 2
+
+/** Entries in the order of the chain: all behind `after`, up to `upTo`. */
+interface Batch {
+  readonly after: number
+  readonly upTo: number
+  readonly entries: ReadonlyArray<{
+    readonly entry: AuditEntry
+    readonly sequence: number
+    readonly event: ServerSentEvent
+  }>
+}
 
 /** The log as a stream of new entries. */
 export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed", {
   make: Effect.gen(function* () {
+    const catchUp = yield* Semaphore.make(catchingUpAtOnce)
     const database = yield* Database
     const proof = yield* ProofRepository
     const repository = yield* FeedRepository
+    const streams = yield* OpenStreams
 
-    // All followers on this replica share one query, which stops when the last one leaves.
-    const patient = repository.head.pipe(
-      Effect.catchCause((cause) => Effect.as(Effect.logDebug("The audit feed waits for the database", cause), 0))
-    )
-    const heads = yield* Stream.fromEffectSchedule(patient, Schedule.spaced("100 millis")).pipe(
-      Stream.share({ capacity: 1, strategy: "sliding", replay: 1 })
-    )
+    const waits = Effect.logDebug("The audit feed waits for the database")
+    const read = (after: number, upTo: number): Effect.Effect<Batch> =>
+      Effect.map(database.transaction("all", repository.between(after, upTo, {})), (entries) => ({
+        after,
+        upTo,
+        entries: entries.map((entry) => ({ entry, sequence: entry.sequence ?? 0, event: eventOf(entry) }))
+      }))
 
-    let followers = 0
-    const follower = Effect.acquireRelease(
-      Effect.sync(() => void followers++),
-      () => Effect.sync(() => void followers--)
-    )
+    // The one reader of this replica: its followers filter in memory what it has read and encoded once. It stops when the
+    // last of them leaves.
+    const batches = yield* Stream.suspend(() => {
+      let position: number | undefined
+      const next = Effect.gen(function* () {
+        const head = yield* repository.head
+        if (position !== undefined && head <= position) return []
+        const batch: Batch =
+          position === undefined
+            ? { after: head, upTo: head, entries: [] }
+            : yield* read(position, Math.min(head, position + atOnce))
+        position = batch.upTo
+        return [batch]
+      }).pipe(Effect.catchCause(() => Effect.as(waits, [])))
+      return Stream.flatMap(Stream.fromEffectSchedule(next, Schedule.spaced("100 millis")), Stream.fromIterable)
+    }).pipe(Stream.share({ capacity: batchesKept, strategy: "sliding", replay: 1 }))
 
     const follow = Effect.fn("AuditFeed.follow")(function* (filter: AuditFilter, after: number | undefined) {
-      if (followers >= maxFollowers) return yield* new Overloaded({})
-      const scope = scopeOf(yield* CurrentPrincipal)
+      const held = yield* streams.claim
+      const principal = yield* CurrentPrincipal
+      const scope = scopeOf(principal)
       let last = Math.min(after ?? Number.MAX_SAFE_INTEGER, yield* repository.head)
 
-      /** What is new up to a head, in pieces; a piece that fails is tried again with the next head. */
-      const upTo = (head: number): Stream.Stream<ServerSentEvent> =>
-        Stream.paginate(undefined, () =>
-          Effect.gen(function* () {
-            const first = last < head ? yield* proof.next(last) : undefined
-            if (first === undefined || first > head) return [[], Option.none()] as const
-            const end = Math.min(first - 1 + atOnce, head)
+      /** What the reader no longer has, in pieces; a piece that fails is tried again. */
+      const missed = (upTo: number): Stream.Stream<ServerSentEvent> =>
+        Stream.paginate(undefined, () => {
+          const piece = Effect.gen(function* () {
+            const first = last < upTo ? yield* proof.next(last) : undefined
+            if (first === undefined || first > upTo) return [[], Option.none()] as const
+            const end = Math.min(first - 1 + atOnce, upTo)
             const entries = yield* database.transaction(scope, repository.between(first - 1, end, filter))
             last = end
             return [entries.map(eventOf), Option.some(undefined)] as const
-          }).pipe(
-            Effect.catchCause((cause) =>
-              Effect.as(Effect.logDebug("The audit feed waits for the database", cause), [[], Option.none()] as const)
-            )
+          })
+          const patient: typeof piece = Effect.catchCause(catchUp.withPermits(1)(piece), () =>
+            waits.pipe(Effect.andThen(Effect.sleep("200 millis")), Effect.andThen(Effect.suspend(() => patient)))
           )
-        )
+          return patient
+        })
 
-      return Stream.unwrap(Effect.as(follower, Stream.flatMap(heads, upTo)))
+      const ofBatch = (batch: Batch): Stream.Stream<ServerSentEvent> => {
+        const fresh = Stream.suspend(() => {
+          const wanted = batch.entries.filter(
+            ({ entry, sequence }) =>
+              sequence > last &&
+              (principal.tenantId === undefined || entry.tenantId === principal.tenantId) &&
+              matches(filter, entry)
+          )
+          last = Math.max(last, batch.upTo)
+          return Stream.fromIterable(wanted.map(({ event }) => event))
+        })
+        return last < batch.after ? Stream.concat(missed(batch.after), fresh) : fresh
+      }
+
+      return held(Stream.flatMap(batches, ofBatch))
     })
 
     return {
@@ -69,8 +112,21 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
 
-  static readonly layer = this.layerNoDeps.pipe(Layer.provide(Layer.merge(FeedRepository.layer, ProofRepository.layer)))
+  static readonly layer = this.layerNoDeps.pipe(
+    Layer.provide(Layer.mergeAll(FeedRepository.layer, OpenStreams.layer, ProofRepository.layer))
+  )
 }
+
+/** Whether a filter lets an entry through, as the database would. */
+const matches = (filter: AuditFilter, entry: AuditEntry): boolean =>
+  (filter.actionType === undefined || entry.actionType === filter.actionType) &&
+  (filter.entityType === undefined || entry.entityType === filter.entityType) &&
+  (filter.entityId === undefined || entry.entityId === filter.entityId) &&
+  (filter.userId === undefined || entry.userId === filter.userId) &&
+  (filter.tenantId === undefined || entry.tenantId === filter.tenantId) &&
+  (filter.outcome === undefined || entry.outcome === filter.outcome) &&
+  (filter.startDate === undefined || DateTime.isGreaterThan(entry.occurredAt, filter.startDate)) &&
+  (filter.endDate === undefined || DateTime.isLessThan(entry.occurredAt, filter.endDate))
 
 const encode = Schema.encodeSync(Schema.fromJsonString(AuditEntry.json))
 

@@ -1,4 +1,5 @@
 import { Clock, Effect, Schedule } from "effect"
+import { networkOf } from "../../platform/http/request.ts"
 import { type AuditRow } from "./repository.ts"
 
 const windowMillis = 60_000
@@ -40,10 +41,12 @@ export const makeRefusals = Effect.fnUntraced(function* (
         entry.repeats++
         return Effect.void
       }
-      // A flood of ever new targets is counted as one.
+      // A flood of ever new targets is counted as one of its network, so that it hides nobody else's; a flood of ever new
+      // networks as one.
+      const network = ip_address === null || open.size >= 2 * most ? null : networkOf(ip_address)
       const crowded = open.size >= most
-      const kept = crowded ? { ...row, entity_id: null, ip_address: null, user_agent: null } : row
-      const keptKey = crowded ? `${row.action_type}\n*` : key
+      const kept = crowded ? { ...row, entity_id: null, ip_address: network, user_agent: null } : row
+      const keptKey = crowded ? `${action_type}\n*\n${network}` : key
       const known = open.get(keptKey)
       if (known !== undefined) {
         known.repeats++

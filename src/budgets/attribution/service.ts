@@ -16,6 +16,14 @@ import { type CallPlan, type PlanId, PlanNotFound } from "../ledger/domain.ts"
 import { type BudgetSubject, type Dimensions, type Requester } from "../ledger/protocol-domain.ts"
 import { LedgerStore } from "../ledger/repository.ts"
 
+/**
+ * The model that a name stands for: an alias counts as its model, so that caps, reservations and calls agree. A name that
+ * the catalog of models does not have stands for itself; without a catalog every name does.
+ */
+export const ModelNames = Context.Reference<(name: string) => string>("app/budgets/ModelNames", {
+  defaultValue: () => (name) => name
+})
+
 /** The plans that calls name, of any tenant. What is cached of a plan never changes. */
 export class CallPlans extends Context.Service<CallPlans>()("app/budgets/CallPlans", {
   make: Effect.gen(function* () {
@@ -58,6 +66,7 @@ export class Attribution extends Context.Service<Attribution>()("app/budgets/Att
     const agents = yield* Agents
     const applications = yield* Applications
     const plans = yield* CallPlans
+    const modelOf = yield* ModelNames
     const tenants = yield* Tenants
     let known: TenantId | undefined
     // The default tenant never changes, so it is read once.
@@ -92,8 +101,9 @@ export class Attribution extends Context.Service<Attribution>()("app/budgets/Att
 
     return {
       /** Under a plan a request counts for the plan's agent and task type. */
-      resolve: (declared: DeclaredAttribution): Effect.Effect<BudgetSubject, AttributionError> =>
+      resolve: (given: DeclaredAttribution): Effect.Effect<BudgetSubject, AttributionError> =>
         Effect.withFiber((fiber): Effect.Effect<BudgetSubject, AttributionError> => {
+          const declared = given.model === undefined ? given : { ...given, model: modelOf(given.model) }
           const principal = Context.get(fiber.context, CurrentPrincipal)
           const own = credentialValues(principal)
           const needsLookUp =

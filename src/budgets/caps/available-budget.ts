@@ -1,5 +1,5 @@
-import { Context, DateTime, Effect, Layer } from "effect"
-import { Database } from "../../platform/database/database.ts"
+import { Context, Effect, Layer } from "effect"
+import { Database, statementMoment } from "../../platform/database/database.ts"
 import { applicableCaps, CapIndexes } from "../ledger/cap-index.ts"
 import { type AvailableBudget, type BudgetSubject } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
@@ -15,7 +15,7 @@ export class AvailableBudgets extends Context.Service<AvailableBudgets>()("app/b
     return {
       of: Effect.fn("AvailableBudgets.of")(function* (subject: BudgetSubject) {
         yield* ledger.flushSettlements(subject.tenantId)
-        const at = yield* DateTime.now
+        const at = yield* statementMoment
         // Here no statement compares the revision of the copy.
         yield* capIndexes.refresh([subject.tenantId])
         const applicable = applicableCaps(yield* capIndexes.of([subject]), subject)

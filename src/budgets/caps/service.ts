@@ -1,3 +1,4 @@
+import { ModelNames } from "../attribution/service.ts"
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
@@ -29,6 +30,7 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
     const audit = yield* Audit
     const database = yield* Database
     const repository = yield* CapsRepository
+    const modelOf = yield* ModelNames
     const tenants = yield* Tenants
     const { budgets } = yield* Settings
 
@@ -63,6 +65,9 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
       return given === allTenants ? yield* new TenantNotFound({}) : (given ?? allTenants)
     })
 
+    const ofModels = (scope: StoredCap["scope"]): StoredCap["scope"] =>
+      scope.model === undefined || scope.model === "each" ? scope : { ...scope, model: modelOf(scope.model) }
+
     const create = Effect.fn("BudgetCaps.create")(function* (input: CapCreation) {
       yield* AgentCapPolicy.requireOwn(input.scope ?? {})
       const tenantId = yield* tenantOfNew(input.tenantId)
@@ -77,7 +82,7 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
           tenantId,
           id: CapId.make(allTenants),
           name: input.name,
-          scope: input.scope ?? {},
+          scope: ofModels(input.scope ?? {}),
           unit: input.unit,
           limitAmount: amountOf(input.unit, input.limit),
           period: input.period,
@@ -100,9 +105,10 @@ export class BudgetCaps extends Context.Service<BudgetCaps>()("app/budgets/Budge
 
     const update = Effect.fn("BudgetCaps.update")(function* (
       id: CapId,
-      input: CapUpdate,
+      given: CapUpdate,
       ifMatch: IfMatch | undefined
     ) {
+      const input = given.scope === undefined ? given : { ...given, scope: ofModels(given.scope) }
       const before = yield* take(id)
       yield* AgentCapPolicy.requireOwn(before.scope)
       if (!meets(ifMatch, before.version)) return yield* new VersionMismatch({ version: before.version })

@@ -1,7 +1,8 @@
-import { Context, type DateTime, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
+import { type Moment } from "../../platform/database/database.ts"
 import { AlertThreshold, CapId, CapScope, Sum } from "../ledger/domain.ts"
 import { UtilizationKey } from "./domain.ts"
 import { Unit } from "../ledger/quantity-domain.ts"
@@ -48,7 +49,7 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
           tenantId: Schema.UndefinedOr(TenantId),
           capId: Schema.UndefinedOr(CapId),
           counterKey: Schema.UndefinedOr(Schema.String),
-          at: Schema.DateTimeUtcFromDate,
+          at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate),
           after: Schema.UndefinedOr(UtilizationKey),
           limit: Schema.Int
         }),
@@ -59,25 +60,25 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
             FROM budget_reservations r CROSS JOIN LATERAL unnest(r.counter_ids) AS e(counter)
             WHERE ${sql.and([
               sql`r.state = 'held'`,
-              sql`r.expires_at > ${at}::timestamptz`,
+              sql`r.expires_at > budget_moment(${at ?? null}::timestamptz)`,
               ...(tenantId === undefined ? [] : [sql`r.tenant_id = ${tenantId}`])
             ])}
             GROUP BY e.counter
           )
           SELECT c.tenant_id, c.id AS cap_id, c.name, c.scope, c.unit, c.limit_amount, c.alert_thresholds, c.created_at,
             coalesce(b.id, ${nil}::uuid) AS counter_id, b.counter_key, c.window_seconds,
-            budget_limit(c.tenant_id, c.id, coalesce(b.counter_key, ''), ${at}::timestamptz) - c.limit_amount AS grants,
+            budget_limit(c.tenant_id, c.id, coalesce(b.counter_key, ''), budget_moment(${at ?? null}::timestamptz)) - c.limit_amount AS grants,
             coalesce(CASE WHEN b.ring IS NULL THEN b.spent ELSE budget_ring_sum(budget_ring_at(b.ring, b.ring_head,
-              budget_bucket(${at}::timestamptz, b.bucket_seconds))) END, 0) AS spent,
+              budget_bucket(budget_moment(${at ?? null}::timestamptz), b.bucket_seconds))) END, 0) AS spent,
             coalesce(b.reserved, 0) AS reserved,
             coalesce(CASE c.unit WHEN 'usd' THEN h.usd WHEN 'tokens' THEN h.tokens ELSE h.requests END, 0)::text AS held,
             CASE WHEN isfinite(coalesce(b.period_start, p.starts)) THEN coalesce(b.period_start, p.starts) END
               AS period_start,
             CASE WHEN isfinite(coalesce(b.period_end, p.ends)) THEN coalesce(b.period_end, p.ends) END AS period_end
           FROM budget_caps c
-          CROSS JOIN LATERAL budget_period(c.period, c.time_zone, c.anchor, ${at}::timestamptz) p
+          CROSS JOIN LATERAL budget_period(c.period, c.time_zone, c.anchor, budget_moment(${at ?? null}::timestamptz)) p
           LEFT JOIN budget_counters b ON b.tenant_id = c.tenant_id AND b.cap_id = c.id
-            AND b.period_end > ${at}::timestamptz AND b.period_start = (
+            AND b.period_end > budget_moment(${at ?? null}::timestamptz) AND b.period_start = (
               SELECT max(later.period_start) FROM budget_counters later
               WHERE later.tenant_id = b.tenant_id AND later.cap_id = b.cap_id AND later.counter_key = b.counter_key)
           LEFT JOIN held h ON h.counter = b.id
@@ -100,7 +101,7 @@ export class UtilizationRepository extends Context.Service<UtilizationRepository
       return {
         /** Every cap with each of its current counters; a cap that counts each value has none before the first. */
         list: Effect.fn("UtilizationRepository.list")(
-          (filter: UtilizationFilter, at: DateTime.Utc, after: UtilizationKey | undefined, limit: number) =>
+          (filter: UtilizationFilter, at: Moment, after: UtilizationKey | undefined, limit: number) =>
             Effect.orDie(
               select({ tenantId: undefined, capId: undefined, counterKey: undefined, ...filter, at, after, limit })
             )

@@ -1,11 +1,11 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { emptySlice, slice } from "../../kernel/page.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"
 import { type CapUtilization, type UtilizationKey } from "./domain.ts"
-import { quantityOf, totalOf } from "../ledger/quantity-domain.ts"
+import { forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
 
 /** The use of each cap, read from the counters themselves: it includes every reservation that was answered. */
@@ -23,7 +23,7 @@ export class CapUtilizations extends Context.Service<CapUtilizations>()("app/bud
         const principal = yield* CurrentPrincipal
         const own = withinTenant(principal, filter)
         if (own === undefined) return { asOf, ...emptySlice }
-        const found = repository.list(own, asOf, after, limit + 1)
+        const found = repository.list(own, yield* statementMoment, after, limit + 1)
         const { items, nextCursor } = slice(
           yield* database.transaction(scopeOf(principal), found),
           limit,
@@ -90,17 +90,15 @@ const outlookOf = (
     return { projected: windowSeconds === null && periodEnd !== null ? totalOf(unit, 0n) : null, exhaustsAt: null }
   }
   const end = periodEnd?.epochMilliseconds
-  // The rate of the first moments predicts nothing about a month.
   const enoughMillis = end === undefined ? hourMillis : (end - start) / 10
   if (nowMillis - start < enoughMillis) return { projected: null, exhaustsAt: null }
-  const remaining = BigInt(Math.max((end ?? nowMillis) - nowMillis, 0))
-  const projected = end === undefined ? null : spent + (spent * remaining) / elapsed
+  const projected = end === undefined ? undefined : forecastOf(spent, start, end, nowMillis)
   const left = limit > spent ? limit - spent : 0n
   const exhaustsIn = (left * elapsed) / spent
   const exhausts = BigInt(nowMillis) + exhaustsIn
   const latest = end ?? latestInstant
   return {
-    projected: projected === null ? null : totalOf(unit, projected),
+    projected: projected === undefined ? null : totalOf(unit, projected),
     exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
   }
 }

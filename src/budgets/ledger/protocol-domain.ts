@@ -5,7 +5,7 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type RepeatableRequest } from "../../platform/idempotency/domain.ts"
 import {
   type CallPlan,
-  type ChargeId,
+  ChargeId,
   type Origin,
   type PlanStatus,
   type ReservationId,
@@ -127,6 +127,24 @@ export interface CloseItem extends Requester {
   /** The columns of a gateway call's row. */
   readonly call?: { readonly [name: string]: unknown } | undefined
 }
+
+/** Releases a reservation of which nobody knows whether it was made. */
+export const releaseOf = ({
+  id,
+  origin,
+  principal,
+  tenantId
+}: Pick<ReserveItem, "id" | "origin" | "principal" | "tenantId">): CloseItem => ({
+  principal,
+  kind: "release",
+  id,
+  tenantId,
+  origin,
+  canActForOthers: true,
+  amount: 0n,
+  chargeId: ChargeId.make(id),
+  ...(origin === "gateway" ? { call: { method: "released" } } : {})
+})
 
 /** A settled reservation with its charge. */
 export interface ClosedReservation {

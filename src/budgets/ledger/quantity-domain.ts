@@ -37,3 +37,10 @@ export const Total = exactNumber({ examples: [12.5] })
 export const totalOf = (unit: Unit, amount: bigint): BigDecimal.BigDecimal =>
   BigDecimal.make(amount, unit === "usd" ? usdDecimals : 0)
 const usdDecimals = 9
+
+/** What a period will have spent at its end, at the rate since `start`; undefined in the first tenth. In milliseconds. */
+export const forecastOf = (spent: bigint, start: number, end: number, now: number): bigint | undefined => {
+  if (now >= end) return spent
+  // The rate of the first moments predicts nothing about a month.
+  return (now - start) * 10 < end - start ? undefined : spent + (spent * BigInt(end - now)) / BigInt(now - start)
+}

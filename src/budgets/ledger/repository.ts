@@ -1,7 +1,9 @@
-import { Context, DateTime, Effect, Layer, Option, Schema, SchemaTransformation, String as Text } from "effect"
+import { Context, Effect, Layer, Option, Schema, SchemaTransformation, String as Text } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { instantAt } from "../../kernel/instant.ts"
 import { compositesOf } from "../../platform/database/composites.ts"
+import { type Moment, momentText } from "../../platform/database/database.ts"
 import {
   Amount,
   CallPlan,
@@ -160,11 +162,14 @@ const Sums = Schema.Array(Schema.NullOr(Sum))
 const Ends = Schema.NullOr(Schema.Array(Schema.NullOr(Schema.Finite)))
 
 const AllOpen = Schema.Struct({
+  /** The moment of the decision. */
+  at: Schema.Finite,
   /** What each counter had left before the batch, and when its period ends. */
   rooms: Schema.Array(Sum),
   ends: Ends
 })
 const Decided = Schema.Struct({
+  at: Schema.Finite,
   verdicts: Schema.Array(
     Schema.Literals([
       "open",
@@ -272,6 +277,19 @@ const TransferOutcome = Schema.Struct({
   reserved: Schema.optionalKey(Sum)
 })
 
+/** Thresholds of a forecast that a counter may have passed, as it was then. Times are in milliseconds since 1970. */
+const ForecastCheck = row(
+  Schema.Struct({
+    id: Uuid,
+    percents: Schema.Array(Schema.Int),
+    limitAmount: Sum,
+    spent: Sum,
+    periodStart: Schema.Finite,
+    periodEnd: Schema.Finite,
+    occurredAt: Schema.Finite
+  })
+)
+
 /** A counter that differs from the sum of its entries and open reservations. */
 const Drift = Schema.Struct({
   tenantId: TenantId,
@@ -318,7 +336,7 @@ const likeCap = {
 export interface ReserveBatch {
   readonly requests: ReadonlyArray<{ readonly item: ReserveItem; readonly caps: ReadonlyArray<ApplicableCap> }>
   readonly revisions: CapsRevisions
-  readonly now: DateTime.Utc
+  readonly now: Moment
   /** How long what needs an approval is held. */
   readonly holdSeconds: number
 }
@@ -374,7 +392,7 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
   }))
   const rows = placed.map((request) => rowOf(request, needed.length))
   const parameters: Parameters = {
-    moment: DateTime.formatIso(now),
+    moment: momentText(now),
     hold_seconds: `${holdSeconds}`,
     is_plain: isPlain,
     has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
@@ -437,9 +455,9 @@ const approvalEntries = (requests: ReserveBatch["requests"]) =>
 /** All have room, one after the other. */
 const readAllOpen = (
   placed: ReadonlyArray<PlacedRequest>,
-  at: DateTime.Utc,
-  { ends, rooms }: typeof AllOpen.Type
+  { at: millis, ends, rooms }: typeof AllOpen.Type
 ): ReadonlyArray<ReserveResult> => {
+  const at = instantAt(millis)
   const left = [...rooms]
   return placed.map(({ caps, counters, item }) => ({
     verdict: "open",
@@ -456,9 +474,9 @@ const readAllOpen = (
 /** The result of each request; undefined where expired reservations must be swept first. */
 const readDecided = (
   placed: ReadonlyArray<PlacedRequest>,
-  at: DateTime.Utc,
   outcome: typeof Decided.Type
 ): ReadonlyArray<ReserveResult | undefined> => {
+  const at = instantAt(outcome.at)
   const replays = new Map(outcome.replays.map((replay) => [replay.place, replay]))
   const approved = new Map(outcome.approved.map(({ place, reservation }) => [place, reservation]))
   return placed.map(({ caps, counters, first, item }, index): ReserveResult | undefined => {
@@ -553,7 +571,7 @@ const readTransfer = (
 }
 
 interface SweepRequest {
-  readonly now: DateTime.Utc
+  readonly now: Moment
   readonly tenant: TenantId | null
   readonly most: number
   /** Whether to wait for rows that others are at work on. */
@@ -624,7 +642,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     const sweepFunction = (name: string) => {
       const sweep = jsonFunction(name, Schema.Struct({ swept: Schema.Int }))
       return ({ now, ...request }: SweepRequest) =>
-        Effect.map(sweep({ ...request, now: DateTime.formatIso(now) }), ({ swept }) => swept)
+        Effect.map(sweep({ ...request, now: momentText(now) }), ({ swept }) => swept)
     }
 
     const reserve = batchFunction("budgets_reserve", reserveParameters, ReserveOutcome)
@@ -635,6 +653,8 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
     const transfer = jsonFunction("budgets_adopt", TransferOutcome)
     const renew = jsonFunction("budgets_renew", Schema.Struct({ renewed: Schema.Int }))
     const handOver = jsonFunction("budgets_hand_over", Schema.Struct({ handed: Schema.Int }))
+    const forecastChecks = jsonFunction("budgets_forecast_checks", Schema.Array(ForecastCheck))
+    const forecastAlerts = jsonFunction("budgets_forecast_alerts", Schema.Struct({ alerts: Schema.Int }))
     const selectDrift = SqlSchema.findAll({
       Request: Schema.Void,
       Result: Drift,
@@ -666,13 +686,13 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
           "stale" in outcome
             ? "stale"
             : "rooms" in outcome
-              ? readAllOpen(placed, batch.now, outcome)
-              : readDecided(placed, batch.now, outcome)
+              ? readAllOpen(placed, outcome)
+              : readDecided(placed, outcome)
         )
       },
 
       /** Settles and releases; a reservation is only once in a batch. */
-      close: (items: ReadonlyArray<CloseItem>, now: DateTime.Utc): Effect.Effect<ReadonlyArray<CloseResult>> => {
+      close: (items: ReadonlyArray<CloseItem>, now: Moment): Effect.Effect<ReadonlyArray<CloseResult>> => {
         // The gateway knows what it charged.
         const isRead = items.some(({ origin }) => origin !== "gateway")
         const requests = items.map((item) => ({
@@ -691,7 +711,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
           ...slotColumns(item)
         }))
         const parameters: Parameters = {
-          moment: DateTime.formatIso(now),
+          moment: momentText(now),
           unread: !isRead,
           requests: compositesOf(closeFields, requests),
           keys: keysOf(requests)
@@ -713,24 +733,24 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         })
       },
 
-      extend: (item: ExtendItem, now: DateTime.Utc) => {
+      extend: (item: ExtendItem, now: Moment) => {
         const { canActForOthers, id, origin, tenantId, ttlSeconds } = item
         return extend({
           ...slotColumns(item),
           id,
           origin,
-          now: DateTime.formatIso(now),
+          now: momentText(now),
           tenant: tenantId,
           unrestricted: canActForOthers,
           ttl: ttlSeconds
         })
       },
 
-      deny: (item: DenyItem, now: DateTime.Utc) => {
+      deny: (item: DenyItem, now: Moment) => {
         const { audit, id, reason, tenantId } = item
         return deny({
           ...slotColumns(item),
-          now: DateTime.formatIso(now),
+          now: momentText(now),
           id,
           tenant: tenantId,
           reason,
@@ -738,12 +758,12 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         })
       },
 
-      refund: (item: RefundItem, now: DateTime.Utc) => {
+      refund: (item: RefundItem, now: Moment) => {
         const { amount, audit, chargeId, id, isSystem, reason, tenantId } = item
         const after = { amountUsd: quantityOf("usd", amount), reason }
         return refund({
           ...slotColumns(item),
-          now: DateTime.formatIso(now),
+          now: momentText(now),
           id,
           charge: chargeId,
           tenant: tenantId,
@@ -759,12 +779,12 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         item: TransferItem,
         caps: ReadonlyArray<ApplicableCap>,
         revisions: CapsRevisions,
-        now: DateTime.Utc
+        now: Moment
       ): Effect.Effect<TransferResult | "stale"> =>
         Effect.map(
           transfer({
             ...capsOfRequest(caps, revisions),
-            now: DateTime.formatIso(now),
+            now: momentText(now),
             id: item.id,
             tenant: item.tenantId,
             principal: item.principal,
@@ -784,10 +804,10 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
       renew: (
         calls: ReadonlyArray<{ readonly tenantId: TenantId; readonly id: ReservationId }>,
         ttlSeconds: number,
-        now: DateTime.Utc
+        now: Moment
       ) =>
         renew({
-          now: DateTime.formatIso(now),
+          now: momentText(now),
           ttl: ttlSeconds,
           calls: calls.map(({ id, tenantId }) => ({ tenant: tenantId, id }))
         }),
@@ -800,6 +820,19 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
 
       /** The same for plans that missed their heartbeats or have ended. */
       sweepPlans: sweepFunction("budgets_plans_sweep"),
+
+      /** At most `most` forecasts that no replica has decided yet. */
+      forecastChecks: (most: number) => forecastChecks({ most }),
+
+      /** Records what each of the checks has passed, and ends it. */
+      endForecastChecks: (
+        checks: ReadonlyArray<{ readonly id: string; readonly percents: ReadonlyArray<number> }>,
+        now: Moment
+      ) =>
+        forecastAlerts({
+          now: momentText(now),
+          checks: checks.map(({ id, percents }) => ({ id, percents: `{${percents.join()}}` }))
+        }),
 
       drift: Effect.orDie(selectDrift(undefined)),
 

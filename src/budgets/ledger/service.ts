@@ -1,7 +1,9 @@
-import { Context, DateTime, Effect, Exit, Layer } from "effect"
+import { Context, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
+import { statementMoment } from "../../platform/database/database.ts"
+import { CurrentRequest } from "../../platform/http/request.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
@@ -15,16 +17,19 @@ import {
   type ExtendItem,
   idempotencySlots,
   type RefundItem,
+  releaseOf,
   type ReserveItem,
   type ReserveResult,
   type TransferItem,
   type TransferResult
 } from "./protocol-domain.ts"
 import { type DenyOutcome, type Drift, type ExtendOutcome, LedgerStore, type RefundOutcome } from "./repository.ts"
+import { forecastOf } from "./quantity-domain.ts"
 import { makeSettlementQueue, settlementLanes } from "./settlement-queue.ts"
 
 const maxBatchSize = 200
 const maxSweptAtOnce = 2000
+const hundred = 100n
 
 /**
  * The one place where budget is reserved, spent and returned. A batch is one statement, which is its own transaction, and a
@@ -44,7 +49,7 @@ export class Ledger extends Context.Service<
     reserveBatch(items: ReadonlyArray<ReserveItem>): Effect.Effect<ReadonlyArray<ReserveResult>>
     /** Settles and releases; a reservation must not be twice in a batch. */
     closeBatch(items: ReadonlyArray<CloseItem>): Effect.Effect<ReadonlyArray<CloseResult>>
-    /** The same for one, in a batch with whatever else arrives. */
+    /** The same for one, in a batch with whatever else arrives. What is reserved for a caller that has left is released. */
     reserve(item: ReserveItem): Effect.Effect<ReserveResult>
     close(item: CloseItem): Effect.Effect<CloseResult>
     /** Closes without waiting, and retries while the database is away. Later reservations see it before they are denied. */
@@ -59,7 +64,7 @@ export class Ledger extends Context.Service<
     deny(item: DenyItem): Effect.Effect<DenyOutcome>
     /** Returns a part of a charge, on the periods that it was charged on. */
     refund(item: RefundItem): Effect.Effect<RefundOutcome>
-    /** Ends what is due, of one tenant or of all; answers how many. */
+    /** Ends what is due, of one tenant or of all, and decides the forecasts of all; answers how many. */
     sweep(tenantId: TenantId | null): Effect.Effect<number>
     /** The same, and waits for other replicas that are sweeping: afterwards nothing is denied because of what was due. */
     reclaim(tenantId: TenantId | null): Effect.Effect<void>
@@ -83,10 +88,27 @@ export class Ledger extends Context.Service<
 
       const reclaim = (tenant: TenantId | null): Effect.Effect<void> =>
         Effect.gen(function* () {
-          const due = { now: yield* DateTime.now, tenant, most: maxSweptAtOnce, waiting: true }
+          const due = { now: yield* statementMoment, tenant, most: maxSweptAtOnce, waiting: true }
           while ((yield* store.sweepPlans(due)) === maxSweptAtOnce);
           while ((yield* store.sweep(due)) === maxSweptAtOnce);
         })
+
+      /**
+       * Decides which forecasts have passed a threshold, by what their counters were when they moved. Checks are written in
+       * the transaction of the move and stay until they are decided, so that a crash loses none.
+       */
+      const decideForecasts = Effect.gen(function* () {
+        const checks = yield* store.forecastChecks(maxSweptAtOnce)
+        if (checks.length === 0) return 0
+        const decided = checks.map(({ id, limitAmount, occurredAt, percents, periodEnd, periodStart, spent }) => {
+          const forecast = forecastOf(spent, periodStart, periodEnd, occurredAt)
+          const isPassed = (percent: number) =>
+            forecast !== undefined && BigInt(percent) * limitAmount <= hundred * forecast
+          return { id, percents: percents.filter(isPassed) }
+        })
+        yield* store.endForecastChecks(decided, yield* statementMoment)
+        return checks.length
+      })
 
       /** The caps of the items, and which items lack a cap where one is required. */
       const resolveCaps = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
@@ -107,7 +129,7 @@ export class Ledger extends Context.Service<
             const results = yield* store.reserve({
               requests: items.map((item) => ({ item, caps: applicableCaps(indexes, item) })),
               revisions: revisionsOf(indexes),
-              now: yield* DateTime.now,
+              now: yield* statementMoment,
               holdSeconds: budgets.holdSeconds
             })
             return results === "stale" ? items.map(() => results) : results
@@ -122,7 +144,7 @@ export class Ledger extends Context.Service<
         )
       const closeBisected = bisectOnFailure(
         Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
-          return yield* store.close(items, yield* DateTime.now)
+          return yield* store.close(items, yield* statementMoment)
         })
       )
       const settlements = yield* makeSettlementQueue(closeEach, maxBatchSize)
@@ -167,6 +189,12 @@ export class Ledger extends Context.Service<
         lane: ({ tenantId }: ReserveItem) => tenantId,
         // Two approvals of the same reservation follow each other.
         keys: (item) => (item.kind === "reserve" ? idempotencySlots(item) : [item.id, ...idempotencySlots(item)]),
+        // What a key keeps is there for the repeated request.
+        abandoned: (item, exit) => {
+          const verdict = Exit.isSuccess(exit) && Exit.isSuccess(exit.value) ? exit.value.value.verdict : "open"
+          const isMade = verdict === "open" || verdict === "held"
+          if (item.kind === "reserve" && item.repeatable === undefined && isMade) settlements.enqueue(releaseOf(item))
+        },
         run: reserveEach
       })
 
@@ -179,7 +207,7 @@ export class Ledger extends Context.Service<
         for (;;) {
           const indexes = yield* capIndexes.of([item])
           const caps = applicableCaps(indexes, item)
-          const result = yield* store.transfer(item, caps, revisionsOf(indexes), yield* DateTime.now)
+          const result = yield* store.transfer(item, caps, revisionsOf(indexes), yield* statementMoment)
           if (result !== "stale") return { caps, result }
           yield* capIndexes.refresh(indexes.keys())
         }
@@ -202,21 +230,21 @@ export class Ledger extends Context.Service<
           return (yield* decideTransfer(item)).result
         }),
         extend: Effect.fn("Ledger.extend")(function* (item) {
-          return yield* store.extend(item, yield* DateTime.now)
+          return yield* store.extend(item, yield* statementMoment)
         }),
         deny: Effect.fn("Ledger.deny")(function* (item) {
-          return yield* store.deny(item, yield* DateTime.now)
+          return yield* store.deny(item, yield* statementMoment)
         }),
         refund: Effect.fn("Ledger.refund")(function* (item) {
-          return yield* store.refund(item, yield* DateTime.now)
+          return yield* store.refund(item, yield* statementMoment)
         }),
         sweep: Effect.fn("Ledger.sweep")(function* (tenant) {
-          const due = { now: yield* DateTime.now, tenant, most: maxSweptAtOnce, waiting: false }
-          return (yield* store.sweepPlans(due)) + (yield* store.sweep(due))
+          const due = { now: yield* statementMoment, tenant, most: maxSweptAtOnce, waiting: false }
+          return (yield* store.sweepPlans(due)) + (yield* store.sweep(due)) + (yield* decideForecasts)
         }),
         reclaim,
         renew: Effect.fn("Ledger.renew")(function* (calls, ttlSeconds) {
-          yield* store.renew(calls, ttlSeconds, yield* DateTime.now)
+          yield* store.renew(calls, ttlSeconds, yield* statementMoment)
         }),
         handOver: (tenantId, id) => Effect.asVoid(store.handOver(tenantId, id)),
         drift: store.drift
@@ -244,9 +272,11 @@ export const FlushSettlementsLayer = Layer.effect(
   FlushSettlements,
   Effect.gen(function* () {
     const ledger = yield* Ledger
+    const { database } = yield* Settings
     return FlushSettlements.of((httpEffect) =>
       Effect.withFiber((fiber) => {
         const { tenantId = null } = Context.get(fiber.context, CurrentPrincipal)
+        Context.get(fiber.context, CurrentRequest)?.limit(database.acquireTimeoutSeconds)
         return Effect.flatMapEager(ledger.flushSettlements(tenantId), () => httpEffect)
       })
     )

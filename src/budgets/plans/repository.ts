@@ -1,8 +1,9 @@
-import { Context, type DateTime, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
+import { type Moment } from "../../platform/database/database.ts"
 import { PlanId, PlanStatus, Sum } from "../ledger/domain.ts"
 
 /** A plan at the moment of a statement. */
@@ -51,14 +52,14 @@ const Outcome = Schema.Union([
 ])
 export type PlanOutcome = typeof Outcome.Type
 
-const Key = Schema.Struct({ agentId: AgentId, id: PlanId, at: Schema.DateTimeUtcFromDate })
+const Key = Schema.Struct({ agentId: AgentId, id: PlanId, at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate) })
 const Page = Schema.Struct({
   tenantId: TenantId,
   agentId: AgentId,
   status: Schema.UndefinedOr(PlanStatus),
   after: Schema.UndefinedOr(PlanId),
   limit: Schema.Int,
-  at: Schema.DateTimeUtcFromDate
+  at: Schema.UndefinedOr(Schema.DateTimeUtcFromDate)
 })
 const Row = Schema.Struct({ plan: StoredPlan })
 
@@ -70,20 +71,22 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
       Request: Key,
       Result: Row,
       execute: ({ agentId, at, id }) => sql`
-          SELECT budget_plan_json(l, ${at}::timestamptz) AS plan FROM budget_plans l
+          SELECT budget_plan_json(l, budget_moment(${at ?? null}::timestamptz)) AS plan FROM budget_plans l
           WHERE l.id = ${id} AND l.agent_id = ${agentId}`
     })
     const selectPage = SqlSchema.findAll({
       Request: Page,
       Result: Row,
       execute: ({ after, agentId, at, limit, status, tenantId }) => sql`
-          SELECT budget_plan_json(l, ${at}::timestamptz) AS plan FROM budget_plans l
+          SELECT budget_plan_json(l, budget_moment(${at ?? null}::timestamptz)) AS plan FROM budget_plans l
           WHERE ${sql.and([
             sql`l.tenant_id = ${tenantId}`,
             sql`l.agent_id = ${agentId}`,
             ...(status === undefined
               ? []
-              : [sql`budget_plan_status(l.status, l.heartbeat_by, l.dead_at, ${at}::timestamptz) = ${status}`]),
+              : [
+                  sql`budget_plan_status(l.status, l.heartbeat_by, l.dead_at, budget_moment(${at ?? null}::timestamptz)) = ${status}`
+                ]),
             ...(after === undefined ? [] : [sql`l.id < ${after}`])
           ])}
           ORDER BY l.id DESC LIMIT ${limit}`
@@ -95,7 +98,7 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
     })
 
     return {
-      find: Effect.fn("PlansRepository.find")((agentId: AgentId, id: PlanId, at: DateTime.Utc) =>
+      find: Effect.fn("PlansRepository.find")((agentId: AgentId, id: PlanId, at: Moment) =>
         Effect.map(
           Effect.orDie(selectOne({ agentId, id, at })),
           Option.map(({ plan }) => plan)
@@ -109,7 +112,7 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
           status: PlanStatus | undefined,
           after: PlanId | undefined,
           limit: number,
-          at: DateTime.Utc
+          at: Moment
         ) =>
           Effect.map(Effect.orDie(selectPage({ tenantId, agentId, status, after, limit, at })), (rows) =>
             rows.map(({ plan }) => plan)

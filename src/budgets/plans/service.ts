@@ -23,7 +23,7 @@ import {
 } from "../ledger/protocol-domain.ts"
 import { totalOf } from "../ledger/quantity-domain.ts"
 import { Ledger } from "../ledger/service.ts"
-import { scopeOf, Database } from "../../platform/database/database.ts"
+import { Database, momentText, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   heartbeatSecondsDefault,
@@ -57,7 +57,7 @@ export class PlanChanges extends Context.Service<PlanChanges>()("app/budgets/Pla
     ): Effect.fn.Return<ChangeUnderCaps> {
       let isFresh = false
       for (;;) {
-        const now = DateTime.formatIso(yield* DateTime.now)
+        const now = momentText(yield* statementMoment)
         const indexes = yield* capIndexes.of([subject])
         const applicable = applicableCaps(indexes, subject)
         if (requiresCap && applicable.length === 0) {
@@ -100,7 +100,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
     const find = Effect.fnUntraced(function* (agentId: AgentId, id: PlanId) {
       yield* agents.tenantOf(agentId)
       const scope = scopeOf(yield* CurrentPrincipal)
-      const found = yield* database.transaction(scope, repository.find(agentId, id, yield* DateTime.now))
+      const found = yield* database.transaction(scope, repository.find(agentId, id, yield* statementMoment))
       return yield* Option.match(found, {
         onNone: () => Effect.fail(new PlanNotFound({})),
         onSome: Effect.succeed
@@ -114,7 +114,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       limit: number
     ) {
       const tenantId = yield* agents.tenantOf(agentId)
-      const now = yield* DateTime.now
+      const now = yield* statementMoment
       const rows = yield* database.transaction(
         tenantId,
         repository.list(tenantId, agentId, status, after, limit + 1, now)
@@ -196,7 +196,7 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       return yield* repository.change({
         ...request,
         waiting,
-        now: DateTime.formatIso(yield* DateTime.now),
+        now: momentText(yield* statementMoment),
         tenant,
         books: []
       })

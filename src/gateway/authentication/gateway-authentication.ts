@@ -1,10 +1,12 @@
+import { UnsupportedMediaType } from "../../kernel/problems.ts"
+import { Tenants } from "../../identity/tenants/service.ts"
 import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
-import { asSystem, Audit } from "../../audit/log/service.ts"
+import { asSystem, type Refusal } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { AgentTokens, ApiKeyCredentials, apiKeyRefusals, GatewayCredentials } from "../../access/credentials.ts"
+import { AgentTokens, ApiKeyCredentials, GatewayCredentials } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/request-credentials.ts"
 import {
   anonymous,
@@ -15,7 +17,7 @@ import {
   serviceAccount,
   Unauthenticated
 } from "../../kernel/principal.ts"
-import { RateLimits } from "../../access/rate-limits.ts"
+import { Rejections } from "../../access/rejections.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
 import { type Capability, covers, intersection } from "../../kernel/capability.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
@@ -65,7 +67,7 @@ export class GatewayAuthentication extends Context.Service<
     authenticate(
       request: HttpServerRequest.HttpServerRequest,
       capabilities: readonly [Capability, ...ReadonlyArray<Capability>]
-    ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>>
+    ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>>
     /** The principal of a credential that the gateway accepts; undefined without a credential. */
     admit(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Principal | undefined, CredentialError>
     /** The party that is charged for a call of the current principal, with what the request declares. */
@@ -78,14 +80,14 @@ export class GatewayAuthentication extends Context.Service<
       const account = yield* ServiceAccount
       const agents = yield* Agents
       const attribution = yield* Attribution
-      const audit = yield* Audit
       const callPlans = yield* CallPlans
       const changes = yield* AuthCacheInvalidation
       const keys = yield* ApiKeyCredentials
-      const limits = yield* RateLimits
+      const rejections = yield* Rejections
       const reservations = yield* ReservationQueries
+      const tenants = yield* Tenants
       const tokens = yield* AgentTokens
-      const { environment, llm, sources } = yield* Settings
+      const { database, environment, llm, sources } = yield* Settings
       const policy = llm.gateway.auth
       if (policy === "None" && environment === "Production") {
         return yield* new SettingsError({
@@ -106,9 +108,8 @@ export class GatewayAuthentication extends Context.Service<
       })
       yield* changes.onChange(Cache.invalidateAll(bounds))
 
-      const reject = Effect.fnUntraced(function* (message: string) {
-        const request = yield* CurrentRequest
-        yield* Effect.mapError(limits.anonymous(request?.ipAddress ?? "unknown"), ({ retryAfterSeconds }) => {
+      const reject = Effect.fnUntraced(function* (message: string, refusal?: Refusal) {
+        yield* Effect.mapError(rejections.reject(refusal), ({ retryAfterSeconds }) => {
           const headers = retryAfter(retryAfterSeconds)
           const detail = "Too many requests without a valid credential."
           const seconds = Number(headers["retry-after"])
@@ -118,16 +119,9 @@ export class GatewayAuthentication extends Context.Service<
       })
 
       const checkKey = (key: string) =>
-        Effect.catch(keys.check(key), (reason) =>
-          Effect.andThen(
-            audit.refused({ action: apiKeyRefusals.ApiKeyRefused, target: key.slice(0, 16), reason }),
-            reject("The credential is not valid.")
-          )
-        )
+        Effect.catch(keys.check(key), (refusal) => reject("The credential is not valid.", refusal))
       const checkToken = (token: string) =>
-        Effect.catch(tokens.check(token), (refusal) =>
-          Effect.andThen(audit.refused(refusal), reject("The credential is not valid."))
-        )
+        Effect.catch(tokens.check(token), (refusal) => reject("The credential is not valid.", refusal))
       const check = (credential: string): Effect.Effect<Principal, CredentialError> =>
         isAgentToken(credential)
           ? checkToken(credential)
@@ -170,7 +164,7 @@ export class GatewayAuthentication extends Context.Service<
         const [first, second] = [...new Set([key, bearer])].filter((one) => one !== undefined && one !== "")
         if (first === undefined) {
           return policy === "None"
-            ? Effect.succeed({ ...anonymous, capabilities: ["llm:*"] })
+            ? Effect.map(tenants.defaultId, (tenantId) => ({ ...anonymous, capabilities: ["llm:*"], tenantId }))
             : reject("No credential was sent: set the SDK's API key, or send it in Authorization: Bearer or X-Api-Key.")
         }
         if (second === undefined) return Effect.flatMap(check(first), alone)
@@ -279,9 +273,19 @@ export class GatewayAuthentication extends Context.Service<
         }),
         authenticate: (request, capabilities) =>
           Effect.flatMap(
-            Effect.zip(principalOf(request), CurrentRequest),
-            ([principal, info]): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden>> => {
+            Effect.flatMap(CurrentRequest, (info) => {
+              info?.limit(database.acquireTimeoutSeconds)
+              return Effect.map(principalOf(request), (principal) => [principal, info] as const)
+            }),
+            ([principal, info]): Effect.Effect<
+              Principal,
+              CredentialError | GatewayError<Forbidden | UnsupportedMediaType>
+            > => {
               if (info !== undefined) info.principal = principal.name
+              // Another site's page can send any other type without asking first, and needs no credential here.
+              if (principal.kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))) {
+                return Effect.fail(notJson)
+              }
               return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
                 ? Effect.succeed(principal)
                 : Effect.fail(
@@ -303,6 +307,10 @@ export const GatewayCredentialsLayer = Layer.effect(
     })
   )
 )
+
+const isJsonType = (headers: Readonly<Record<string, string | undefined>>): boolean =>
+  /^application\/json(?:\s*;.*)?$/i.test(headers["content-type"] ?? "")
+const notJson = gatewayError(new UnsupportedMediaType({ detail: "Send Content-Type: application/json." }))
 
 const noAgent = { agentId: undefined, planId: undefined, perTurnNanoUsd: null }
 

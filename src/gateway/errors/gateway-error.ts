@@ -9,6 +9,7 @@ import {
   Overloaded,
   type PayloadTooLarge,
   type RouteNotFound,
+  type UnsupportedMediaType,
   ValidationFailed
 } from "../../kernel/problems.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
@@ -61,6 +62,7 @@ export type GatewayProblem =
   | PayloadTooLarge
   | RouteNotFound
   | Unauthenticated
+  | UnsupportedMediaType
 
 /**
  * Why a request to the gateway fails: the one error type from the ledger to the wire. `problem` is the native format's

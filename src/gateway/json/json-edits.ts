@@ -1,5 +1,5 @@
 import { isJson } from "../../kernel/parsed-json.ts"
-import { isBlank, JsonScanner, tokens } from "./json-scanner.ts"
+import { isBlank, JsonScanner, tokens } from "../../kernel/json-scanner.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

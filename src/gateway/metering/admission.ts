@@ -71,15 +71,15 @@ export class Admission extends Context.Service<
         const most = least(perTurnNanoUsd ?? null, reservation?.amountNanoUsd ?? null)
         let remaining: RemainingBudget = { nanoUsd: most, tokens: null }
 
-        // The ledger reserves even when the caller has left, so the meter must know the reservation to release it.
+        // Nothing may come between what was reserved and the meter, which releases it when the caller has left.
         const reserve = (estimate: Estimate): Effect.Effect<GatewayError | undefined, GatewayError> => {
           const { amountNanoUsd, tokens } = estimate
           const held: Effect.Effect<BudgetReservation, AdmissionDenied> =
             reservation === undefined
               ? reservations.reserve(subject, amountNanoUsd, tokens, metadata)
               : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
-          return Effect.uninterruptible(
-            Effect.matchEffect(held, {
+          return Effect.uninterruptibleMask((restore) =>
+            Effect.matchEffect(restore(held), {
               onSuccess: (made) => {
                 meter.hold(made, target, estimate)
                 return Effect.succeed(undefined)

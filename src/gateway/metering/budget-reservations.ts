@@ -1,11 +1,11 @@
-import { Cause, Clock, Context, Effect, Layer } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
 import { applicableCaps, type CapIndex, CapIndexes } from "../../budgets/ledger/cap-index.ts"
 import { type ChargeId, type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type BudgetSubject, type CloseItem, type Requester } from "../../budgets/ledger/protocol-domain.ts"
+import { type BudgetSubject, type CloseItem, releaseOf, type Requester } from "../../budgets/ledger/protocol-domain.ts"
 import { requester } from "../../budgets/attribution/service.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
@@ -145,7 +145,13 @@ export class BudgetReservations extends Context.Service<
             ttlSeconds,
             metadata
           })
-          .pipe(Effect.catchCause(unreachable))
+          .pipe(
+            // A connection may break after a commit and before its answer.
+            Effect.catchDefect((defect) => {
+              ledger.enqueueSettlement(releaseOf({ ...who, id, tenantId: subject.tenantId, origin: "gateway" }))
+              return unreachable(defect)
+            })
+          )
         if (result.verdict === "open") {
           budgetLeft(result.available)
           return {
@@ -167,8 +173,11 @@ export class BudgetReservations extends Context.Service<
         tokens: number
       ) {
         const { principal } = yield* requester
-        const adopted = yield* transfers.transfer({ ...subject, id, reserved, amount, tokens, ttlSeconds }).pipe(
-          Effect.catchDefect((defect) => unreachable(Cause.die(defect))),
+        const adopting = transfers.transfer({ ...subject, id, reserved, amount, tokens, ttlSeconds })
+        const adopted = yield* finished(adopting, () =>
+          ledger.enqueueSettlement(releaseOf({ principal, id, tenantId: subject.tenantId, origin: "gateway" }))
+        ).pipe(
+          Effect.catchDefect(unreachable),
           Effect.mapError((problem): AdmissionDenied =>
             "remaining" in problem ? problem : { error: transferError(problem, id), remaining: undefined }
           )
@@ -187,8 +196,18 @@ export class BudgetReservations extends Context.Service<
   )
 }
 
-const unreachable = (cause: Cause.Cause<never>): Effect.Effect<never, AdmissionDenied> =>
+/** Runs to its end although the caller may leave meanwhile; then its result is undone. */
+const finished = <A, E, R>(effect: Effect.Effect<A, E, R>, undo: () => void): Effect.Effect<A, E, R> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.forkDetach(effect, { startImmediately: true }), (fiber) =>
+      Effect.onInterrupt(restore(Fiber.join(fiber)), () =>
+        Effect.sync(() => void fiber.addObserver((exit) => (Exit.isSuccess(exit) ? undo() : undefined)))
+      )
+    )
+  )
+
+const unreachable = (defect: unknown): Effect.Effect<never, AdmissionDenied> =>
   Effect.andThen(
-    Effect.logError("The ledger cannot be asked", cause),
+    Effect.logError("The ledger cannot be asked", defect),
     Effect.fail({ error: overloaded("The ledger cannot be reached.", 2), remaining: undefined })
   )

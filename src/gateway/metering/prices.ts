@@ -1,9 +1,21 @@
 import { Effect, Layer } from "effect"
 import { PriceUnknown } from "../../budgets/ledger/domain.ts"
+import { ModelNames } from "../../budgets/attribution/service.ts"
 import { Prices } from "../../budgets/reservations/service.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { costBound, costOf } from "../catalog/cost.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
+
+/** The models that names and aliases stand for, as calls resolve them. */
+export const ModelNamesLayer = Layer.effect(
+  ModelNames,
+  Effect.map(
+    GatewayConfiguration,
+    ({ snapshot }) =>
+      (name: string) =>
+        snapshot().modelNamed(name)?.id ?? name
+  )
+)
 
 /** Model prices from the gateway's catalogue, for reservations and reconciliation outside the gateway. */
 export const CataloguePricesLayer = Layer.effect(

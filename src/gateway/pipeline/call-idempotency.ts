@@ -1,8 +1,10 @@
 import { Context, Effect, Exit, Layer, Option } from "effect"
+import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { CallKeys } from "../../platform/idempotency/call-keys.ts"
 import {
+  type CallKeyClaim,
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
   IdempotencyKeyReused
@@ -17,7 +19,7 @@ import { type Call, type CallKey } from "./call-request.ts"
 /** The idempotency key of a call in progress. */
 export interface ClaimedCall {
   /** Links the key to the call's reservation, from which the ledger knows how the call ends. */
-  reserved(reservationId: ReservationId | undefined): Effect.Effect<void>
+  reserved(reservationId: ReservationId | undefined): Effect.Effect<void, GatewayError>
   /** Releases the key: the call has no response, or one that cost nothing. */
   readonly release: Effect.Effect<void>
 }
@@ -59,14 +61,19 @@ export class CallIdempotency extends Context.Service<
     Effect.gen(function* () {
       const keys = yield* CallKeys
       const ledger = yield* Ledger
+      const newId = (yield* SecureRandom.SecureRandom).uuidV7()
       const reservations = yield* ReservationQueries
 
-      const claim = Effect.fn("CallIdempotency.claim")(function* ({ key, route }: CallKey, request: Uint8Array) {
+      const slotOf = Effect.fnUntraced(function* ({ key, route }: CallKey) {
         if (!printable.test(key)) return yield* invalid
         const { name: principal } = yield* CurrentPrincipal
-        const slot = { principal, route, key }
+        return { principal, route, key, claim: yield* newId }
+      })
+
+      const claim = Effect.fn("CallIdempotency.claim")(function* (slot: CallKeyClaim, request: Uint8Array) {
         const ours: ClaimedCall = {
-          reserved: (reservationId) => (reservationId === undefined ? Effect.void : keys.hold(slot, reservationId)),
+          reserved: (reservationId) =>
+            reservationId === undefined ? Effect.void : Effect.catchDefect(keys.hold(slot, reservationId), unreachable),
           release: keys.free(slot)
         }
         const claimed = yield* keys.claim(slot, request)
@@ -87,20 +94,21 @@ export class CallIdempotency extends Context.Service<
         once: (call, make) => {
           const { idempotency } = call
           if (idempotency === undefined) return make(unclaimed)
-          return Effect.uninterruptibleMask((restore) =>
-            Effect.flatMap(
-              Effect.catchDefect(claim(idempotency, fingerprint(call)), unreachable),
-              ({ release, reserved }) => {
-                let isHeld = false
-                const held = (id: ReservationId | undefined) =>
-                  Effect.map(reserved(id), () => void (isHeld ||= id !== undefined))
-                // Without a reservation, a repetition could not learn how an interrupted call ended.
-                return Effect.onExit(restore(make({ release, reserved: held })), (exit) =>
-                  Exit.isSuccess(exit) || (isHeld && Exit.hasInterrupts(exit)) ? Effect.void : release
-                )
-              }
+          return Effect.flatMap(slotOf(idempotency), (slot) => {
+            // A claim whose statement got no answer may have been made: it is nobody else's, and is given up as well.
+            const claimed = Effect.catchDefect(claim(slot, fingerprint(call)), unreachable)
+            let isHeld = false
+            const made = Effect.flatMap(claimed, ({ release, reserved }) =>
+              make({
+                release,
+                reserved: (id) => Effect.map(reserved(id), () => void (isHeld ||= id !== undefined))
+              })
             )
-          )
+            // Without a reservation, a repetition could not learn how an interrupted call ended.
+            return Effect.onExit(made, (exit) =>
+              Exit.isSuccess(exit) || (isHeld && Exit.hasInterrupts(exit)) ? Effect.void : keys.free(slot)
+            )
+          })
         }
       })
     })

@@ -83,7 +83,9 @@ export class CallPipeline extends Context.Service<
       const reservations = yield* BudgetReservations
       const router = yield* Router
       const transcripts = yield* Transcripts
-      const { defaultMaxOutputTokens: defaultOutputTokens } = (yield* Settings).llm.gateway
+      const settings = yield* Settings
+      const { defaultMaxOutputTokens: defaultOutputTokens } = settings.llm.gateway
+      const { acquireTimeoutSeconds } = settings.database
       const routingFacts = {
         latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
         random: () => random.nextDoubleUnsafe()
@@ -164,8 +166,10 @@ export class CallPipeline extends Context.Service<
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
+        const info = yield* CurrentRequest
         for (const candidate of candidates) {
           const { target } = candidate
+          info?.limit(acquireTimeoutSeconds)
           if (before !== undefined) fellBack(before.target.provider.id, target.provider.id)
           const subject = subjectAt(caller.subject, candidate)
           const constraints = yield* constraintsOf(subject, caller, reservation)
@@ -178,10 +182,13 @@ export class CallPipeline extends Context.Service<
               const here = { ...terms, model: candidate.model, constraints }
               const { perTurnNanoUsd } = caller
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation }
+              info?.limit(acquireTimeoutSeconds)
               estimate = yield* admission.admit(meter, subject, target, here, request)
               reservation = undefined
               if (call.idempotency !== undefined) yield* claimed.reserved(meter.reservationId)
             }
+            // Providers have a deadline of their own.
+            info?.limit(undefined)
             const body = yield* providerRequest(call, target, estimate.limit, estimate.outputTokens)
             const made = yield* attempt(call, target, body, meter, routing, deadline)
             if (made._tag === "Success") return { target, answer: made.success }
@@ -302,7 +309,12 @@ export class CallPipeline extends Context.Service<
       }
 
       return CallPipeline.of({
-        call: withSpan("CallPipeline.call", (call: Call) => idempotency.once(call, (claimed) => answer(call, claimed))),
+        call: withSpan("CallPipeline.call", (call: Call) =>
+          Effect.flatMap(CurrentRequest, (info) => {
+            info?.limit(acquireTimeoutSeconds)
+            return idempotency.once(call, (claimed) => answer(call, claimed))
+          })
+        ),
         estimate
       })
     })

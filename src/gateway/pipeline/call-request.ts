@@ -8,7 +8,7 @@ import { bytesOf, declaresMoreThan } from "../../platform/http/request-body.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
 import { ProviderRefused } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
-import { repeatedMember } from "../json/json-scanner.ts"
+import { foldedName, repeatedMember } from "../../kernel/json-scanner.ts"
 import { type Operation } from "../providers/provider.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
@@ -78,7 +78,7 @@ const isLimit = (value: unknown, least: number, most: number): boolean =>
 const maxOutputTokens = 2_147_483_647
 const maxChoices = 1024
 
-/** Metered members; some servers match their names case-insensitively. */
+/** Metered members, by their folded names. */
 const metered = new Set(
   ["messages", "model", "input", "max_tokens", "max_completion_tokens", "n", "prediction", "stream", "tools"].concat([
     "service_tier",
@@ -99,7 +99,7 @@ export const validateRequest = ({ body, dialect, operation }: DialectRequest): G
     if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
   }
   for (const name in body) {
-    const small = name.toLowerCase()
+    const small = foldedName(name)
     expect(name, small === name || !metered.has(small), `${small}, in small letters`)
   }
   if (operation === "embed") {

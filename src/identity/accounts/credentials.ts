@@ -25,8 +25,8 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
     })
 
     return {
-      /** The account of an e-mail address, whatever its tenant and status. */
-      candidate: repository.candidate,
+      /** The accounts of an e-mail address, of one tenant or of any, whatever their status. */
+      candidates: repository.candidates,
       /** The hash of the password, of an account that the caller may see. */
       passwordHash: Effect.fn("AccountCredentials.passwordHash")(function* (id: AccountId) {
         const principal = yield* CurrentPrincipal

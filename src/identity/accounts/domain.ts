@@ -98,7 +98,7 @@ export class AccountNotFound extends Problem<AccountNotFound>()("AccountNotFound
 export class AccountEmailTaken extends Problem<AccountEmailTaken>()("AccountEmailTaken", {
   slug: "account-email-taken",
   status: 409,
-  meaning: "Another account of the installation has this e-mail address; addresses are compared without regard to case."
+  meaning: "Another account of the tenant has this e-mail address; addresses are compared without regard to case."
 }) {}
 
 export class AccountIsCaller extends Problem<AccountIsCaller>()("AccountIsCaller", {

@@ -45,10 +45,10 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
     const columns = sql.literal(
       "a.*, ARRAY(SELECT r.role_id FROM account_roles r WHERE r.account_id = a.id ORDER BY r.role_id) AS role_ids"
     )
-    const selectCandidate = SqlSchema.findOneOption({
-      Request: Schema.String,
+    const selectCandidates = SqlSchema.findAll({
+      Request: Schema.Struct({ email: Schema.String, tenantId: Schema.NullOr(TenantId) }),
       Result: SignInCandidate,
-      execute: (email) => sql`SELECT * FROM account_by_email(${email})`
+      execute: ({ email, tenantId }) => sql`SELECT * FROM accounts_by_email(${email}, ${tenantId}::uuid)`
     })
     const selectOne = SqlSchema.findOneOption({
       Request: AccountId,
@@ -106,7 +106,9 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
     )
 
     return {
-      candidate: Effect.fn("AccountsRepository.candidate")((email: string) => Effect.orDie(selectCandidate(email))),
+      candidates: Effect.fn("AccountsRepository.candidates")((email: string, tenantId: TenantId | null) =>
+        Effect.orDie(selectCandidates({ email, tenantId }))
+      ),
       list: Effect.fn("AccountsRepository.list")(
         (tenantId: TenantId | undefined, after: AccountId | undefined, limit: number) =>
           Effect.orDie(selectPage({ tenantId, after, limit }))

@@ -1,9 +1,10 @@
 import { Cache, Clock, Effect, Exit, Layer, Option } from "effect"
 import { Digest, Mac } from "effect/crypto"
-import { ApiKeyCredentials, type ApiKeyRefusalReason } from "../../access/credentials.ts"
+import { type Refusal } from "../../audit/log/service.ts"
+import { ApiKeyCredentials, type ApiKeyRefusalReason, apiKeyRefusals } from "../../access/credentials.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/principal.ts"
-import { digestOf, parse } from "./key-format.ts"
+import { digestOf, parse, publicPartOf, start } from "./key-format.ts"
 import { ApiKeysRepository, type Credential } from "./repository.ts"
 import { makeLastUses } from "../../platform/database/last-use.ts"
 
@@ -45,15 +46,13 @@ const layerNoDeps = Layer.effect(
       return Effect.succeed(found.principal)
     }
 
-    const check = (key: string): Effect.Effect<Principal, ApiKeyRefusalReason> => {
+    const check = (key: string): Effect.Effect<Principal, Refusal> => {
       const parsed = parse(key)
-      return parsed === undefined
-        ? refused("malformed")
-        : Effect.flatMap(Cache.get(cache, parsed.publicId), (found) =>
-            Effect.flatMap(digestOf(digest, parsed.secret), (presented) =>
-              judge(Option.getOrUndefined(found), presented)
-            )
-          )
+      if (parsed === undefined) return Effect.fail(refusalOf(publicPartOf(key) ?? "no key of ours", "malformed"))
+      const judged = Effect.flatMap(Cache.get(cache, parsed.publicId), (found) =>
+        Effect.flatMap(digestOf(digest, parsed.secret), (presented) => judge(Option.getOrUndefined(found), presented))
+      )
+      return Effect.mapError(judged, (reason) => refusalOf(start(parsed.publicId), reason))
     }
 
     return ApiKeyCredentials.of({ check })
@@ -62,6 +61,11 @@ const layerNoDeps = Layer.effect(
 
 export const ApiKeyCredentialsLayer = layerNoDeps.pipe(Layer.provide(ApiKeysRepository.layer))
 
+const refusalOf = (target: string, reason: ApiKeyRefusalReason): Refusal => ({
+  action: apiKeyRefusals.ApiKeyRefused,
+  target,
+  reason
+})
 const refused = (reason: ApiKeyRefusalReason) => Effect.fail(reason)
 
 interface Found {

@@ -27,6 +27,10 @@ const checksum = (text: string): string => {
   return digits
 }
 
+/** The part of a presented key that may be stored: its public id, if it has the form of a key, whatever its checksum. */
+export const publicPartOf = (key: string): string | undefined =>
+  form.test(key) ? key.slice(0, prefix.length + publicIdLength) : undefined
+
 /** The parts of a well-formed key; undefined for anything else. */
 export const parse = (key: string): ParsedKey | undefined => {
   if (!form.test(key)) return undefined

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { maxAssertionCharacters } from "./domain.ts"
+import { repeatedMember } from "../../kernel/json-scanner.ts"
 
 const maxLifetimeSeconds = 300
 const skewSeconds = 10
@@ -31,7 +32,7 @@ const isMembers = Schema.is(Members)
 const objectIn = (bytes: Uint8Array): Readonly<Record<string, unknown>> | undefined => {
   try {
     const value: unknown = JSON.parse(decoder.decode(bytes))
-    return isMembers(value) && !Array.isArray(value) ? value : undefined
+    return isMembers(value) && !Array.isArray(value) && repeatedMember(bytes) === undefined ? value : undefined
   } catch {
     return undefined
   }

@@ -1,11 +1,10 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema } from "effect"
 import * as jose from "jose"
 import { AgentId, isActiveAt } from "../agents/domain.ts"
-import { Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal, type RateLimited } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
-import { CurrentRequest } from "../../platform/http/request.ts"
+import { Rejections } from "../../access/rejections.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type AssertionHeader, checkClaims, readAssertion } from "./assertion.ts"
 import { credentialActions, InvalidClient } from "./domain.ts"
@@ -52,9 +51,9 @@ export class AgentClients extends Context.Service<
   static readonly layerNoDeps = Layer.effect(
     AgentClients,
     Effect.gen(function* () {
-      const audit = yield* Audit
       const authCaches = yield* AuthCacheInvalidation
       const limits = yield* RateLimits
+      const rejections = yield* Rejections
       const repository = yield* TokensRepository
       const { agents: rules, api } = yield* Settings
 
@@ -74,9 +73,7 @@ export class AgentClients extends Context.Service<
       })
 
       const refuse = Effect.fnUntraced(function* (agentId: string, reason: string, client?: Client) {
-        const request = yield* CurrentRequest
-        yield* limits.anonymous(request?.ipAddress ?? "unknown")
-        yield* audit.refused({
+        yield* rejections.reject({
           action: credentialActions.AgentTokenDenied,
           target: isId(agentId) ? agentId : "no agent",
           reason,

@@ -74,7 +74,7 @@ export const makeWireCallers = Effect.gen(function* () {
     Effect.flatMap(account.owns(key), (owned) =>
       owned
         ? Effect.succeed(serviceAccount)
-        : Effect.catch(keys.check(key), (reason) => clients.refuse("api-key", reason))
+        : Effect.catch(keys.check(key), ({ reason }) => clients.refuse("api-key", reason))
     )
 
   // Accepted once, as everywhere: otherwise an intercepted assertion could be used again.

@@ -14,7 +14,10 @@ export type AccountSessionId = typeof AccountSessionId.Type
 /** Sign-in credentials; the address is not validated, so that every wrong one gets the same answer. */
 export const Login = Schema.Struct({
   email: text(1, 254).annotate({ examples: ["ada@example.com"] }),
-  password: GivenPassword
+  password: GivenPassword,
+  tenantId: Schema.optionalKey(TenantId).annotate({
+    description: "Where accounts of several tenants have the same address and password"
+  })
 }).annotate({ identifier: "Login" })
 export type Login = typeof Login.Type
 

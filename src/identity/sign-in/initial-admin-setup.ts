@@ -7,7 +7,6 @@ import { asSystem, Audit } from "../../audit/log/service.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { isFromAnotherSite } from "../../access/request-credentials.ts"
-import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { InitialAdminRepository } from "./initial-admin-repository.ts"
@@ -72,7 +71,7 @@ export class InitialAdminSetup extends Context.Service<InitialAdminSetup>()("app
       if (isFromAnotherSite(issuer.cookie, request.method, request.headers)) {
         return yield* new Forbidden({ missing: [], detail: "Another site's page sent this request." })
       }
-      yield* limits.anonymous((yield* CurrentRequest)?.network ?? "unknown")
+      yield* limits.anonymous
       const sha256 = yield* sha256Of(digest, token)
       // Looked at before the password is hashed, which costs much more; what counts is the look under lock.
       if (!(yield* repository.isLive(sha256, yield* DateTime.now))) return yield* invalid

@@ -3,12 +3,14 @@ import { Digest } from "effect/crypto"
 import { type HttpServerRequest } from "effect/http"
 import { AccountCredentials } from "../accounts/credentials.ts"
 import { type AccountId } from "../accounts/domain.ts"
+import { type SignInCandidate } from "../accounts/repository.ts"
 import { Passwords } from "../accounts/passwords.ts"
 import { Accounts } from "../accounts/service.ts"
-import { Audit } from "../../audit/log/service.ts"
+import { Audit, type Refusal } from "../../audit/log/service.ts"
 import { bearerToken, isFromAnotherSite, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
 import { CurrentPrincipal, Forbidden, type Principal, Unauthenticated } from "../../kernel/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
+import { Rejections } from "../../access/rejections.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { SessionCredentials } from "./credentials.ts"
@@ -33,28 +35,34 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     const termination = yield* AccountSessionTermination
     const issuer = yield* SessionIssuer
     const limits = yield* RateLimits
+    const rejections = yield* Rejections
     const passwords = yield* Passwords
     const repository = yield* AccountSessionsRepository
     const { cookie } = issuer
 
     const addressOf = Effect.map(CurrentRequest, (request) => request?.network ?? "unknown")
-    const anonymousLimit = Effect.flatMap(addressOf, limits.anonymous)
 
-    const login = Effect.fn("SignIn.login")(function* ({ email, password }: Login, request: Request) {
+    const login = Effect.fn("SignIn.login")(function* ({ email, password, tenantId }: Login, request: Request) {
       yield* requireOwnSite(request)
-      yield* anonymousLimit
+      yield* limits.anonymous
       const attempt = yield* delays
         .begin(email, yield* addressOf)
-        .pipe(Effect.tapError(() => recordRefused(undefined, undefined, "delayed")))
+        .pipe(Effect.tapError(() => audit.refused(refusalOf(undefined, undefined, "delayed"))))
       yield* pause(attempt)
       // In the one spelling that tries are counted by: the database's own rules for letters are others.
-      const candidate = Option.getOrUndefined(yield* accountCredentials.candidate(email.toLowerCase()))
+      const candidates = yield* accountCredentials.candidates(email.toLowerCase(), tenantId ?? null)
+      const right: Array<SignInCandidate> = []
+      for (const one of candidates) if (yield* passwords.verify(password, one.passwordHash)) right.push(one)
       // The same work whether there is such an account or not.
-      const isRight = yield* passwords.verify(password, candidate?.passwordHash)
+      if (candidates.length === 0) yield* passwords.verify(password, undefined)
+      const candidate = right.find(({ status }) => status === "active") ?? right[0] ?? candidates[0]
       const refuse = (reason: string) =>
-        Effect.andThen(recordRefused(candidate?.id, candidate?.tenantId, reason, email), Effect.fail(wrongCredentials))
+        Effect.andThen(
+          audit.refused(refusalOf(candidate?.id, candidate?.tenantId, reason, email)),
+          Effect.fail(wrongCredentials)
+        )
       if (candidate === undefined) return yield* refuse("unknown-account")
-      if (!isRight) return yield* refuse("wrong-password")
+      if (right.length === 0) return yield* refuse("wrong-password")
       if (candidate.status !== "active") return yield* refuse("account-suspended")
       if (candidate.expiresAt !== null && DateTime.isLessThanOrEqualTo(candidate.expiresAt, yield* DateTime.now)) {
         return yield* refuse("account-expired")
@@ -73,24 +81,6 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
       return yield* Effect.catch(begun, refuse)
     })
 
-    /**
-     * Records what was refused; never the address that was typed, which may be a password. It is counted by it all the
-     * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
-     */
-    const recordRefused = (
-      id: AccountId | undefined,
-      tenantId: TenantId | null | undefined,
-      reason: string,
-      typed: string = ""
-    ) =>
-      audit.refused({
-        action: signInActions.SignInRefused,
-        target: id ?? "no account of ours",
-        reason,
-        tenantId,
-        countedBy: typed
-      })
-
     const requireOwnSite = (request: Request) =>
       isFromAnotherSite(cookie, request.method, request.headers)
         ? Effect.fail(new Forbidden({ missing: [], detail: "Another site's page sent this request." }))
@@ -106,13 +96,12 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     })
 
     const refresh = Effect.fn("SignIn.refresh")(function* (request: Request) {
-      const refused = Effect.andThen(anonymousLimit, Effect.fail(notSignedIn))
       const token = yield* presented(request)
-      if (token === undefined) return yield* refused
+      if (token === undefined) return yield* Effect.andThen(rejections.reject(undefined), Effect.fail(notSignedIn))
       const { owner, reason } = yield* credentials.judge(token)
       if (owner === undefined || reason !== undefined) {
-        yield* recordRefused(undefined, owner?.tenantId, reason ?? "unknown")
-        return yield* refused
+        yield* rejections.reject(refusalOf(undefined, owner?.tenantId, reason ?? "unknown"))
+        return yield* notSignedIn
       }
       const principal = accountPrincipal(owner.accountId, owner.tenantId)
       return yield* Effect.gen(function* () {
@@ -133,7 +122,7 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     const logout = Effect.fn("SignIn.logout")(function* (request: Request) {
       const token = yield* presented(request)
       const { owner } = token === undefined ? { owner: undefined } : yield* credentials.judge(token)
-      if (token !== undefined && owner === undefined) yield* anonymousLimit
+      if (token !== undefined && owner === undefined) yield* rejections.reject(undefined)
       if (owner !== undefined && !owner.isEnded) {
         yield* Effect.map(termination.end(owner.sessionId), (entries) => ({ value: undefined, entries })).pipe(
           audit.change,
@@ -154,6 +143,23 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(AccountSessionsRepository.layer))
 }
+
+/**
+ * What was refused, for the audit log; never the address that was typed, which may be a password. It is counted by it all the
+ * same: else the first refusal of an account would be written, and take longer, where one of an unknown account is counted.
+ */
+const refusalOf = (
+  id: AccountId | undefined,
+  tenantId: TenantId | null | undefined,
+  reason: string,
+  typed: string = ""
+): Refusal => ({
+  action: signInActions.SignInRefused,
+  target: id ?? "no account of ours",
+  reason,
+  tenantId,
+  countedBy: typed
+})
 
 /** One answer for every sign-in that fails, whatever the reason. */
 const wrongCredentials = new Unauthenticated({ detail: "The e-mail address or the password is wrong." })

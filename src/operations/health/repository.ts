@@ -4,9 +4,10 @@ import { SqlClient, SqlSchema } from "effect/sql"
 const AppliedSchema = Schema.Struct({
   migration: Schema.Int,
   checksum: Schema.NullOr(Schema.String),
-  version: Schema.NullOr(Schema.String)
+  version: Schema.NullOr(Schema.String),
+  nowMillis: Schema.Finite
 })
-/** The number of the newest migration, and which build's functions the database has. */
+/** The number of the newest migration, which build's functions the database has, and its time. */
 export type AppliedSchema = typeof AppliedSchema.Type
 
 export class HealthRepository extends Context.Service<HealthRepository>()("app/health/HealthRepository", {
@@ -16,7 +17,8 @@ export class HealthRepository extends Context.Service<HealthRepository>()("app/h
       Request: Schema.Void,
       Result: AppliedSchema,
       execute: () => sql`
-          SELECT m.migration, f.checksum, f.version
+          SELECT m.migration, f.checksum, f.version,
+            floor(extract(epoch FROM clock_timestamp()) * 1000)::double precision AS now_millis
           FROM (SELECT coalesce(max(migration_id), 0) AS migration FROM effect_sql_migrations) m
           LEFT JOIN applied_functions f ON true`
     })

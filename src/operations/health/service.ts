@@ -1,5 +1,6 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { areFunctionsCurrent, requiredSchema } from "../../platform/database/migrations.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Shutdown } from "../../platform/http/shutdown.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
 import { type Health, NotReady, type ReadinessCheck } from "./domain.ts"
@@ -27,12 +28,29 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
       return last
     })
 
-    const ready = Effect.gen(function* () {
-      const migrations = yield* Effect.map(repository.appliedSchema, migrationsOf).pipe(
-        Effect.timeoutOption("2 seconds"),
-        Effect.option,
-        Effect.map(Option.flatten)
+    /** The applied schema, and by how much this machine's clock is ahead of the database's. */
+    const applied = Effect.gen(function* () {
+      const before = clock.currentTimeMillisUnsafe()
+      const schema = yield* repository.appliedSchema
+      const between = (before + clock.currentTimeMillisUnsafe()) / 2
+      return { schema, aheadSeconds: Math.round((between - schema.nowMillis) / 1000) }
+    }).pipe(Effect.timeoutOption("2 seconds"), Effect.option, Effect.map(Option.flatten))
+
+    yield* repeatJob(
+      "compare the clock with the database's",
+      "1 minute",
+      Effect.flatMap(applied, (found) =>
+        Option.exists(found, isOff)
+          ? Effect.logWarning(
+              `The clock of this machine is ${clockDetail(found)}; tokens and sign-ins are judged by it`
+            )
+          : Effect.void
       )
+    )
+
+    const ready = Effect.gen(function* () {
+      const found = yield* applied
+      const migrations = Option.map(found, ({ schema }) => migrationsOf(schema))
       const draining = yield* shutdown.isDraining
       const checks: ReadonlyArray<ReadinessCheck> = [
         {
@@ -48,7 +66,9 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
             onSome: ({ detail, ready }) => (ready ? "applied" : detail)
           })
         },
-        { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" }
+        { name: "draining", ready: !draining, detail: draining ? "shutting down" : "no" },
+        // Budgets are judged by the database's clock, so a replica whose own is wrong goes on serving.
+        { name: "clock", ready: true, detail: clockDetail(found) }
       ]
       if (checks.some((check) => !check.ready)) return yield* new NotReady({ checks })
       return { status: "Ready" as const, timestamp: yield* DateTime.now, checks }
@@ -65,6 +85,21 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
   static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(Layer.provide(HealthRepository.layer))
+}
+
+interface ClockComparison {
+  readonly aheadSeconds: number
+}
+
+const mostSeconds = 5
+
+const isOff = ({ aheadSeconds }: ClockComparison): boolean => Math.abs(aheadSeconds) > mostSeconds
+
+const clockDetail = (found: Option.Option<ClockComparison>): string => {
+  if (Option.isNone(found)) return "unknown"
+  const { aheadSeconds } = found.value
+  if (!isOff(found.value)) return "that of the database"
+  return `${Math.abs(aheadSeconds)} s ${aheadSeconds > 0 ? "ahead of" : "behind"} the database`
 }
 
 const healthAt = (timestamp: DateTime.Utc): Health => ({

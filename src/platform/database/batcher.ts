@@ -6,6 +6,8 @@ interface Entry<Item, Result> {
   readonly isAwaited: boolean
   /** Called once, with the result or the failure of the run. */
   readonly resolve: (exit: Exit.Exit<Result>) => void
+  /** Whether its caller has left before its result. */
+  isAbandoned?: boolean
   /** Callers of `drain`, notified however the run ends. */
   watchers?: Array<() => void>
 }
@@ -44,6 +46,11 @@ export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
   readonly keys?: (item: Item) => ReadonlyArray<string>
   /** How long a lane pauses after a run, to collect more items, while no caller waits for any of them. */
   readonly pauseMillis?: number
+  /**
+   * Gets the results of items whose callers have left; an item that has not begun by then is not processed. Without it, items
+   * are processed in any case.
+   */
+  readonly abandoned?: (item: Item, exit: Exit.Exit<Result>) => void
   readonly run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
 }): Effect.fn.Return<Batcher<Item, Result>, never, Scope.Scope> {
   const fork = yield* FiberSet.makeRuntime<never>()
@@ -92,7 +99,8 @@ export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
       const resolve = (exitAt: (index: number) => Exit.Exit<Result>) => {
         for (const [index, entry] of batch.entries()) {
           own.running.delete(entry)
-          entry.resolve(exitAt(index))
+          if (entry.isAbandoned === true) options.abandoned?.(entry.item, exitAt(index))
+          else entry.resolve(exitAt(index))
           for (const watcher of entry.watchers ?? []) watcher()
         }
       }
@@ -108,25 +116,40 @@ export const makeBatcher = Effect.fnUntraced(function* <Item, Result>(options: {
       )
     })
 
-  const add = (item: Item, isAwaited: boolean, resolve: (exit: Exit.Exit<Result>) => void): void => {
+  const abandon = (entry: Entry<Item, Result>): void => {
+    entry.isAbandoned = true
+    const own = lanes.get(lane(entry.item))
+    const place = own?.pending.indexOf(entry) ?? -1
+    if (place === -1) return
+    own?.pending.splice(place, 1)
+    for (const watcher of entry.watchers ?? []) watcher()
+  }
+
+  const add = (item: Item, isAwaited: boolean, resolve: (exit: Exit.Exit<Result>) => void): Entry<Item, Result> => {
     const name = lane(item)
     let own = lanes.get(name)
     if (own === undefined) lanes.set(name, (own = { pending: [], running: new Set(), runs: 0, wake: undefined }))
-    own.pending.push({ item, isAwaited, resolve })
+    const entry: Entry<Item, Result> = { item, isAwaited, resolve }
+    own.pending.push(entry)
     if (isAwaited || own.pending.length >= options.maximum) own.wake?.()
     if (own.runs < concurrency) {
       own.runs += 1
       // Waiting for the end of the turn costs a lone caller microseconds, and saves many callers most of their round trips.
       fork(Effect.andThen(Effect.yieldNow, process(name)))
     }
+    return entry
   }
 
   const lanesNamed = (name: string | undefined) =>
     name === undefined ? [...lanes.values()] : [lanes.get(name)].filter((own) => own !== undefined)
 
   return {
-    submit: (item) => Effect.callback((resume) => add(item, true, resume)),
-    enqueue: (item, resolve) => add(item, false, resolve),
+    submit: (item) =>
+      Effect.callback((resume) => {
+        const entry = add(item, true, resume)
+        return options.abandoned === undefined ? undefined : Effect.sync(() => abandon(entry))
+      }),
+    enqueue: (item, resolve) => void add(item, false, resolve),
     isBusy: (name) => lanesNamed(name).some(({ pending, running }) => running.size + pending.length > 0),
     drain: (name) =>
       Effect.callback((resume) => {

@@ -1,9 +1,23 @@
-import { Predicate, Context, Effect, Fiber, Layer, String as Text } from "effect"
+import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Text } from "effect"
 import { PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
 import { applicationRole } from "./migrations.ts"
+
+/** The moment that a statement judges time by; undefined for that of the database. */
+export type Moment = DateTime.Utc | undefined
+
+const machineClock = Context.get(Context.empty(), Clock.Clock)
+
+/** The database's clock decides, whatever that of this machine says; only tests have another one. */
+export const statementMoment: Effect.Effect<Moment> = Effect.clockWith((clock) =>
+  Effect.succeed(clock === machineClock ? undefined : DateTime.makeUnsafe(clock.currentTimeMillisUnsafe()))
+)
+
+/** A moment in PostgreSQL's text. */
+export const momentText = (moment: Moment): string | undefined =>
+  moment === undefined ? undefined : DateTime.formatIso(moment)
 
 /** Which tenant's rows a transaction may see: one tenant's, or every tenant's for a system principal. */
 export type TenantScope = TenantId | "all"

@@ -46,3 +46,7 @@ export const problemOf = (cause: Cause.Cause<unknown>): ProblemBody | undefined 
   }
   return undefined
 }
+
+/** Whether a request ended because its caller left. */
+export const isClientAbort = (cause: Cause.Cause<unknown>): boolean =>
+  cause.reasons.some((reason) => reason._tag === "Interrupt" && reason.annotations.has(HttpServerError.ClientAbort.key))

@@ -1,5 +1,13 @@
 import { Clock, Context, Duration, Effect, type Fiber, Layer, Schedule } from "effect"
 
+/** A request that is being served. */
+export interface ActiveRequest {
+  /** Removes it when the response is ready. */
+  leave(): void
+  /** Gives it this long from now on; undefined: as long as it takes. */
+  limit(millis: number | undefined): void
+}
+
 /**
  * The active requests. One sweep a second stops those past their time limit, which costs a request two set operations
  * instead of a timer.
@@ -7,8 +15,8 @@ import { Clock, Context, Duration, Effect, type Fiber, Layer, Schedule } from "e
 export class InFlight extends Context.Service<
   InFlight,
   {
-    /** Registers the request's fiber; the returned function removes it when the response is ready. */
-    enter(fiber: Fiber.Fiber<unknown, unknown>): () => void
+    /** Registers the request's fiber, with the time limit of requests. */
+    enter(fiber: Fiber.Fiber<unknown, unknown>): ActiveRequest
     readonly count: Effect.Effect<number>
   }
 >()("app/platform/InFlight") {
@@ -18,13 +26,12 @@ export class InFlight extends Context.Service<
       Effect.gen(function* () {
         const clock = yield* Clock.Clock
         const timeoutMillis = Duration.toMillis(options.timeout)
-        const entries = new Set<{ readonly fiber: Fiber.Fiber<unknown, unknown>; readonly startedAt: number }>()
+        const entries = new Set<{ readonly fiber: Fiber.Fiber<unknown, unknown>; until: number }>()
 
-        // Entries are in the order of their arrival, so the sweep stops at the first one with time left.
         yield* Effect.sync(() => {
-          const latest = clock.currentTimeMillisUnsafe() - timeoutMillis
+          const now = clock.currentTimeMillisUnsafe()
           for (const entry of entries) {
-            if (entry.startedAt > latest) break
+            if (entry.until > now) continue
             entries.delete(entry)
             entry.fiber.interruptUnsafe()
           }
@@ -32,9 +39,14 @@ export class InFlight extends Context.Service<
 
         return InFlight.of({
           enter: (fiber) => {
-            const entry = { fiber, startedAt: clock.currentTimeMillisUnsafe() }
+            const entry = { fiber, until: clock.currentTimeMillisUnsafe() + timeoutMillis }
             entries.add(entry)
-            return () => void entries.delete(entry)
+            return {
+              leave: () => void entries.delete(entry),
+              limit: (millis) => {
+                entry.until = millis === undefined ? Infinity : clock.currentTimeMillisUnsafe() + millis
+              }
+            }
           },
           count: Effect.sync(() => entries.size)
         })

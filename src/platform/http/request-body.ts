@@ -1,5 +1,6 @@
 import { type ByteSize, Context, Effect } from "effect"
 import { Headers, type HttpServerError, HttpServerRequest } from "effect/http"
+import { repeatedMember } from "../../kernel/json-scanner.ts"
 import { headersOf } from "./request.ts"
 import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
@@ -75,18 +76,29 @@ const withOwnHeaders = (request: { headersOverride?: Headers.Headers }, { header
 
 const decoder = new TextDecoder()
 const malformedJson = "\0"
+const repeats = "\0repeated "
+
+/** The member that a body repeats, where that is why its text was replaced by one that is no JSON. */
+export const repeatedIn = (text: string): string | undefined =>
+  text.startsWith(repeats) ? text.slice(repeats.length) : undefined
+
+const textOf = (bytes: Uint8Array, headers: Headers.Headers): string => {
+  if (!isUtf8(bytes)) return malformedJson
+  const repeated = /\bjson\b/i.test(headers["content-type"] ?? "") ? repeatedMember(bytes) : undefined
+  return repeated === undefined ? decoder.decode(bytes) : `${repeats}${repeated}`
+}
 
 /**
  * Treats a JSON body that is not UTF-8 as malformed (RFC 8259 §8.1); decoded leniently, other text than was sent would be
- * stored.
+ * stored. One that names a member twice is malformed as well: readers differ in which of the two counts (§4).
  */
-export const inUtf8 = <A, E, R>(
+export const inStrictJson = <A, E, R>(
   httpEffect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R | HttpServerRequest.HttpServerRequest> =>
   Effect.withFiber((fiber) => {
     const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     let read: string | undefined
-    const text = Effect.map(bytesOf(request), (bytes) => (read = isUtf8(bytes) ? decoder.decode(bytes) : malformedJson))
+    const text = Effect.map(bytesOf(request), (bytes) => (read = textOf(bytes, headersOf(request))))
     // A copy of the request, or one with it as a prototype, would cost a twentieth of the time of a small POST.
     Object.defineProperty(request, "text", {
       configurable: true,

@@ -25,8 +25,8 @@ export class RequestInfo {
   principal: string | undefined
   /** The media types that the operation takes as a body, once the router has found it. */
   bodyTypes: ReadonlyArray<string>
-  /** Exempts the request from its time limit, for streams and other long work. */
-  untimed: () => void
+  /** Gives the request this many seconds from now on; none for streams and other long work. */
+  limit: (seconds: number | undefined) => void
   private readonly request: HttpServerRequest.HttpServerRequest
   private readonly spanTraceId: string | undefined
   private generatedTraceId: string | undefined
@@ -39,7 +39,7 @@ export class RequestInfo {
     this.route = undefined
     this.principal = undefined
     this.bodyTypes = noTypes
-    this.untimed = () => {}
+    this.limit = () => {}
     this.generatedTraceId = undefined
   }
 

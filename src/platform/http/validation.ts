@@ -11,7 +11,7 @@ import {
 } from "../../kernel/problems.ts"
 import { AnswersIn, MaxBodyBytes, Validation } from "../../kernel/validation.ts"
 import { accepts } from "./negotiation.ts"
-import { declaresMoreThan, inUtf8 } from "./request-body.ts"
+import { declaresMoreThan, inStrictJson, repeatedIn } from "./request-body.ts"
 import { CurrentRequest, headersOf } from "./request.ts"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
@@ -89,7 +89,9 @@ export const toProblem = Effect.fnUntraced(function* (
   }
   const faults = [...faultsOf(error.kind.toLowerCase(), error.cause)]
   if (error.kind === "Payload" && faults.length === 1 && faults[0]?.message === notJson) {
-    return yield* new MalformedJson({})
+    const { text } = yield* HttpServerRequest.HttpServerRequest
+    const repeated = repeatedIn(yield* Effect.orElseSucceed(text, () => ""))
+    return yield* new MalformedJson(repeated === undefined ? {} : { detail: `${repeated}: The member is there twice` })
   }
   const [first] = faults
   if (error.kind === "Payload" && faults.length === 1 && first?.path.length === 1) {
@@ -122,7 +124,7 @@ export const ValidationLayer = Layer.succeed(
     const strictly = Effect.catchIf(sized, isSchemaError, (error) => toProblem(error, endpoint))
     const bodyTypes = [...endpoint.payload.keys()]
     const readsBody = endpoint.payload.size > 0 && HttpMethod.hasBody(endpoint.method)
-    const decoded = readsBody && endpoint.payload.has("application/json") ? inUtf8(strictly) : strictly
+    const decoded = readsBody && endpoint.payload.has("application/json") ? inStrictJson(strictly) : strictly
     const admitted: Effect.Effect<
       Effect.Success<typeof decoded>,
       Effect.Error<typeof decoded> | NotAcceptable | PayloadTooLarge,

@@ -1,8 +1,9 @@
-import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { Context, Effect, Fiber, Layer, Option, Schedule } from "effect"
 import { Mac } from "effect/crypto"
 import { repeatJob } from "../runtime/background-jobs.ts"
 import { Sealing } from "../crypto/sealing.ts"
-import { CallKeyRepository, type CallKeySlot } from "./call-key-repository.ts"
+import { CallKeyRepository } from "./call-key-repository.ts"
+import { type CallKeyClaim, type CallKeySlot } from "./domain.ts"
 
 /** The state of the key of a call. */
 export type CallKeyState =
@@ -15,19 +16,20 @@ export type CallKeyState =
   /** It belongs to the same request, under this reservation. */
   | { readonly state: "held"; readonly reservationId: string }
 
-const kept = { hours: 24 } as const
-/** A call gets its reservation within moments of its key; one that has none after this has failed. */
-const longestUnheld = { seconds: 60 } as const
+/** How long a key is freed again and again while the database is away; a minute later it is free by itself. */
+const whileAway = Schedule.spaced("1 second").pipe(Schedule.upTo({ duration: "10 minutes" }))
+const longestWait = "1 second"
 
 /** Idempotency keys of gateway calls, whose responses are not stored: the reservation of each. */
 export class CallKeys extends Context.Service<
   CallKeys,
   {
-    claim(slot: CallKeySlot, request: Uint8Array): Effect.Effect<CallKeyState>
+    claim(slot: CallKeyClaim, request: Uint8Array): Effect.Effect<CallKeyState>
     /** Takes the key over from a call that was cancelled at no cost; false when another request did. */
-    takeOver(slot: CallKeySlot, from: string, request: Uint8Array): Effect.Effect<boolean>
+    takeOver(slot: CallKeyClaim, from: string, request: Uint8Array): Effect.Effect<boolean>
     hold(slot: CallKeySlot, reservationId: string): Effect.Effect<void>
-    free(slot: CallKeySlot): Effect.Effect<void>
+    /** Frees the key of a call that has ended, at the latest when the database is back; waits a second at most. */
+    free(slot: CallKeyClaim): Effect.Effect<void>
   }
 >()("app/idempotency/CallKeys") {
   static readonly layerNoDeps = Layer.effect(
@@ -37,18 +39,11 @@ export class CallKeys extends Context.Service<
       // A reader of the database could guess prompts against a plain digest.
       const { fingerprint } = yield* Sealing
 
-      yield* DateTime.now.pipe(
-        Effect.flatMap((now) => repository.purge(DateTime.subtract(now, kept))),
-        (purge) => repeatJob("remove old keys of gateway calls", "1 hour", purge)
-      )
+      yield* repeatJob("remove old keys of gateway calls", "1 hour", repository.purge)
 
-      const claim = Effect.fn("CallKeys.claim")(function* (slot: CallKeySlot, request: Uint8Array) {
+      const claim = Effect.fn("CallKeys.claim")(function* (slot: CallKeyClaim, request: Uint8Array) {
         const sha256 = yield* fingerprint(request)
-        const now = yield* DateTime.now
-        const unheldBefore = DateTime.subtract(now, longestUnheld)
-        if (yield* repository.claim(slot, sha256, now, unheldBefore, DateTime.subtract(now, kept))) {
-          return { state: "claimed" } as const
-        }
+        if (yield* repository.claim(slot, sha256)) return { state: "claimed" } as const
         const earlier = yield* repository.find(slot)
         // It was released between the two statements.
         if (Option.isNone(earlier)) return { state: "unheld" } as const
@@ -60,10 +55,18 @@ export class CallKeys extends Context.Service<
       return CallKeys.of({
         claim,
         takeOver: Effect.fn("CallKeys.takeOver")(function* (slot, from, request) {
-          return yield* repository.takeOver(slot, from, yield* fingerprint(request), yield* DateTime.now)
+          return yield* repository.takeOver(slot, from, yield* fingerprint(request))
         }),
         hold: repository.hold,
-        free: repository.free
+        free: (slot) => {
+          const once = Effect.timeout(repository.free(slot), longestWait)
+          const later = Effect.retry(Effect.sandbox(once), whileAway).pipe(
+            Effect.catchCause((cause) => Effect.logWarning("The key of a call could not be freed", cause))
+          )
+          // In fibers of their own, since whoever frees a key may not be interrupted, or is already.
+          const freed = Effect.catchCause(once, () => Effect.asVoid(Effect.forkDetach(later)))
+          return Effect.flatMap(Effect.forkDetach(Effect.interruptible(freed), { startImmediately: true }), Fiber.join)
+        }
       })
     })
   )

@@ -65,3 +65,15 @@ export const checkReplay = (sha256: string | undefined): Effect.Effect<void, Ide
     repeatable.markReplayed()
     return Effect.void
   })
+
+/** A key of a caller at a route. */
+export interface CallKeySlot {
+  readonly principal: string
+  readonly route: string
+  readonly key: string
+}
+
+/** A slot with the id of the claim on it, which a call makes up before it claims the slot. */
+export interface CallKeyClaim extends CallKeySlot {
+  readonly claim: string
+}

@@ -5,6 +5,7 @@ import { HttpApi } from "effect/http-api"
 import { RouteNotFound } from "../../kernel/problems.ts"
 import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
 import { ServedApi } from "../http/served-api.ts"
+import { loadLate } from "../runtime/packages.ts"
 import { Settings } from "../settings/settings.ts"
 
 const paths = ["/swagger", "/swagger/index.html", "/swagger/v1/swagger.json", "/openapi.json"] as const
@@ -24,19 +25,12 @@ export const SwaggerLayer = Layer.unwrap(
     const digest = yield* Digest.Digest
     const served = yield* ServedApi
 
-    // What comes from packages is loaded now, since an installation may replace them later; the rest when it is requested.
-    const packages = yield* Effect.forkScoped(
-      // Run apart, since a layer built here would share this one's router.
-      Effect.promise(() => Promise.all([import("./openapi.ts"), Effect.runPromise(loadShell)]))
-    )
+    // Loaded now, since npm ci may replace packages later; what is large is built when it is first requested.
+    const openApi = yield* Effect.forkScoped(Effect.promise(() => import("./openapi.ts")))
     const document = yield* Effect.cached(
-      Effect.map(Fiber.join(packages), ([{ openApiDocument }]) =>
-        JSON.stringify(openApiDocument(served, api.publicUrl))
-      )
+      Effect.map(Fiber.join(openApi), ({ openApiDocument }) => JSON.stringify(openApiDocument(served, api.publicUrl)))
     )
-    const page = yield* Effect.cached(
-      Effect.flatMap(Effect.zip(document, Fiber.join(packages)), ([text, [, shell]]) => makePage(text, shell, digest))
-    )
+    const page = yield* Effect.cached(Effect.flatMap(document, (text) => makePage(text, digest)))
     const json = Effect.map(document, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
     const negotiated = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       prefersHtml(request) ? page : json
@@ -126,17 +120,19 @@ const options = {
 `
 
 /** Effect's Swagger UI page, with an empty document. */
-const loadShell = Effect.gen(function* () {
+const shell = Effect.gen(function* () {
   const HttpApiSwagger = yield* Effect.promise(() => import("effect/http-api/HttpApiSwagger"))
   const app = yield* HttpRouter.toHttpEffect(HttpApiSwagger.layer(HttpApi.make("shell"), { path: "/" }))
   const request = HttpServerRequest.fromWeb(new Request("http://localhost/"))
-  const shell = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, request)
-  return shell.body._tag === "Uint8Array" ? (shell.body.text ?? "") : ""
-}).pipe(Effect.scoped, Effect.orDie)
+  const { body } = yield* Effect.provideService(app, HttpServerRequest.HttpServerRequest, request)
+  return body._tag === "Uint8Array" ? (body.text ?? "") : ""
+}).pipe(Effect.scoped)
 
 /** The page with our document, style and options, and a policy that allows its script only. */
-const makePage = (document: string, html: string, digest: Digest.Digest["Service"]) =>
+const makePage = (document: string, digest: Digest.Digest["Service"]) =>
   Effect.gen(function* () {
+    // Not at the start: its script would take 25 MB of a service whose page nobody opens.
+    const html = yield* loadLate(() => Effect.runPromise(shell))
     const filled = html
       .replace(/<title>.*<\/title>/, '<title>API · Application Manager</title><link rel="icon" href="data:,">')
       .replace("</style>", () => `${style}</style>`)

@@ -1,5 +1,6 @@
-import { Data, Duration, Effect, PartitionedSemaphore, RcRef, Schedule } from "effect"
+import { Data, Duration, Effect, PartitionedSemaphore, RcRef } from "effect"
 import { Worker } from "node:worker_threads"
+import { whilePackagesAreReplaced } from "./packages.ts"
 
 const idleTimeToLive = "1 minute"
 const checkEvery = "200 millis"
@@ -38,13 +39,6 @@ export const makeThread = Effect.fnUntraced(function* <Request, Reply>(options: 
       oneAtATime.withPermit(requester)
     )
 })
-
-/** `npm ci` beside a running service takes its packages away for some seconds. */
-const whilePackagesAreReplaced = {
-  while: ({ reason }: ThreadEnded) => /Cannot find (?:module|package)|ENOENT/.test(reason),
-  schedule: Schedule.spaced("500 millis"),
-  times: 60
-}
 
 const start = (module: URL, megabytes: number) =>
   Effect.suspend(() => {

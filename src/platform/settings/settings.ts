@@ -55,6 +55,11 @@ const settings = {
   "Database:Directory": setting(text, ".data", "Data directory of the embedded PostgreSQL"),
   "Database:MaxConnections": setting(integer(2, 1000), "10", "Size of the connection pool"),
   "Database:StatementTimeoutSeconds": setting(integer(1, day), "30", "Seconds that a statement may take"),
+  "Database:AcquireTimeoutSeconds": setting(
+    integer(1, 60),
+    "10",
+    "Seconds within which credentials are checked, and budget reserved, settled or read; then the answer is 503"
+  ),
   "Redis:Url": optional(urlSecret("redis", "rediss"), "Redis in which replicas share rate limits and breakers"),
   "Security:EncryptionKey": optional(
     keySecret,

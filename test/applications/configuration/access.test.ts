@@ -1,13 +1,13 @@
 import { layer } from "@effect/vitest"
 import { refusesStrangers } from "../../support/authority.ts"
-import { serviceLayer } from "../../support/service.ts"
+import { sharedServiceLayer } from "../../support/service.ts"
 
 const read = { capability: "configuration:read", systemOnly: true }
 const write = { capability: "configuration:write", systemOnly: true }
 const rollback = { capability: "configuration:rollback", systemOnly: true }
 const body = { applicationId: 1, name: "a.txt", type: "file" }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("who may configure", (it) =>
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("who may configure", (it) =>
   refusesStrangers(it, [
     { name: "the tree", method: "GET", path: "/api/configuration/tree?applicationId=1", ...read },
     { name: "finding by path", method: "GET", path: "/api/configuration/by-path?applicationId=1&path=/a", ...read },

@@ -2,12 +2,12 @@ import { assert, layer } from "@effect/vitest"
 import { Array, Effect, Fiber } from "effect"
 import { makeKey } from "../../support/authority.ts"
 import { makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { untilBlocked } from "../../support/waiting.ts"
 import { nextLink } from "../../support/walk.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("configuration at once", (it) => {
   it.effect("a hundred saves of one file, over two replicas, are versions without a hole", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { actionsOf, makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { nextLink } from "../../support/walk.ts"
 
 const mebibyte = 1_048_576
@@ -11,7 +11,7 @@ const mebibyte = 1_048_576
 const digest = (content: string) => createHash("sha256").update(content).digest("hex")
 const lines = (seed: string) => Array.from({ length: 500_000 }, (_, index) => seed[index % 7]).join("\n")
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration files", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("configuration files", (it) => {
   it.effect("201: a file with its content, its address and its tag", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { makeApplication, makeFile, makeFolder, save } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const settings = JSON.stringify({
   $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -34,182 +34,187 @@ const withSchema = Effect.fnUntraced(function* (content: string, name = "schema.
   return { service, applicationId, schemaId, create }
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("configuration under a schema", (it) => {
-  it.effect("201 and 400: JSON and YAML are checked when they are made, and every place is named", () =>
-    Effect.gen(function* () {
-      const { create } = yield* withSchema(settings)
-      for (const [name, good, bad] of [
-        ["a.json", '{"port":80,"hosts":["a.example"]}', '{"hosts":["a.example",5],"more":1}'],
-        ["a.yaml", "port: 80\nhosts: [a.example]\n", "hosts: [a.example, 5]\nmore: 1\n"]
-      ] as const) {
-        assert.strictEqual((yield* create(name, good)).status, 201, name)
-        assert.deepStrictEqual(faultPaths(yield* create(`x${name}`, bad)).toSorted(), [
-          "payload.content.hosts.1",
-          "payload.content.more",
-          "payload.content.port"
-        ])
-      }
-    })
-  )
-
-  it.effect("400: what is no JSON or YAML, with the line and column", () =>
-    Effect.gen(function* () {
-      const { create } = yield* withSchema("true")
-      const json = yield* create("a.json", "{\n  'a': 1\n}")
-      assert.deepStrictEqual(faultPaths(json), ["payload.content"])
-      assert.match(json.body.errors[0].message, /^Expected JSON: .*line 2 column 3/u)
-      const yaml = yield* create("a.yml", "a: 1\n b: 2\n")
-      assert.deepStrictEqual(faultPaths(yaml), ["payload.content"])
-      assert.match(yaml.body.errors[0].message, /^Expected YAML: .*\(line 1 column 4\)$/u)
-      assert.deepStrictEqual(faultPaths(yield* create("b.json", "")), ["payload.content"])
-      const twice = yield* create("b.yaml", "a: 1\nb: { c: 1, c: 2 }\na: 2\n")
-      assert.deepStrictEqual(
-        twice.body.errors.map(({ message }: { message: string }) => message),
-        ["(line 3 column 1)", "(line 2 column 12)"].map((place) => `Expected YAML: Map keys must be unique ${place}`)
-      )
-    })
-  )
-
-  it.effect(
-    "201: as much YAML as a file may hold; 400: a number that JSON does not have",
-    () =>
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
+  "configuration under a schema",
+  (it) => {
+    it.effect("201 and 400: JSON and YAML are checked when they are made, and every place is named", () =>
       Effect.gen(function* () {
-        const { create } = yield* withSchema('{"additionalProperties":{"type":"number"}}')
-        const keys = Array.from({ length: 47_000 }, (_, index) => `a-longer-key-${index}: 0`)
-        assert.strictEqual((yield* create("large.yaml", keys.join("\n").padEnd(1_048_576))).status, 201)
-        assert.deepStrictEqual(faultPaths(yield* create("nan.yaml", "a: .nan\nb: .inf\n")), [
-          "payload.content.a",
-          "payload.content.b"
-        ])
-      }),
-    patience
-  )
+        const { create } = yield* withSchema(settings)
+        for (const [name, good, bad] of [
+          ["a.json", '{"port":80,"hosts":["a.example"]}', '{"hosts":["a.example",5],"more":1}'],
+          ["a.yaml", "port: 80\nhosts: [a.example]\n", "hosts: [a.example, 5]\nmore: 1\n"]
+        ] as const) {
+          assert.strictEqual((yield* create(name, good)).status, 201, name)
+          assert.deepStrictEqual(faultPaths(yield* create(`x${name}`, bad)).toSorted(), [
+            "payload.content.hosts.1",
+            "payload.content.more",
+            "payload.content.port"
+          ])
+        }
+      })
+    )
 
-  it.effect("400: a save and a rollback to what the schema no longer takes", () =>
-    Effect.gen(function* () {
-      const { create, schemaId, service } = yield* withSchema("{}")
-      const { id } = (yield* create("a.json", '{"port":"80"}')).body
-      yield* save(service, schemaId, settings)
-      const refused = yield* service.call("PUT", `/api/configuration/${id}`, { body: { content: '{"port":0}' } })
-      assert.deepStrictEqual(faultPaths(refused), ["payload.content.port"])
-      assert.strictEqual(yield* save(service, id, '{"port":1}'), 2)
-      const rolledBack = yield* service.call("POST", `/api/configuration/${id}/rollback`, { body: { version: 1 } })
-      assert.deepStrictEqual(faultPaths(rolledBack), ["payload.content.port"])
-      assert.strictEqual((yield* service.call("GET", `/api/configuration/${id}`)).body.version, 2)
-    })
-  )
-
-  it.effect("a schema is given and taken by PATCH, which checks what is there", () =>
-    Effect.gen(function* () {
-      const { applicationId, schemaId, service } = yield* withSchema(settings)
-      const id = yield* makeFile(service, applicationId, "a.json", '{"port":0}')
-      const bind = (schemaId: number | null, more: object = {}) =>
-        service.call("PATCH", `/api/configuration/${id}`, { body: { schemaId, ...more } })
-      assert.deepStrictEqual(faultPaths(yield* bind(schemaId)), ["payload.content.port"])
-      yield* save(service, id, '{"port":1}')
-      assert.strictEqual((yield* bind(schemaId)).body.schemaId, schemaId)
-      yield* save(service, id, '\n{"port":2}')
-      assert.strictEqual((yield* bind(null, { name: "a.txt" })).body.schemaId, null)
-      assert.strictEqual(yield* save(service, id, "anything"), 4)
-      assert.deepStrictEqual(faultPaths(yield* bind(schemaId)), ["payload.content"])
-    })
-  )
-
-  it.effect("draft 7 is a dialect too, and a schema may be YAML", () =>
-    Effect.gen(function* () {
-      const seven = yield* withSchema(draft7)
-      assert.deepStrictEqual(faultPaths(yield* seven.create("a.json", '{"port":"x"}')), ["payload.content.port"])
-      const yaml = yield* withSchema("type: object\nrequired: [a]\n", "schema.yaml")
-      assert.deepStrictEqual(faultPaths(yield* yaml.create("a.json", "{}")), ["payload.content.a"])
-    })
-  )
-
-  it.effect("400: a schema that is none, or refers to what is elsewhere", () =>
-    Effect.gen(function* () {
-      for (const content of [
-        "[",
-        "5",
-        '{"type":"nothing"}',
-        '{"$ref":"https://example.com/schema.json"}',
-        '{"pattern":"("}'
-      ]) {
-        const { create } = yield* withSchema(content)
-        assert.deepStrictEqual(faultPaths(yield* create("a.json", "{}")), ["payload.schemaId"], content)
-      }
-    })
-  )
-
-  it.effect("400: a schema that files name stays a schema", () =>
-    Effect.gen(function* () {
-      const { create, schemaId, service } = yield* withSchema(settings)
-      yield* create("a.json", '{"port":1}')
-      const refused = yield* service.call("PUT", `/api/configuration/${schemaId}`, { body: { content: '{"type":7}' } })
-      assert.deepStrictEqual(faultPaths(refused), ["payload.content"])
-      assert.strictEqual(yield* save(service, schemaId, "{}"), 2)
-    })
-  )
-
-  it.effect("409: a schema that is a folder, unknown, another application's or the file itself", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const applicationId = yield* makeApplication(service)
-      const folder = yield* makeFolder(service, applicationId, "etc")
-      const foreign = yield* makeFile(service, yield* makeApplication(service), "schema.json", "{}")
-      const file = yield* makeFile(service, applicationId, "a.json", "{}")
-      for (const schemaId of [folder, foreign, 2_147_483_647, file]) {
-        const refused = yield* service.call("PATCH", `/api/configuration/${file}`, { body: { schemaId } })
-        assertProblem(refused, 409, "configuration-schema-unfit")
-      }
-      const schemaId = yield* makeFile(service, applicationId, "schema.json", "{}")
-      const bound = yield* service.call("PATCH", `/api/configuration/${folder}`, { body: { schemaId } })
-      assertProblem(bound, 409, "configuration-schema-unfit")
-    })
-  )
-
-  it.effect("409: a schema in use is not deleted before what uses it, nor restored after", () =>
-    Effect.gen(function* () {
-      const service = yield* TestService
-      const applicationId = yield* makeApplication(service)
-      const folder = yield* makeFolder(service, applicationId, "schemas")
-      const schemaId = yield* makeFile(service, applicationId, "schema.json", "{}", { parentId: folder })
-      const inside = yield* makeFile(service, applicationId, "b.json", "{}", { parentId: folder, schemaId })
-      const outside = yield* makeFile(service, applicationId, "a.json", "{}", { schemaId })
-      const call = (method: string, path: string) => service.call(method, `/api/configuration/${path}`)
-      for (const id of [schemaId, folder]) {
-        assertProblem(yield* call("DELETE", `${id}`), 409, "configuration-schema-in-use")
-      }
-      assert.strictEqual((yield* call("DELETE", `${outside}`)).status, 204)
-      assert.strictEqual((yield* call("DELETE", `${folder}`)).status, 204)
-      assertProblem(yield* call("POST", `${outside}/restore`), 409, "configuration-schema-unfit")
-      assert.strictEqual((yield* call("POST", `${folder}/restore`)).status, 200)
-      assert.strictEqual((yield* call("POST", `${outside}/restore`)).status, 200)
-      assert.strictEqual((yield* call("GET", `${inside}`)).body.schemaId, schemaId)
-    })
-  )
-
-  it.effect(
-    "a hostile schema or document ends its check and nothing else",
-    () =>
+    it.effect("400: what is no JSON or YAML, with the line and column", () =>
       Effect.gen(function* () {
-        const { create, service } = yield* withSchema('{"properties":{"a":{"pattern":"^(a+)+$"}}}')
-        const slow = yield* create("slow.json", JSON.stringify({ a: `${"a".repeat(60)}!` }))
-        assert.deepStrictEqual(faultPaths(slow), ["payload.content"])
-        assert.include(slow.body.errors[0].message, "longer than 1 s")
-        const laughs = Array.from({ length: 20 }, (_, index) => {
-          const before = index === 0 ? '"ha"' : `*a${index - 1}`
-          return `a${index}: &a${index} [${Array.from({ length: 10 }, () => before).join(", ")}]`
+        const { create } = yield* withSchema("true")
+        const json = yield* create("a.json", "{\n  'a': 1\n}")
+        assert.deepStrictEqual(faultPaths(json), ["payload.content"])
+        assert.match(json.body.errors[0].message, /^Expected JSON: .*line 2 column 3/u)
+        const yaml = yield* create("a.yml", "a: 1\n b: 2\n")
+        assert.deepStrictEqual(faultPaths(yaml), ["payload.content"])
+        assert.match(yaml.body.errors[0].message, /^Expected YAML: .*\(line 1 column 4\)$/u)
+        assert.deepStrictEqual(faultPaths(yield* create("b.json", "")), ["payload.content"])
+        const twice = yield* create("b.yaml", "a: 1\nb: { c: 1, c: 2 }\na: 2\n")
+        assert.deepStrictEqual(
+          twice.body.errors.map(({ message }: { message: string }) => message),
+          ["(line 3 column 1)", "(line 2 column 12)"].map((place) => `Expected YAML: Map keys must be unique ${place}`)
+        )
+      })
+    )
+
+    it.effect(
+      "201: as much YAML as a file may hold; 400: a number that JSON does not have",
+      () =>
+        Effect.gen(function* () {
+          const { create } = yield* withSchema('{"additionalProperties":{"type":"number"}}')
+          const keys = Array.from({ length: 47_000 }, (_, index) => `a-longer-key-${index}: 0`)
+          assert.strictEqual((yield* create("large.yaml", keys.join("\n").padEnd(1_048_576))).status, 201)
+          assert.deepStrictEqual(faultPaths(yield* create("nan.yaml", "a: .nan\nb: .inf\n")), [
+            "payload.content.a",
+            "payload.content.b"
+          ])
+        }),
+      patience
+    )
+
+    it.effect("400: a save and a rollback to what the schema no longer takes", () =>
+      Effect.gen(function* () {
+        const { create, schemaId, service } = yield* withSchema("{}")
+        const { id } = (yield* create("a.json", '{"port":"80"}')).body
+        yield* save(service, schemaId, settings)
+        const refused = yield* service.call("PUT", `/api/configuration/${id}`, { body: { content: '{"port":0}' } })
+        assert.deepStrictEqual(faultPaths(refused), ["payload.content.port"])
+        assert.strictEqual(yield* save(service, id, '{"port":1}'), 2)
+        const rolledBack = yield* service.call("POST", `/api/configuration/${id}/rollback`, { body: { version: 1 } })
+        assert.deepStrictEqual(faultPaths(rolledBack), ["payload.content.port"])
+        assert.strictEqual((yield* service.call("GET", `/api/configuration/${id}`)).body.version, 2)
+      })
+    )
+
+    it.effect("a schema is given and taken by PATCH, which checks what is there", () =>
+      Effect.gen(function* () {
+        const { applicationId, schemaId, service } = yield* withSchema(settings)
+        const id = yield* makeFile(service, applicationId, "a.json", '{"port":0}')
+        const bind = (schemaId: number | null, more: object = {}) =>
+          service.call("PATCH", `/api/configuration/${id}`, { body: { schemaId, ...more } })
+        assert.deepStrictEqual(faultPaths(yield* bind(schemaId)), ["payload.content.port"])
+        yield* save(service, id, '{"port":1}')
+        assert.strictEqual((yield* bind(schemaId)).body.schemaId, schemaId)
+        yield* save(service, id, '\n{"port":2}')
+        assert.strictEqual((yield* bind(null, { name: "a.txt" })).body.schemaId, null)
+        assert.strictEqual(yield* save(service, id, "anything"), 4)
+        assert.deepStrictEqual(faultPaths(yield* bind(schemaId)), ["payload.content"])
+      })
+    )
+
+    it.effect("draft 7 is a dialect too, and a schema may be YAML", () =>
+      Effect.gen(function* () {
+        const seven = yield* withSchema(draft7)
+        assert.deepStrictEqual(faultPaths(yield* seven.create("a.json", '{"port":"x"}')), ["payload.content.port"])
+        const yaml = yield* withSchema("type: object\nrequired: [a]\n", "schema.yaml")
+        assert.deepStrictEqual(faultPaths(yield* yaml.create("a.json", "{}")), ["payload.content.a"])
+      })
+    )
+
+    it.effect("400: a schema that is none, or refers to what is elsewhere", () =>
+      Effect.gen(function* () {
+        for (const content of [
+          "[",
+          "5",
+          '{"type":"nothing"}',
+          '{"$ref":"https://example.com/schema.json"}',
+          '{"pattern":"("}'
+        ]) {
+          const { create } = yield* withSchema(content)
+          assert.deepStrictEqual(faultPaths(yield* create("a.json", "{}")), ["payload.schemaId"], content)
+        }
+      })
+    )
+
+    it.effect("400: a schema that files name stays a schema", () =>
+      Effect.gen(function* () {
+        const { create, schemaId, service } = yield* withSchema(settings)
+        yield* create("a.json", '{"port":1}')
+        const refused = yield* service.call("PUT", `/api/configuration/${schemaId}`, {
+          body: { content: '{"type":7}' }
         })
-        assert.deepStrictEqual(faultPaths(yield* create("laughs.yaml", laughs.join("\n"))), ["payload.content"])
-        const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`
-        assert.deepStrictEqual(faultPaths(yield* create("deep.yaml", deep)), ["payload.content"])
-        const recursive = yield* withSchema('{"$ref":"#"}')
-        assert.include([201, 400], (yield* recursive.create("a.json", "{}")).status)
-        assert.strictEqual((yield* create("fine.json", '{"a":"aaa"}')).status, 201)
-        assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
-      }),
-    patience
-  )
-})
+        assert.deepStrictEqual(faultPaths(refused), ["payload.content"])
+        assert.strictEqual(yield* save(service, schemaId, "{}"), 2)
+      })
+    )
+
+    it.effect("409: a schema that is a folder, unknown, another application's or the file itself", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const folder = yield* makeFolder(service, applicationId, "etc")
+        const foreign = yield* makeFile(service, yield* makeApplication(service), "schema.json", "{}")
+        const file = yield* makeFile(service, applicationId, "a.json", "{}")
+        for (const schemaId of [folder, foreign, 2_147_483_647, file]) {
+          const refused = yield* service.call("PATCH", `/api/configuration/${file}`, { body: { schemaId } })
+          assertProblem(refused, 409, "configuration-schema-unfit")
+        }
+        const schemaId = yield* makeFile(service, applicationId, "schema.json", "{}")
+        const bound = yield* service.call("PATCH", `/api/configuration/${folder}`, { body: { schemaId } })
+        assertProblem(bound, 409, "configuration-schema-unfit")
+      })
+    )
+
+    it.effect("409: a schema in use is not deleted before what uses it, nor restored after", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const applicationId = yield* makeApplication(service)
+        const folder = yield* makeFolder(service, applicationId, "schemas")
+        const schemaId = yield* makeFile(service, applicationId, "schema.json", "{}", { parentId: folder })
+        const inside = yield* makeFile(service, applicationId, "b.json", "{}", { parentId: folder, schemaId })
+        const outside = yield* makeFile(service, applicationId, "a.json", "{}", { schemaId })
+        const call = (method: string, path: string) => service.call(method, `/api/configuration/${path}`)
+        for (const id of [schemaId, folder]) {
+          assertProblem(yield* call("DELETE", `${id}`), 409, "configuration-schema-in-use")
+        }
+        assert.strictEqual((yield* call("DELETE", `${outside}`)).status, 204)
+        assert.strictEqual((yield* call("DELETE", `${folder}`)).status, 204)
+        assertProblem(yield* call("POST", `${outside}/restore`), 409, "configuration-schema-unfit")
+        assert.strictEqual((yield* call("POST", `${folder}/restore`)).status, 200)
+        assert.strictEqual((yield* call("POST", `${outside}/restore`)).status, 200)
+        assert.strictEqual((yield* call("GET", `${inside}`)).body.schemaId, schemaId)
+      })
+    )
+
+    it.effect(
+      "a hostile schema or document ends its check and nothing else",
+      () =>
+        Effect.gen(function* () {
+          const { create, service } = yield* withSchema('{"properties":{"a":{"pattern":"^(a+)+$"}}}')
+          const slow = yield* create("slow.json", JSON.stringify({ a: `${"a".repeat(60)}!` }))
+          assert.deepStrictEqual(faultPaths(slow), ["payload.content"])
+          assert.include(slow.body.errors[0].message, "longer than 1 s")
+          const laughs = Array.from({ length: 20 }, (_, index) => {
+            const before = index === 0 ? '"ha"' : `*a${index - 1}`
+            return `a${index}: &a${index} [${Array.from({ length: 10 }, () => before).join(", ")}]`
+          })
+          assert.deepStrictEqual(faultPaths(yield* create("laughs.yaml", laughs.join("\n"))), ["payload.content"])
+          const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`
+          assert.deepStrictEqual(faultPaths(yield* create("deep.yaml", deep)), ["payload.content"])
+          const recursive = yield* withSchema('{"$ref":"#"}')
+          assert.include([201, 400], (yield* recursive.create("a.json", "{}")).status)
+          assert.strictEqual((yield* create("fine.json", '{"a":"aaa"}')).status, 201)
+          assert.strictEqual((yield* service.call("GET", "/health")).status, 200)
+        }),
+      patience
+    )
+  }
+)
 
 const fewConnections = serviceLayer({ Database__MaxConnections: "2" })
 

@@ -2,10 +2,10 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { actionsOf, makeApplication, makeFile, makeFolder, treePaths } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a configuration tree", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a configuration tree", (it) => {
   it.effect("lists every node with those below it, by name", () =>
     Effect.gen(function* () {
       const service = yield* TestService

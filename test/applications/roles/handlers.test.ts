@@ -5,7 +5,7 @@ import { type Role } from "../../../src/applications/roles/domain.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { clientOf } from "../../support/client.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const unknownId = 2_000_000_000
 const manager = ApplicationId.make(1)
@@ -20,7 +20,7 @@ const make = Effect.fnUntraced(function* (payload: typeof Role.jsonCreate.Type) 
   return (yield* roles.create({ payload })).body
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("roles over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("roles over HTTP", (it) => {
   it.effect("create 201: with its capabilities in order, once each", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -112,6 +112,31 @@ describe("refusals in the audit log", () => {
     })
   )
 
+  it.effect("a flood hides nobody else's: what is beyond it is counted by action and network, with the network", () =>
+    Effect.gen(function* () {
+      const { add, written } = yield* collecting
+      for (let count = 0; count < 10_000; count++) yield* add(refusal({ entity_id: String(count) }))
+      for (const ip_address of ["198.51.100.1", "198.51.100.1", "2001:db8::1", "2001:db8::2"])
+        yield* add(refusal({ ip_address }))
+      yield* add(refusal({ ip_address: "198.51.100.1", action_type: "SignInRefused" }))
+      const beyond = written.slice(10_000).map(({ action_type, ip_address }) => [action_type, ip_address])
+      assert.deepStrictEqual(beyond, [
+        ["ApiKeyRefused", "198.51.100.1"],
+        ["ApiKeyRefused", "2001:db8:0:0::/64"],
+        ["SignInRefused", "198.51.100.1"]
+      ])
+      const strangers = 12_000
+      for (let count = 0; count < strangers; count++)
+        yield* add(refusal({ ip_address: `2001:db8:${count.toString(16)}::1` }))
+      assert.isAtMost(written.length, 20_001)
+      yield* TestClock.adjust("65 seconds")
+      assert.strictEqual(
+        counts(written).reduce((a, b) => a + b),
+        10_000 + 5 + strangers
+      )
+    })
+  )
+
   it.effect("a log that cannot be written to refuses nobody the answer", () =>
     Effect.gen(function* () {
       const { add } = yield* makeRefusals(() => Effect.die("the database is away"))

@@ -216,15 +216,37 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("thresholds of caps", (it) => {
 
   it.effect("of the forecast are told of what the period will have spent", () =>
     Effect.gen(function* () {
-      const { spend, told } = yield* setting({
+      const { ledger, spend, told } = yield* setting({
         period: "hour",
         alertThresholds: [{ measure: "forecast", percent: 100 }]
       })
       yield* spend(nano / 4n)
+      yield* ledger.sweep(null)
       assert.deepStrictEqual(yield* told, [], "the first moments tell nothing")
       yield* TestClock.adjust("15 minutes")
       yield* spend(1n)
+      yield* ledger.sweep(null)
       assert.deepStrictEqual(yield* told, ["forecast 100"])
+      yield* spend(nano / 4n)
+      yield* ledger.sweep(null)
+      assert.deepStrictEqual(yield* told, ["forecast 100"])
+    })
+  )
+
+  it.effect("of the forecast are told of what it was, however late it is decided and by however many", () =>
+    Effect.gen(function* () {
+      const { ledger, spend, told } = yield* setting({
+        period: "hour",
+        alertThresholds: [100, 90, 300].map((percent) => ({ measure: "forecast", percent }) as const)
+      })
+      yield* TestClock.adjust("15 minutes")
+      yield* spend(nano / 4n)
+      yield* spend(1n)
+      // By now the rate is half of what it was.
+      yield* TestClock.adjust("15 minutes")
+      yield* Effect.all([ledger.sweep(null), ledger.sweep(null), ledger.sweep(null)], { concurrency: 3 })
+      assert.sameMembers(yield* told, ["forecast 90", "forecast 100"])
+      assert.strictEqual(yield* ledger.sweep(null), 0)
     })
   )
 

@@ -157,6 +157,15 @@ describe("the policy of the gateway", () => {
       assert.strictEqual((yield* ask(service, bearer("amk_wrong"))).status, 401)
       assert.strictEqual(yield* native(service, {}), 200)
       assert.strictEqual(yield* native(service, bearer("amk_wrong")), 401)
+
+      const tenantId = yield* makeTenant(service.database)
+      const [foreign, own] = [yield* makeAgent(service, { tenantId }), yield* makeAgent(service)]
+      assert.strictEqual((yield* ask(service, { "x-agent-id": foreign.id })).status, 404)
+      assert.strictEqual((yield* ask(service, { "x-agent-id": own.id })).status, 200)
+      assert.strictEqual((yield* lastSpent(service))[0]?.tenant, own.tenantId)
+      for (const type of ["text/plain", "application/x-www-form-urlencoded", "text/plain;application/json"]) {
+        assert.strictEqual((yield* ask(service, { "content-type": type })).status, 415, type)
+      }
       const failure = yield* Effect.flip(
         startService(yield* makeDatabase, { Llm__Gateway__Auth: "None", APP_ENVIRONMENT: "Production" })
       )

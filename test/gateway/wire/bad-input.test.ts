@@ -104,7 +104,9 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
           [`{"model":"gpt","max_tokens":100000,${rest},"max_tokens":1}`, "max_tokens"],
           [`{"model":"gpt",${rest}, "m\\u006fdel" : "dear"}`, "model"],
           [`{"model":"gpt","messages":[{"role":"user","content":"Hi","content":"Ho"}]}`, "content"],
-          [`{"model":"gpt",${rest},"max_tokens":1,"Max_Tokens":100000}`, "Max_Tokens"]
+          [`{"model":"gpt",${rest},"max_tokens":1,"Max_Tokens":100000}`, "Max_Tokens"],
+          [`{"model":"gpt",${rest},"max_token\u017f":100000}`, "max_token\u017f"],
+          [`{"model":"gpt",${rest},"max_tokens":1,"max_to\u212aens":100000}`, "max_to\u212aens"]
         ] as const) {
           const answer = inDialect(chat.path, yield* ask(chat.path, text, { headers }))
           assert.deepStrictEqual([answer.status, answer.shape[2]], [400, named], text)

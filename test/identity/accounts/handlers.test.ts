@@ -1,6 +1,15 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { bearer, behindProxy, makeAccount, makeOwnRole, newEmail, passphrase, signIn } from "../../support/accounts.ts"
+import {
+  bearer,
+  behindProxy,
+  makeAccount,
+  makeOwnRole,
+  newEmail,
+  otherPassphrase,
+  passphrase,
+  signIn
+} from "../../support/accounts.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
@@ -125,6 +134,31 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
       assertProblem(again, 409, "account-email-taken")
       const { id } = yield* makeAccount(service)
       assertProblem(yield* service.call("PATCH", `${path}/${id}`, { body: { email } }), 409, "account-email-taken")
+    })
+  )
+
+  it.effect("an address of another tenant is free, and each account signs in with its own password", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const [one, other] = [yield* makeTenant(service.database), yield* makeTenant(service.database)]
+      const first = yield* makeAccount(service, [], { tenantId: one })
+      const { key } = yield* makeKey(service, ["accounts:write"], { tenantId: other })
+      const body = { email: first.email, name: "Ada", password: otherPassphrase, roleIds: [] }
+      const second = yield* service.call("POST", path, { key, body })
+      assert.strictEqual(second.status, 201, second.text)
+      assertProblem(yield* service.call("POST", path, { key, body }), 409, "account-email-taken")
+      const third = yield* makeAccount(service, [], { email: first.email, password: otherPassphrase })
+      const who = (password: string, members: object = {}) =>
+        Effect.map(
+          service.call("POST", "/api/auth/login", { key: null, body: { email: first.email, password, ...members } }),
+          (answer) => answer.body.account?.id ?? answer.status
+        )
+      assert.strictEqual(yield* who(passphrase), first.id)
+      assert.strictEqual(yield* who(otherPassphrase), second.body.id)
+      assert.strictEqual(yield* who(otherPassphrase, { tenantId: other }), second.body.id)
+      assert.strictEqual(yield* who(otherPassphrase, { tenantId: one }), 401)
+      yield* service.call("DELETE", `${path}/${second.body.id}`)
+      assert.strictEqual(yield* who(otherPassphrase), third.id)
     })
   )
 

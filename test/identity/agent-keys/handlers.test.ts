@@ -4,7 +4,7 @@ import * as crypto from "node:crypto"
 import * as jose from "jose"
 import { issuerOf, makeAgent, makeKeyPair, registerKey, sign } from "../../support/agents.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 
 const pemOf = (key: crypto.KeyObject) => key.export({ type: "spki", format: "pem" }).toString()
 const ec = makeKeyPair("ES256").publicKeyPem
@@ -17,7 +17,7 @@ const rsaWithExponent = (hex: string) => {
 }
 const pair = crypto.generateKeyPairSync("ec", { namedCurve: "P-256" })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an agent's keys", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("an agent's keys", (it) => {
   it.effect("201: registered for a year, with its RFC 7638 thumbprint; CRLF is taken", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents/templates"
 const limits = {
@@ -14,7 +14,7 @@ const limits = {
   defaultTaskType: "extraction"
 }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("agent templates", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("agent templates", (it) => {
   it.effect("201: made, found, listed, changed, deleted", () =>
     Effect.gen(function* () {
       const service = yield* TestService

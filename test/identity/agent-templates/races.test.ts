@@ -3,12 +3,12 @@ import { Effect } from "effect"
 import { make, registration } from "../../support/agents.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { during, type Sql } from "../../support/races.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents"
 const ceiling = ["llm:complete", "agents:read"]
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "an agent that is made from a template",
   (it) => {
     const made = Effect.gen(function* () {

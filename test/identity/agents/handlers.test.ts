@@ -3,11 +3,11 @@ import { Effect } from "effect"
 import { assertOAuthError, make, makeAgent, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const path = "/api/agents"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("agents over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("agents over HTTP", (it) => {
   it.effect("201: registered with defaults, active, in the default tenant", () =>
     Effect.gen(function* () {
       const service = yield* TestService

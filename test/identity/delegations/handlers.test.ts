@@ -13,12 +13,12 @@ import {
 import { makeAccount } from "../../support/accounts.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const pathOf = (agentId: string) => `/api/agents/${agentId}/delegations`
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("delegation grants", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("delegation grants", (it) => {
   const pair = Effect.gen(function* () {
     const service = yield* TestService
     return { service, subject: yield* makeAgent(service), agent: yield* makeAgent(service) }

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { grant, introspect, isActive, make, makeAgent, makeKeyPair, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 
@@ -16,7 +16,7 @@ const as = (service: Service, token: string) => (method: string, path: string, b
     ...(body === undefined ? {} : { body })
   })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an agent as a caller", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("an agent as a caller", (it) => {
   it.effect("is let in with its granted scopes, for itself alone", () =>
     Effect.gen(function* () {
       const service = yield* TestService

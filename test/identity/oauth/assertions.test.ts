@@ -15,7 +15,7 @@ import {
   tokenOf
 } from "../../support/agents.ts"
 import { makeTenant } from "../../support/authority.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
@@ -252,7 +252,7 @@ const allowed: ReadonlyArray<readonly [must: string, Assertion]> = [
   ["RFC7523 §3 (7) a jti of any script", claiming(() => ({ jti: `§ ${crypto.randomUUID()} 中` }))]
 ]
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an assertion", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("an assertion", (it) => {
   for (const [must, assertion] of refused) {
     it.effect(`${must}: refused, and the one beside it is taken`, () =>
       Effect.gen(function* () {

@@ -4,7 +4,7 @@ import { type Json, type Operation, oauthOperations } from "../../contract/docum
 import { faultsOf } from "../../contract/validator.ts"
 import { assertionOf, grant, makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey } from "../../support/authority.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const formType = "application/x-www-form-urlencoded"
 const formOf = ({ requestBody }: Operation) => requestBody?.content[formType] ?? assert.fail("no form")
@@ -24,7 +24,7 @@ describe.each(oauthOperations.map((operation) => [operation.operationId, operati
   }
 )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the document of /oauth2", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the document of /oauth2", (it) => {
   it.effect("names all that the metadata names", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { agentToken } from "../../examples/agent-token.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the script of the README", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the script of the README", (it) => {
   it.effect("goes the whole way of an agent, to the revoked end", () =>
     Effect.gen(function* () {
       const { serviceKey, url } = yield* TestService

@@ -20,7 +20,7 @@ import {
 } from "../../support/agents.ts"
 import { makeAccount, signIn } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
@@ -47,7 +47,7 @@ const refused = Effect.fnUntraced(function* (service: Service, agent: TestAgent,
   assertOAuthError(yield* askExchange(service, agent, subjectToken), 400, "invalid_request")
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an exchange", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("an exchange", (it) => {
   it.effect("RFC8693 §4.1 sub stays the subject, act nests the prior actors", () =>
     Effect.gen(function* () {
       const service = yield* TestService

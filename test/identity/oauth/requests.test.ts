@@ -10,10 +10,10 @@ import {
   tokenOf
 } from "../../support/agents.ts"
 import { makeDatabase } from "../../support/database.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { makeSpans } from "../../support/spans.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a request for a token", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a request for a token", (it) => {
   for (const endpoint of ["/api/agents/token", "/api/agents/token/exchange"]) {
     it.effect(`RFC6749 §5.2 at ${endpoint} a member that is missing or mistyped is invalid_request`, () =>
       Effect.gen(function* () {

@@ -16,14 +16,14 @@ import {
 import { makeKey } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { during } from "../../support/races.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const templates = "/api/agents/templates"
 const scopeCeiling = ["llm:complete", "agents:read"]
 const limits = { scopeCeiling, maxCredentialTtlSeconds: 600, perTurnBudget: 0.5 }
 const narrow = { scopeCeiling: ["llm:*"], maxCredentialTtlSeconds: 120, perTurnBudget: 0.1 }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a template that is narrowed", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a template that is narrowed", (it) => {
   const bound = Effect.gen(function* () {
     const service = yield* TestService
     const { id } = yield* make(service, templates, registration(limits))

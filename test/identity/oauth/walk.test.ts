@@ -2,9 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as jose from "jose"
 import { exchange, grant, introspect, isActive, issuerOf, makeAgent, tokenOf } from "../../support/agents.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an agent's way", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("an agent's way", (it) => {
   it.effect("from its key to a token, on somebody's behalf, and to the end of it", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -5,7 +5,7 @@ import * as jose from "jose"
 import { assertionOf, grant, isActive, issuerOf, makeAgent, type TestAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 type Service = TestService["Service"]
 
@@ -42,7 +42,7 @@ const basic = `Basic ${Buffer.from("a-client:a-secret").toString("base64")}`
 const realm = `realm="application-manager"`
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the standard wire", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the standard wire", (it) => {
   it.effect("RFC6749 §4.4 oauth4webapi gets a token, introspects and revokes it, unmodified", () =>
     Effect.gen(function* () {
       const service = yield* TestService

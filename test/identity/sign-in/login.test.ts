@@ -175,6 +175,16 @@ layer(serviceLayer({ Api__PublicUrl: "https://manager.example.com" }), {
   excludeTestServices: true,
   timeout: "60 seconds"
 })("sign-in over https", (it) => {
+  it.effect("every answer says that the service is reached over https only", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const path of ["/health", "/api/auth/me", "/nowhere", "/v1/models"]) {
+        const { headers } = yield* service.call("GET", path, { key: null })
+        assert.match(headers.get("strict-transport-security") ?? "", /^max-age=[0-9]{8}$/, path)
+      }
+    })
+  )
+
   it.effect("the cookie is bound to the host and to https", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 
@@ -19,7 +19,7 @@ const defaultTenant = Effect.gen(function* () {
   return body.items[0]
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tenants over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("tenants over HTTP", (it) => {
   it.effect("create 201: active, with a slug made from the name and no settings", () =>
     Effect.gen(function* () {
       const service = yield* TestService

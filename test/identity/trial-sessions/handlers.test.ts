@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkLinks } from "../../support/walk.ts"
 
@@ -41,7 +41,7 @@ const auditOf = Effect.fnUntraced(function* (id: number) {
 
 const idsOf = (body: ReadonlyArray<{ readonly id: number }>) => body.map((session) => session.id)
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("sessions over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("sessions over HTTP", (it) => {
   refusesStrangers(it, [
     { name: "list", method: "GET", path, ...read },
     { name: "get", method: "GET", path: `${path}/1`, ...read },

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Array, Effect, Fiber } from "effect"
 import { assertProblem } from "../../support/problem.ts"
-import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { type Answer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { untilBlocked } from "../../support/waiting.ts"
 
@@ -43,7 +43,7 @@ const statuses = (answers: ReadonlyArray<Answer>): Readonly<Record<number, numbe
     Object.entries(Object.groupBy(answers, ({ status }) => status)).map(([k, v]) => [k, v?.length ?? 0])
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("trial users changed at once", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("trial users changed at once", (it) => {
   it.effect("fifty creates of one address in different case: one is made, with one entry", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -126,60 +126,63 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tri
   )
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("sessions of a user who leaves", (it) => {
-  const leave = {
-    deactivated: (service: TestService["Service"], id: number) =>
-      service.call("PATCH", `/api/trial-users/${id}`, { body: { isActive: false } }),
-    deleted: (service: TestService["Service"], id: number) => service.call("DELETE", `/api/trial-users/${id}`)
-  }
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
+  "sessions of a user who leaves",
+  (it) => {
+    const leave = {
+      deactivated: (service: TestService["Service"], id: number) =>
+        service.call("PATCH", `/api/trial-users/${id}`, { body: { isActive: false } }),
+      deleted: (service: TestService["Service"], id: number) => service.call("DELETE", `/api/trial-users/${id}`)
+    }
 
-  for (const [how, leaves] of Object.entries(leave)) {
-    it.effect(`${how} while sessions are opened: none stays active, over ten rounds`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        for (const round of Array.range(1, 10)) {
-          const id = yield* create(`${how}-${round}@example.com`)
-          const opening = Array.makeBy(6, () => open(service, id))
-          const answers = yield* Effect.all([...opening.slice(0, 3), leaves(service, id), ...opening.slice(3)], {
-            concurrency: "unbounded"
-          })
-          const opened = answers.filter(({ status }) => status === 201)
-          const active = yield* service.call("GET", `/api/sessions?userId=${id}&active=true`)
-          assert.deepStrictEqual(active.body, [], `round ${round}`)
-          const all = yield* service.call("GET", `/api/sessions?userId=${id}`)
-          assert.lengthOf(all.body, opened.length)
-          for (const { body } of opened) {
-            const actions = (yield* entriesOf("Session", body.id)).map(({ actionType }) => actionType)
-            assert.deepStrictEqual(actions, ["SessionStarted", "SessionEnded"])
+    for (const [how, leaves] of Object.entries(leave)) {
+      it.effect(`${how} while sessions are opened: none stays active, over ten rounds`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          for (const round of Array.range(1, 10)) {
+            const id = yield* create(`${how}-${round}@example.com`)
+            const opening = Array.makeBy(6, () => open(service, id))
+            const answers = yield* Effect.all([...opening.slice(0, 3), leaves(service, id), ...opening.slice(3)], {
+              concurrency: "unbounded"
+            })
+            const opened = answers.filter(({ status }) => status === 201)
+            const active = yield* service.call("GET", `/api/sessions?userId=${id}&active=true`)
+            assert.deepStrictEqual(active.body, [], `round ${round}`)
+            const all = yield* service.call("GET", `/api/sessions?userId=${id}`)
+            assert.lengthOf(all.body, opened.length)
+            for (const { body } of opened) {
+              const actions = (yield* entriesOf("Session", body.id)).map(({ actionType }) => actionType)
+              assert.deepStrictEqual(actions, ["SessionStarted", "SessionEnded"])
+            }
           }
-        }
-      })
-    )
+        })
+      )
 
-    it.effect(`${how}: the sessions end in the same transaction, so nobody sees one without the other`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const id = yield* create(`together-${how}@example.com`)
-        const { body: session } = yield* open(service, id)
-        const left = yield* asSuperuser(service.database, (sql) =>
-          Effect.gen(function* () {
-            const leaving = yield* sql.withTransaction(
-              Effect.gen(function* () {
-                yield* sql`SELECT FROM sessions WHERE id = ${session.id} FOR UPDATE`
-                const leaving = yield* Effect.forkChild(leaves(service, id), { startImmediately: true })
-                yield* untilBlocked(sql)
-                const user = yield* service.call("GET", `/api/trial-users/${id}`)
-                assert.isTrue(user.body.isActive)
-                assert.isTrue((yield* service.call("GET", `/api/sessions/${session.id}`)).body.isActive)
-                return leaving
-              })
-            )
-            return yield* Fiber.join(leaving)
-          })
-        )
-        assert.include([200, 204], left.status)
-        assert.isFalse((yield* service.call("GET", `/api/sessions/${session.id}`)).body.isActive)
-      })
-    )
+      it.effect(`${how}: the sessions end in the same transaction, so nobody sees one without the other`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const id = yield* create(`together-${how}@example.com`)
+          const { body: session } = yield* open(service, id)
+          const left = yield* asSuperuser(service.database, (sql) =>
+            Effect.gen(function* () {
+              const leaving = yield* sql.withTransaction(
+                Effect.gen(function* () {
+                  yield* sql`SELECT FROM sessions WHERE id = ${session.id} FOR UPDATE`
+                  const leaving = yield* Effect.forkChild(leaves(service, id), { startImmediately: true })
+                  yield* untilBlocked(sql)
+                  const user = yield* service.call("GET", `/api/trial-users/${id}`)
+                  assert.isTrue(user.body.isActive)
+                  assert.isTrue((yield* service.call("GET", `/api/sessions/${session.id}`)).body.isActive)
+                  return leaving
+                })
+              )
+              return yield* Fiber.join(leaving)
+            })
+          )
+          assert.include([200, 204], left.status)
+          assert.isFalse((yield* service.call("GET", `/api/sessions/${session.id}`)).body.isActive)
+        })
+      )
+    }
   }
-})
+)

@@ -3,23 +3,27 @@ import { Effect } from "effect"
 import { assertSafe, sent } from "../../support/http-answers.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("addresses and methods", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("addresses and methods", (it) => {
   const authorized = Effect.map(TestService, ({ serviceKey }) => [`X-Api-Key: ${serviceKey}`])
 
-  for (const target of [
-    "/nothing/here",
-    "/",
-    "/api",
-    "/api/trial-users/1/nothing",
-    "/health/../api/trial-users",
-    "*"
-  ]) {
+  for (const target of ["/nothing/here", "/api", "/api/trial-users/1/nothing", "/health/../api/trial-users"]) {
     it.effect(`404: ${target}`, () =>
       Effect.gen(function* () {
         const answer = yield* sent(requestText("GET", target, yield* authorized))
         assertProblem(answer, 404, "route-not-found")
+        assertSafe(answer)
+      })
+    )
+  }
+
+  // The target of the server as a whole is its front page too.
+  for (const target of ["/", "*"]) {
+    it.effect(`200: ${target}`, () =>
+      Effect.gen(function* () {
+        const answer = yield* sent(requestText("GET", target, yield* authorized))
+        assert.strictEqual(answer.status, 200)
         assertSafe(answer)
       })
     )

@@ -5,7 +5,7 @@ import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import { bodyWith, operations as documented, type ParameterKind } from "../../support/operations.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { requestText, exchange } from "../../support/raw-http.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const unstorable = { NUL: "a\u0000b", "a lone high surrogate": "a\ud800b", "a lone low surrogate": "a\udc00" }
 
@@ -93,7 +93,7 @@ const signedInService = Layer.effect(
       call: (method, path, call = {}) => service.call(method, path, ownPath.test(path) ? bearer(token, call) : call)
     })
   })
-).pipe(Layer.provide(serviceLayer()))
+).pipe(Layer.provide(sharedServiceLayer))
 
 layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("bad input to every operation", (it) => {
   for (const operation of operations.filter(({ pathParameters }) => pathParameters.length > 0)) {
@@ -166,6 +166,20 @@ layer(signedInService, { excludeTestServices: true, timeout: "60 seconds" })("ba
         for (const body of ["{", '{"a":1,}', "{'a':1}", "NaN", "undefined", '{"a":"\n"}', "{} {}", "\u0000", "<a/>"]) {
           const answer = yield* service.call(operation.method, operation.address(), { body })
           assertProblem(answer, 400, answer.body.error === undefined ? "malformed-json" : "invalid-request")
+        }
+      })
+    )
+
+    it.effect(`400: ${operation.name} with a member that is there twice, naming it`, () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        for (const [body, named] of [
+          ['{"a":{"b":1,"\\u0062":2}}', "b"],
+          ['{"max_tokens":1,"max_token\u017f":2}', "max_token\u017f"]
+        ]) {
+          const answer = yield* service.call(operation.method, operation.address(), { body })
+          assertProblem(answer, 400, answer.body.error === undefined ? "malformed-json" : "invalid-request")
+          assert.match(answer.text, new RegExp(`${named}: The member is there twice`))
         }
       })
     )

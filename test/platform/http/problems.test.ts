@@ -5,7 +5,7 @@ import { faultsOf } from "../../contract/validator.ts"
 import { makeKey } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { type Answer, type Call, serviceLayer, TestService } from "../../support/service.ts"
+import { type Answer, type Call, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const titles: Readonly<Record<number, string>> = {
@@ -84,7 +84,7 @@ const provoked = Effect.gen(function* () {
 
 const traceparentOf = (traceId: string) => ({ traceparent: `00-${traceId}-00f067aa0ba902b7-01` })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("problems", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("problems", (it) => {
   it.effect("every one has a type, its status phrase, a status, a detail and a trace id; the list has its slug", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -191,7 +191,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("pro
   )
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a defect of the service", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a defect of the service", (it) => {
   it.effect("500: reveals no internals, and ends when its cause ends", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,12 +2,12 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { serviceKey, serviceLayer, TestService } from "../../support/service.ts"
+import { serviceKey, sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const json = [`X-Api-Key: ${serviceKey}`, "Content-Type: application/json"]
 const ada = (email: string) => ({ firstName: "Ada", lastName: "Lovelace", email })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("bodies of requests", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("bodies of requests", (it) => {
   it.effect("400: every member of a wrong type at once, with the unknown ones", () =>
     Effect.gen(function* () {
       const service = yield* TestService

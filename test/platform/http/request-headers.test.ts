@@ -3,9 +3,9 @@ import { Effect } from "effect"
 import { assertSafe, sent } from "../../support/http-answers.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { requestText } from "../../support/raw-http.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("headers of requests", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("headers of requests", (it) => {
   for (const id of ["a", "A-Z.a_z-09", "x".repeat(128)]) {
     it.effect(`X-Request-Id ${id.slice(0, 20)} is echoed, with 200 and with 404`, () =>
       Effect.gen(function* () {

@@ -1,9 +1,10 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Exit, Fiber } from "effect"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { pathToFileURL } from "node:url"
+import { loadLate } from "../../../src/platform/runtime/packages.ts"
 import { makeThread } from "../../../src/platform/runtime/thread.ts"
 import { makeDirectory } from "../../support/embedded-postgres.ts"
 import { json, startProvider } from "../../support/provider.ts"
@@ -12,7 +13,7 @@ import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
 it.live(
-  "a service that runs loads nothing from its packages any more, which npm ci may be replacing",
+  "a service that runs loads nothing from its packages but Swagger UI, since npm ci may be replacing them",
   () =>
     Effect.gen(function* () {
       const directory = yield* makeDirectory()
@@ -44,7 +45,9 @@ it.live(
         })
       ]
       assert.isEmpty(answers.filter(({ status }) => status >= 500).map(({ text }) => text))
-      assert.notInclude(service.output(), "loaded late")
+      const late = Array.from(service.output().matchAll(/^loaded late: (.*)$/gmu), ([, url = ""]) => path.basename(url))
+      // Swagger UI waits for its packages when it is first opened, like a thread.
+      assert.deepStrictEqual(late, ["httpApiSwagger.js"])
       const [preloaded] = yield* asSuperuser(
         service.database,
         (sql) => sql`SELECT current_setting('shared_preload_libraries') AS libraries`
@@ -52,6 +55,18 @@ it.live(
       assert.deepStrictEqual(preloaded, { libraries: "plpgsql" })
     }).pipe(Effect.scoped),
   120_000
+)
+
+const missing = () => import(pathToFileURL(path.join(os.tmpdir(), "no-such-module.mjs")).href)
+
+it.live("what is loaded late waits until its packages are back", () =>
+  Effect.gen(function* () {
+    let attempts = 0
+    const loaded = loadLate(() => (++attempts < 2 ? missing() : Promise.resolve("here again")))
+    assert.strictEqual(yield* loaded, "here again")
+    const failed = yield* Effect.exit(loadLate(() => Promise.reject(new Error("of its own"))))
+    assert.isTrue(Exit.isFailure(failed))
+  })
 )
 
 it.live("a thread whose packages are missing for a while starts when they are back", () =>

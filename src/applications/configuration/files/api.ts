@@ -1,3 +1,4 @@
+import { RateLimited } from "../../../kernel/principal.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
@@ -29,7 +30,6 @@ import {
   ConfigurationVersionNotFound,
   DeletedConfiguration,
   NewConfiguration,
-  TooManyWatchers,
   VersionNumber
 } from "../model/domain.ts"
 import { NodePath } from "../model/path-domain.ts"
@@ -229,7 +229,7 @@ export class ConfigurationApi extends HttpApiGroup.make("configuration")
           data: Schema.fromJsonString(ConfigurationEvent)
         })
       }),
-      error: [ConfigurationNotFound, ConfigurationNoFile, TooManyWatchers]
+      error: [ConfigurationNotFound, ConfigurationNoFile, RateLimited]
     })
   )
   .middleware(Idempotency)

@@ -3,15 +3,15 @@ import { SqlClient } from "effect/sql"
 import { Change } from "../../../audit/log/domain.ts"
 import { entityTag } from "../../../kernel/precondition.ts"
 import { Notifications } from "../../../platform/database/notifications.ts"
-import { type ConfigurationEvent, ConfigurationId, ConfigurationNoFile, TooManyWatchers } from "../model/domain.ts"
+import { type ConfigurationEvent, ConfigurationId, ConfigurationNoFile } from "../model/domain.ts"
 import { ConfigurationRepository } from "../model/repository.ts"
 import { VersionRepository } from "./version-repository.ts"
 import { type HttpServerRequest } from "effect/http"
 import { LiveAuthorization } from "../../../platform/http/live-authorization.ts"
+import { OpenStreams } from "../../../platform/http/open-streams.ts"
 import { eventStream } from "../../../platform/http/event-stream.ts"
 
 const topic = "configuration_version"
-const maxWatchers = 10_000
 const maxWaitingEvents = 64
 const resyncEvery = "15 seconds"
 
@@ -31,6 +31,7 @@ export class ConfigurationWatch extends Context.Service<ConfigurationWatch>()("a
   make: Effect.gen(function* () {
     const notifications = yield* Notifications
     const repository = yield* ConfigurationRepository
+    const streams = yield* OpenStreams
     const versions = yield* VersionRepository
     const sql = yield* SqlClient.SqlClient
     const watchers = new Map<ConfigurationId, Set<Watcher>>()
@@ -101,8 +102,8 @@ export class ConfigurationWatch extends Context.Service<ConfigurationWatch>()("a
     const open = Effect.fn("ConfigurationWatch.open")(function* (id: ConfigurationId) {
       const node = yield* repository.get(id)
       if (node.type === "folder") return yield* new ConfigurationNoFile({})
-      if (count >= maxWatchers) return yield* new TooManyWatchers({ retryAfterSeconds: 30 })
-      return events(id)
+      const held = yield* streams.claim
+      return held(events(id))
     })
 
     return {
@@ -123,7 +124,7 @@ export class ConfigurationWatch extends Context.Service<ConfigurationWatch>()("a
   static readonly layerNoDeps = Layer.effect(this, this.make)
 
   static readonly layer = this.layerNoDeps.pipe(
-    Layer.provide(Layer.merge(ConfigurationRepository.layer, VersionRepository.layer))
+    Layer.provide(Layer.mergeAll(ConfigurationRepository.layer, OpenStreams.layer, VersionRepository.layer))
   )
 }
 

@@ -261,13 +261,3 @@ export class ConfigurationNotPortable extends Problem<ConfigurationNotPortable>(
   },
   { paths: Schema.Array(Schema.String) }
 ) {}
-
-export class TooManyWatchers extends Problem<TooManyWatchers>()(
-  "TooManyWatchers",
-  {
-    slug: "too-many-watchers",
-    status: 503,
-    meaning: "The limit of clients that watch configuration is reached."
-  },
-  { retryAfterSeconds: Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 3600 }))) }
-) {}

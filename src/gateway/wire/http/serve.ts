@@ -3,7 +3,7 @@ import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse 
 import { type Capability } from "../../../kernel/capability.ts"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems.ts"
-import { problemOf } from "../../../platform/http/failures.ts"
+import { isClientAbort, problemOf } from "../../../platform/http/failures.ts"
 import { CurrentRequest, headersOf, type RequestInfo } from "../../../platform/http/request.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
@@ -60,25 +60,34 @@ export const serve = <E>(
     const info = Context.get(fiber.context, CurrentRequest)
     const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     const requestId = info?.requestId ?? ""
-    if (info !== undefined) {
-      info.route = path
-      // The gateway has its own deadline for providers.
-      info.untimed()
-    }
-    return Effect.catchDefect(work(request, requestId), unexpected).pipe(
-      Effect.catch(({ error, headers, quota }) =>
-        Effect.map(Clock.currentTimeMillis, (now) => {
-          const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
-          const written = writerOf(request).answer(error, reached, requestId, now)
-          return HttpServerResponse.text(JSON.stringify(written.body), {
-            status: written.status,
-            contentType: "application/json",
-            headers: { ...headers, ...written.headers, "request-id": requestId }
-          })
+    if (info !== undefined) info.route = path
+    const answered: Effect.Effect<
+      HttpServerResponse.HttpServerResponse,
+      GatewayError<GatewayProblem>,
+      E
+    > = Effect.catchCauseIf(
+      Effect.catchDefect(Effect.interruptible(work(request, requestId)), unexpected),
+      isOutOfTime,
+      () => Effect.fail(overloaded("The ledger did not answer in time.", 2))
+    )
+    return Effect.catch(answered, ({ error, headers, quota }) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
+        const written = writerOf(request).answer(error, reached, requestId, now)
+        return HttpServerResponse.text(JSON.stringify(written.body), {
+          status: written.status,
+          contentType: "application/json",
+          headers: { ...headers, ...written.headers, "request-id": requestId }
         })
-      )
+      })
     )
   })
+
+/** The work of a route may be stopped; writing the answer to that may not. */
+export const asServed = { uninterruptible: true }
+
+/** Whether the request was stopped at its time limit, and not by its caller. */
+const isOutOfTime = (cause: Cause.Cause<unknown>): boolean => Cause.hasInterruptsOnly(cause) && !isClientAbort(cause)
 
 /** A defect, as an error that the caller's SDK can read. */
 const unexpected = (defect: unknown): Effect.Effect<never, GatewayError<GatewayProblem>> => {
@@ -107,7 +116,8 @@ const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, reque
 /** Reads calls from requests: who is charged, the body, and what the headers ask for. */
 export const makeCallReader = Effect.gen(function* () {
   const authentication = yield* GatewayAuthentication
-  const { maxBodyBytes } = (yield* Settings).llm.gateway
+  const { database, llm } = yield* Settings
+  const { maxBodyBytes } = llm.gateway
 
   return Effect.fnUntraced(function* (path: string, request: Request, requestId: string, errors: ErrorWriter) {
     const headers = headersOf(request)
@@ -117,7 +127,11 @@ export const makeCallReader = Effect.gen(function* () {
       reservationId: headers["x-reservation-id"],
       taskType: headers["x-task-type"]
     })
+    // A body takes as long as its sender.
+    const info = yield* CurrentRequest
+    info?.limit(undefined)
     const { body, bytes } = yield* parseRequest(request, maxBodyBytes)
+    info?.limit(database.acquireTimeoutSeconds)
     const { "idempotency-key": key, "x-cache": cache } = headers
     const call: Omit<Call, "dialect" | "operation"> = {
       body,
@@ -179,7 +193,8 @@ export const makeCallRoutes = Effect.gen(function* () {
         serve(path, () => errors, answer),
         HttpIncomingMessage.MaxBodySize,
         ByteSize.bytes(maxBodyBytes)
-      )
+      ),
+      asServed
     )
   }
 })

@@ -6,6 +6,7 @@ import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"
 import { toGoverningCaps } from "../../../budgets/ledger/problems.ts"
 import { CurrentRequest } from "../../../platform/http/request.ts"
+import { Settings } from "../../../platform/settings/settings.ts"
 import { type DeclaredCall, GatewayAuthentication } from "../../authentication/gateway-authentication.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { CallPipeline, type EstimatedCall } from "../../pipeline/call-pipeline.ts"
@@ -47,15 +48,15 @@ export class Completions extends Context.Service<
     Effect.gen(function* () {
       const authentication = yield* GatewayAuthentication
       const pipeline = yield* CallPipeline
+      const { acquireTimeoutSeconds } = (yield* Settings).database
 
       const callOf = Effect.fnUntraced(function* (
         operation: "chat" | "embed",
         body: Readonly<Record<string, unknown>>,
         declared: DeclaredCall & Pick<LlmRequest, "cache" | "fallbacks" | "metadata">
       ) {
-        // Provider calls take long, and have a deadline of their own.
         const info = yield* CurrentRequest
-        info?.untimed()
+        info?.limit(acquireTimeoutSeconds)
         const { headers } = yield* HttpServerRequest.HttpServerRequest
         const key = headers["idempotency-key"]
         const caller = yield* authentication.attribute(declared)

@@ -4,7 +4,7 @@ import { Settings } from "../../../platform/settings/settings.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
-import { makeAuthenticated, makeCallReader, serve } from "../http/serve.ts"
+import { asServed, makeAuthenticated, makeCallReader, serve } from "../http/serve.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { Responses } from "./service.ts"
 
@@ -51,7 +51,8 @@ export const OpenAiResponsesLayer = Layer.unwrap(
         ),
         HttpIncomingMessage.MaxBodySize,
         ByteSize.bytes(maxBodyBytes)
-      )
+      ),
+      asServed
     )
 
     /** A path of a stored response. */
@@ -79,7 +80,8 @@ export const OpenAiResponsesLayer = Layer.unwrap(
                 return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
               })
             )
-        )
+        ),
+        asServed
       )
     const tenantOf = () => Effect.map(Effect.orDie(attribution.resolve({})), ({ tenantId }) => tenantId)
 

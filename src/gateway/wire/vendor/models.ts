@@ -7,7 +7,7 @@ import { anthropicModel, anthropicModels, pageAsked } from "../anthropic-message
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { openAiModel, openAiModels } from "../openai-chat/models.ts"
 import { modelNotFound } from "../../routing/resolve-model.ts"
-import { serve } from "../http/serve.ts"
+import { asServed, serve } from "../http/serve.ts"
 
 const anyUse = ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"] as const
 
@@ -46,7 +46,8 @@ export const ModelsLayer = Layer.unwrap(
           const shown = name === "" ? yield* list(request) : yield* retrieve(request, name)
           return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
         })
-      )
+      ),
+      asServed
     )
   })
 )

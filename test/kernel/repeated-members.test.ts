@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { repeatedMember } from "../../../src/gateway/json/json-scanner.ts"
-import { type Dice, diceOf } from "../../contract/dice.ts"
+import { repeatedMember } from "../../src/kernel/json-scanner.ts"
+import { type Dice, diceOf } from "../contract/dice.ts"
 
 const found = (text: string) => repeatedMember(new TextEncoder().encode(text))
 
@@ -20,7 +20,13 @@ describe("a member that is there twice", () => {
       ['{"a":"}{","\\u0061":"\\\\\\""}', "a"],
       ['{"x":"\\\\","x":1}', "x"],
       [`{${Array.from({ length: 40 }, (_, index) => `"m${index}":1`).join()},"m3":1}`, "m3"],
-      [`{"é":1,"é":2}`, "é"]
+      [`{"é":1,"é":2}`, "é"],
+      ['{"max_tokens":1,"MAX_tokens":2}', "MAX_tokens"],
+      ['{"max_tokens":1,"max_token\u017f":2}', "max_token\u017f"],
+      ['{"max_tokens":1,"max_to\\u212Aens":2}', "max_to\u212Aens"],
+      ['{"stra\u00dfe":1,"STRASSE":2}', "STRASSE"],
+      ['{"stra\u1e9ee":1,"strasse":2}', "strasse"],
+      ['{"\ufb01n":1,"FIN":2}', "FIN"]
     ] as const) {
       assert.strictEqual(found(text), name, text)
     }

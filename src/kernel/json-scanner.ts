@@ -1,3 +1,5 @@
+import { parsedJson } from "./parsed-json.ts"
+
 const quote = 0x22
 const backslash = 0x5c
 const [colon, comma] = [0x3a, 0x2c]
@@ -72,12 +74,18 @@ export class JsonScanner {
   /** The value of the string from `start` to `end`, both quotes included. */
   said(start: number, end: number): string {
     const written = this.bytes.toString("utf8", start, end)
-    return written.includes("\\") ? String(JSON.parse(written)) : written.slice(1, -1)
+    return written.includes("\\") ? String(parsedJson(written) ?? written) : written.slice(1, -1)
   }
 }
 
 /** Up to this many names, a linear search is faster than a set. */
 const few = 16
+
+/**
+ * A member's name after full Unicode case folding: some servers compare names so, and read `max_tokenſ` as `max_tokens`.
+ * Lower case before upper case folds `ẞ` as `ß` and `SS`.
+ */
+export const foldedName = (name: string): string => name.toLowerCase().toUpperCase().toLowerCase()
 
 /** The names of an object's members so far. */
 class Names {
@@ -85,7 +93,8 @@ class Names {
   private many: Set<string> | undefined
 
   /** Whether the name was present before. */
-  add(name: string): boolean {
+  add(written: string): boolean {
+    const name = foldedName(written)
     if (this.many !== undefined) return this.many.size === this.many.add(name).size
     if (this.few.includes(name)) return true
     this.few.push(name)
@@ -95,8 +104,8 @@ class Names {
 }
 
 /**
- * The name of a duplicate member in this JSON. Parsers differ in which of the two they use, so the gateway could meter
- * another value than the provider reads. The JSON must be well formed.
+ * The name of a duplicate member in this JSON, of those that case folding makes equal as well. Parsers differ in which of
+ * the two they use, so that another value could be checked or metered than is used. Malformed JSON gives any result.
  */
 export const repeatedMember = (json: Uint8Array): string | undefined => {
   const scanner = new JsonScanner(json)
