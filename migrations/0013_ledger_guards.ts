@@ -12,12 +12,6 @@ ALTER TABLE budget_counters
 CREATE TRIGGER budget_counters_guard
 AFTER INSERT OR UPDATE OF period_start, period_end, bucket_seconds, ring, spent ON budget_counters
 FOR EACH ROW EXECUTE FUNCTION budget_guard_counter();
-
-ALTER TABLE budget_reservations DROP CONSTRAINT budget_reservations_check;
-CREATE TRIGGER budget_reservations_guard_insert BEFORE INSERT ON budget_reservations
-FOR EACH ROW EXECUTE FUNCTION budget_guard_reservation();
-CREATE TRIGGER budget_reservations_guard_update AFTER UPDATE OF state, charge_id ON budget_reservations
-FOR EACH ROW EXECUTE FUNCTION budget_guard_reservation();
 `,
-  ["budget_guard_counter", "budget_guard_reservation"]
+  ["budget_guard_counter"]
 )

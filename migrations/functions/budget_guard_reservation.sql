@@ -7,12 +7,4 @@ BEGIN
 END
 $$;
 
--- Named by a migration only, whose triggers a later one drops.
-CREATE OR REPLACE FUNCTION budget_guard_reservation() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN NEW;
-END
-$$;
-
-REVOKE ALL ON FUNCTION budget_guard_reservation(budget_reservation_state, uuid) FROM PUBLIC;
-REVOKE ALL ON FUNCTION budget_guard_reservation() FROM PUBLIC;
+REVOKE ALL ON FUNCTION budget_guard_reservation FROM PUBLIC;

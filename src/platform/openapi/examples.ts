@@ -13,6 +13,8 @@ export const exampleOf = (schema: Json | undefined, components: Json, depth = 0)
   if (schema === undefined || depth > 12) return undefined
   if (typeof schema.$ref === "string") return exampleOf(resolved(schema.$ref, components), components, depth + 1)
   if (Array.isArray(schema.examples)) return schema.examples[0] as unknown
+  // A reference with a description of its own.
+  if (Array.isArray(schema.allOf)) return exampleOf(schema.allOf[0] as Json, components, depth + 1)
   if (schema.const !== undefined) return schema.const
   if (Array.isArray(schema.enum)) return schema.enum[0] as unknown
   const alternatives = (schema.anyOf ?? schema.oneOf) as Array<Json> | undefined

@@ -32,7 +32,7 @@ const make = Effect.fnUntraced(function* (expiresAt: DateTime.Utc | null = null)
 /** What the check says of a key: "works", or why not. */
 const checked = Effect.fnUntraced(function* (key: string) {
   const credentials = yield* ApiKeyCredentials
-  return yield* Effect.match(credentials.check(key), { onSuccess: () => "works", onFailure: (reason) => reason })
+  return yield* Effect.match(credentials.check(key), { onSuccess: () => "works", onFailure: ({ reason }) => reason })
 })
 
 layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("the check of API keys", (it) => {
