@@ -61,7 +61,7 @@ export const startService = (directory: string, environment: Record<string, stri
         ...environment
       }
     }),
-    /serves on (http:\S+)/
+    /serves on (http:[^\s"]+)/
   )
 
 /** The reserve endpoint with locks on the rows of caps. */
