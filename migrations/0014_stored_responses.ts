@@ -6,6 +6,7 @@ CREATE TABLE gateway_responses (
   tenant_id uuid NOT NULL REFERENCES tenants (id),
   id uuid NOT NULL,
   previous_id uuid,
+  created_by text NOT NULL,
   sealed bytea NOT NULL,
   created_at timestamptz NOT NULL,
   PRIMARY KEY (tenant_id, id)

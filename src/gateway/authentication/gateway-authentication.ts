@@ -4,7 +4,8 @@ import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
-import { asSystem, type Refusal } from "../../audit/log/service.ts"
+import { asSystem, Audit, type Refusal } from "../../audit/log/service.ts"
+import { accessActions } from "../../access/access.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { AgentTokens, ApiKeyCredentials, GatewayCredentials } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/request-credentials.ts"
@@ -80,6 +81,7 @@ export class GatewayAuthentication extends Context.Service<
       const account = yield* ServiceAccount
       const agents = yield* Agents
       const attribution = yield* Attribution
+      const audit = yield* Audit
       const callPlans = yield* CallPlans
       const changes = yield* AuthCacheInvalidation
       const keys = yield* ApiKeyCredentials
@@ -266,6 +268,14 @@ export class GatewayAuthentication extends Context.Service<
         return isAgentToken(bearer) || bearer.startsWith("amk_") || (yield* account.owns(bearer))
       })
 
+      const forbidden = (principal: Principal, target: string, detail: string) =>
+        audit
+          .refused({ action: accessActions.AccessForbidden, target, reason: detail })
+          .pipe(
+            Effect.provideService(CurrentPrincipal, principal),
+            Effect.andThen(Effect.fail(gatewayError(new Forbidden({ missing: [], detail }))))
+          )
+
       return GatewayAuthentication.of({
         attribute,
         admit: Effect.fnUntraced(function* (request) {
@@ -288,9 +298,7 @@ export class GatewayAuthentication extends Context.Service<
               }
               return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
                 ? Effect.succeed(principal)
-                : Effect.fail(
-                    gatewayError(new Forbidden({ missing: [], detail: `The caller lacks ${capabilities[0]}.` }))
-                  )
+                : forbidden(principal, `${request.method} ${info?.route ?? ""}`, `The caller lacks ${capabilities[0]}.`)
             }
           )
       })

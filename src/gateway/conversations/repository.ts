@@ -7,44 +7,49 @@ const StoredTurn = Schema.Struct({
   tenantId: TenantId,
   id: Uuid,
   previousId: Schema.NullOr(Uuid),
+  createdBy: Schema.String,
   sealed: Schema.Uint8Array,
   createdAt: InstantFromDate
 })
 export type StoredTurn = typeof StoredTurn.Type
 
-const Turn = Schema.Struct({ tenantId: TenantId, id: Uuid })
+/** A turn of a tenant; of one principal alone, unless `createdBy` is null. */
+const Turn = Schema.Struct({ tenantId: TenantId, id: Uuid, createdBy: Schema.NullOr(Schema.String) })
 
 const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const insert = SqlSchema.void({
     Request: StoredTurn,
-    execute: ({ createdAt, id, previousId, sealed, tenantId }) => sql`
-      INSERT INTO gateway_responses (tenant_id, id, previous_id, sealed, created_at)
-      VALUES (${tenantId}, ${id}, ${previousId}, ${sealed}, ${createdAt})`
+    execute: ({ createdAt, createdBy, id, previousId, sealed, tenantId }) => sql`
+      INSERT INTO gateway_responses (tenant_id, id, previous_id, created_by, sealed, created_at)
+      VALUES (${tenantId}, ${id}, ${previousId}, ${createdBy}, ${sealed}, ${createdAt})`
   })
   const selectOne = SqlSchema.findOneOption({
     Request: Turn,
     Result: StoredTurn,
-    execute: ({ id, tenantId }) => sql`
-      SELECT tenant_id, id, previous_id, sealed, created_at FROM gateway_responses
-      WHERE tenant_id = ${tenantId} AND id = ${id}`
+    execute: ({ createdBy, id, tenantId }) => sql`
+      SELECT tenant_id, id, previous_id, created_by, sealed, created_at FROM gateway_responses
+      WHERE tenant_id = ${tenantId} AND id = ${id} AND created_by = coalesce(${createdBy}, created_by)`
   })
   const selectChain = SqlSchema.findAll({
     Request: Turn,
     Result: StoredTurn,
-    execute: ({ id, tenantId }) => sql`
+    execute: ({ createdBy, id, tenantId }) => sql`
       WITH RECURSIVE chain AS (
         SELECT r.*, 1 AS depth FROM gateway_responses r WHERE r.tenant_id = ${tenantId} AND r.id = ${id}
+          AND r.created_by = coalesce(${createdBy}, r.created_by)
         UNION ALL
         SELECT r.*, c.depth + 1 FROM gateway_responses r JOIN chain c ON r.tenant_id = c.tenant_id AND r.id = c.previous_id
+          AND r.created_by = coalesce(${createdBy}, r.created_by)
       )
-      SELECT tenant_id, id, previous_id, sealed, created_at FROM chain ORDER BY depth DESC`
+      SELECT tenant_id, id, previous_id, created_by, sealed, created_at FROM chain ORDER BY depth DESC`
   })
   const remove = SqlSchema.findAll({
     Request: Turn,
     Result: Schema.Struct({ id: Uuid }),
-    execute: ({ id, tenantId }) => sql`
-      DELETE FROM gateway_responses WHERE tenant_id = ${tenantId} AND id = ${id} RETURNING id`
+    execute: ({ createdBy, id, tenantId }) => sql`
+      DELETE FROM gateway_responses
+      WHERE tenant_id = ${tenantId} AND id = ${id} AND created_by = coalesce(${createdBy}, created_by) RETURNING id`
   })
   const purge = SqlSchema.void({
     Request: Schema.DateTimeUtcFromDate,

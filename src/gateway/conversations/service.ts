@@ -1,5 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { RouteNotFound } from "../../kernel/problems.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Database } from "../../platform/database/database.ts"
@@ -27,10 +28,15 @@ const itemForm = /^[a-z]+_([0-9a-f]{32})_\d+$/
 const uuidOf = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")
 
 const notFound = (id: string, param: string, code: string) =>
-  gatewayError(new RouteNotFound({ detail: `No response with the id ${id} is stored: it never was, or it expired.` }), {
-    code,
-    param
-  })
+  gatewayError(
+    new RouteNotFound({
+      detail: `No response with the id ${id} is stored with all turns before it: one never was, expired, or was deleted.`
+    }),
+    {
+      code,
+      param
+    }
+  )
 
 const notStored = invalidMember(
   "previous_response_id",
@@ -38,6 +44,9 @@ const notStored = invalidMember(
 )
 
 const belongsTo = (tenantId: string, id: string): string => `gateway-response:${tenantId}:${id}`
+
+/** An agent acts for itself alone; other principals of a tenant share its conversations. */
+const readable = Effect.map(CurrentPrincipal, ({ kind, name }) => (kind === "agent" ? name : null))
 
 /** The items that a response contains. */
 export const outputOf = ({ response }: Turn): ReadonlyArray<ResponseItem> =>
@@ -70,7 +79,10 @@ const make = Effect.gen(function* () {
     const id = idForm.exec(responseId)?.[1]
     const missing = notFound(responseId, "response_id", "response_not_found")
     if (id === undefined) return yield* missing
-    const found = yield* database.transaction(tenantId, repository.find({ tenantId, id: uuidOf(id) }))
+    const found = yield* database.transaction(
+      tenantId,
+      repository.find({ tenantId, id: uuidOf(id), createdBy: yield* readable })
+    )
     if (Option.isNone(found) || !(yield* isLive)(found.value)) return yield* missing
     return yield* open(found.value)
   })
@@ -81,7 +93,10 @@ const make = Effect.gen(function* () {
     const id = idForm.exec(responseId)?.[1]
     const missing = notFound(responseId, "previous_response_id", "previous_response_not_found")
     if (id === undefined) return yield* missing
-    const turns = yield* database.transaction(tenantId, repository.chain({ tenantId, id: uuidOf(id) }))
+    const turns = yield* database.transaction(
+      tenantId,
+      repository.chain({ tenantId, id: uuidOf(id), createdBy: yield* readable })
+    )
     const isWhole = turns.length > 0 && turns[0]?.previousId === null
     if (!isWhole || !turns.every(yield* isLive)) return yield* missing
     const items: Array<ResponseItem> = []
@@ -107,7 +122,7 @@ const make = Effect.gen(function* () {
       return found ?? (yield* missing)
     }),
     keep: Effect.fn("Conversations.keep")(function* (
-      tenantId: TenantId,
+      { createdBy, tenantId }: Pick<StoredTurn, "createdBy" | "tenantId">,
       responseId: string,
       previous: string | null,
       turn: Turn
@@ -116,12 +131,17 @@ const make = Effect.gen(function* () {
       const sealed = yield* sealing.seal(Redacted.make(new TextEncoder().encode(encode(turn))), belongsTo(tenantId, id))
       const previousId = previous === null ? null : uuidOf(idForm.exec(previous)?.[1] ?? "")
       const createdAt = yield* DateTime.now
-      yield* database.transaction(tenantId, repository.insert({ tenantId, id, previousId, sealed, createdAt }))
+      yield* database.transaction(
+        tenantId,
+        repository.insert({ tenantId, id, previousId, createdBy, sealed, createdAt })
+      )
     }),
     remove: Effect.fn("Conversations.remove")(function* (tenantId: TenantId, responseId: string) {
       const id = idForm.exec(responseId)?.[1]
+      const createdBy = yield* readable
       const isRemoved =
-        id !== undefined && (yield* database.transaction(tenantId, repository.remove({ tenantId, id: uuidOf(id) })))
+        id !== undefined &&
+        (yield* database.transaction(tenantId, repository.remove({ tenantId, id: uuidOf(id), createdBy })))
       if (!isRemoved) return yield* notFound(responseId, "response_id", "response_not_found")
     })
   }

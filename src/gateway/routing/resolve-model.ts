@@ -15,14 +15,19 @@ export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayEr
   })
 }
 
+const longestName = 500
+
+/** Whether PostgreSQL can store a text: it has no NUL and no lone surrogate. */
+const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
+
 /** The model with this name, if it supports the operation. */
 export const resolveModel = (
   gateway: GatewaySnapshot,
   name: unknown,
   operation: Operation
 ): ServedModel | GatewayError => {
-  if (typeof name !== "string" || name === "") {
-    return invalidMember("model", "model: Expected the name of a model")
+  if (typeof name !== "string" || name === "" || name.length > longestName || !isStorable(name)) {
+    return invalidMember("model", `model: Expected the name of a model, in at most ${longestName} characters`)
   }
   const model = gateway.modelNamed(name)
   if (model === undefined) return modelNotFound(gateway, name)

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
+import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
@@ -268,6 +269,10 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         [{ prompt: { id: "pmpt_1" } }, "prompt"],
         [{ input: [] }, "input"],
         [{ input: [{ type: "computer_call_output" }] }, "input.0.type"],
+        [{ input: [{ type: "reasoning", id: "rs_1", summary: [] }] }, "input"],
+        [{ tools: [{ type: "a\nb" }] }, "tools.0.type"],
+        [{ model: "any/\ud800" }, "model"],
+        [{ model: "any/\0" }, "model"],
         [
           { input: [{ role: "user", content: [{ type: "input_image", file_id: "f" }] }] },
           "input.0.content.0.image_url"
@@ -283,6 +288,27 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
         assert.strictEqual(error.param, named)
       }
       assert.isEmpty(yield* charges(service, tenantId))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("shows an agent its own responses alone, and lists items by pages", () =>
+    Effect.gen(function* () {
+      const { client, service, tenantId } = yield* setUp
+      const stored = yield* ask(() => client.responses.create({ model: "gpt", input: "Hi" }))
+      const made = yield* make(service, "/api/agents", registration({ tenantId, scopeCeiling: ["llm:*"] }))
+      const { accessToken: token } = (yield* service.call("POST", `/api/agents/${made.id}/credentials`, { body: {} }))
+        .body
+      const agent = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: token, maxRetries: 0 })
+      assert.strictEqual((yield* failure(() => agent.responses.retrieve(stored.id))).status, 404)
+      const own = yield* ask(() => agent.responses.stream({ model: "gpt", input: "Hi" }).finalResponse())
+      const items = ["One", "Two", "Three"].map((content) => ({ role: "user" as const, content }))
+      const next = yield* ask(() =>
+        agent.responses.create({ model: "gpt", previous_response_id: own.id, input: items })
+      )
+      const page = yield* ask(() => agent.responses.inputItems.list(next.id, { limit: 2, order: "asc" }))
+      assert.lengthOf(page.data, 2)
+      const rest = yield* ask(() => page.getNextPage())
+      assert.deepInclude(rest.data[0] as object, { content: "Three" })
     }).pipe(Effect.scoped)
   )
 

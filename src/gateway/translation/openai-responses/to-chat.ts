@@ -18,6 +18,8 @@ export interface ToolNames {
 
 export interface TranslatedRequest {
   readonly body: Json
+  /** Whether there is anything that the model can answer. */
+  readonly hasMessages: boolean
   readonly tools: ToolNames
 }
 
@@ -32,7 +34,8 @@ export const responsesToChat = (
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => void faults.push({ path, message })
   const { chatTools, names } = toolsOf(request, refuse)
-  const body: Record<string, unknown> = { model: request.model, messages: messagesOf(request, items, refuse) }
+  const messages = messagesOf(request, items, refuse)
+  const body: Record<string, unknown> = { model: request.model, messages }
   const set = (name: string, value: unknown) => {
     if (value !== undefined && value !== null) body[name] = value
   }
@@ -57,7 +60,9 @@ export const responsesToChat = (
     body.response_format = { type: "json_schema", json_schema: { name: name ?? "answer", schema, strict } }
   }
   if ((request.top_logprobs ?? 0) > 0) refuse(["top_logprobs"], "Log probabilities are not translated")
-  return faults.length > 0 ? Result.fail(faults) : Result.succeed({ body, tools: names })
+  return faults.length > 0
+    ? Result.fail(faults)
+    : Result.succeed({ body, hasMessages: messages.length > 0, tools: names })
 }
 
 const messagesOf = (
@@ -188,6 +193,10 @@ const partOf = (part: ResponsePart, at: Fault["path"], refuse: Refuse): Readonly
   }
 }
 
+/** Tools that OpenAI runs, or that its own models are trained to call; some carry a date. */
+const runElsewhere =
+  /^(?:web_search|file_search|code_interpreter|image_generation|mcp|computer|tool_search|local_shell|shell|apply_patch|programmatic)[a-z0-9_]{0,40}$/
+
 const toolsOf = ({ tools }: ResponsesRequest, refuse: Refuse) => {
   const chatTools: Array<Json> = []
   const custom = new Set<string>()
@@ -197,7 +206,8 @@ const toolsOf = ({ tools }: ResponsesRequest, refuse: Refuse) => {
     const { description, name, parameters, strict, type } = tool
     if (type !== "function" && type !== "custom") {
       if (type !== "namespace") {
-        omitted.push(type)
+        if (!runElsewhere.test(type)) refuse([...at, "type"], "Expected a type of tool that OpenAI's API knows")
+        else if (!omitted.includes(type)) omitted.push(type)
         return
       }
       for (const [index, own] of (tool.tools ?? []).entries()) add(own, [...at, "tools", index], name ?? "")

@@ -1,5 +1,5 @@
 import { ByteSize, Effect, Layer } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerResponse } from "effect/http"
+import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
 import { Conversations } from "../../conversations/service.ts"
@@ -17,6 +17,16 @@ export const responsesPaths: ReadonlyArray<readonly [path: RegExp, methods: stri
   [/^\/v1\/responses\/[^/]+\/input_items$/, "GET, HEAD"],
   [/^\/v1\/responses\/[^/]+\/cancel$/, "POST"]
 ]
+
+/** A page of a list as OpenAI's API has them: the newest first unless asked otherwise, 20 unless asked for up to 100. */
+const pageOf = (items: ReadonlyArray<{ readonly id: string }>, asked: URLSearchParams) => {
+  const ordered = asked.get("order") === "asc" ? items : items.toReversed()
+  const from = ordered.findIndex(({ id }) => id === asked.get("after")) + 1
+  const limit = Math.min(100, Math.max(1, Math.trunc(Number(asked.get("limit") ?? 20)) || 20))
+  const data = ordered.slice(from, from + limit)
+  const [first, last] = [data[0]?.id ?? null, data.at(-1)?.id ?? null]
+  return { object: "list", data, first_id: first, last_id: last, has_more: from + limit < ordered.length }
+}
 
 const notInBackground = invalidMember(
   "response_id",
@@ -62,7 +72,7 @@ export const OpenAiResponsesLayer = Layer.unwrap(
       work: (
         tenantId: Effect.Success<ReturnType<typeof tenantOf>>,
         id: string
-      ) => Effect.Effect<object, GatewayError<GatewayProblem>>
+      ) => Effect.Effect<object, GatewayError<GatewayProblem>, HttpServerRequest.HttpServerRequest>
     ) =>
       HttpRouter.add(
         method,
@@ -94,18 +104,13 @@ export const OpenAiResponsesLayer = Layer.unwrap(
         Effect.as(conversations.remove(tenantId, id), { id, object: "response", deleted: true })
       ),
       stored("GET", "/v1/responses/:id/input_items", (tenantId, id) =>
-        Effect.map(conversations.find(tenantId, id), ({ input }) => {
-          const hex = id.slice("resp_".length)
-          // The newest first, as OpenAI lists them unless asked otherwise.
-          const data = input.map((item, index) => ({ ...item, id: item.id ?? `in_${hex}_${index}` })).toReversed()
-          return {
-            object: "list",
-            data,
-            first_id: data[0]?.id ?? null,
-            last_id: data.at(-1)?.id ?? null,
-            has_more: false
-          }
-        })
+        Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
+          Effect.map(conversations.find(tenantId, id), ({ input }) => {
+            const hex = id.slice("resp_".length)
+            const items = input.map((item, index) => ({ ...item, id: item.id ?? `in_${hex}_${index}` }))
+            return pageOf(items, new URL(url, "http://localhost").searchParams)
+          })
+        )
       ),
       stored("POST", "/v1/responses/:id/cancel", (tenantId, id) =>
         Effect.andThen(conversations.find(tenantId, id), Effect.fail(notInBackground))

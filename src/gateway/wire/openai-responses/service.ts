@@ -2,6 +2,7 @@ import { Clock, Context, Effect, Layer, Option, Result, Schema, type Scope, Stre
 import { SecureRandom } from "effect/crypto"
 import { HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
+import { CurrentPrincipal } from "../../../kernel/principal.ts"
 import { Conversations } from "../../conversations/service.ts"
 import {
   type GatewayError,
@@ -41,6 +42,7 @@ interface Prepared {
   /** The items of this turn, to be stored with the response; undefined where it is not stored. */
   readonly kept: ReadonlyArray<ResponseItem> | undefined
   readonly tenantId: TenantId
+  readonly createdBy: string
 }
 
 type Failure = GatewayError<GatewayProblem>
@@ -89,7 +91,8 @@ const make = Effect.gen(function* () {
     const { all, own } = yield* itemsOf(tenantId, request)
     const translated = responsesToChat(request, all)
     if (Result.isFailure(translated)) return yield* invalidMembers(translated.failure)
-    const { body, tools } = translated.success
+    const { body, hasMessages, tools } = translated.success
+    if (!hasMessages) return yield* invalidMember("input", "input: Expected an item that the model can answer")
     const hex = (yield* newId).replaceAll("-", "")
     return {
       call: { ...incoming, dialect: "openai", operation: "chat", body, bytes: utf8.encode(JSON.stringify(body)) },
@@ -101,15 +104,16 @@ const make = Effect.gen(function* () {
         itemId: (prefix, place) => `${prefix}_${hex}_${place}`
       },
       kept: request.store !== false && conversations.storeResponses ? own : undefined,
-      tenantId
+      tenantId,
+      createdBy: (yield* CurrentPrincipal).name
     }
   })
 
-  const keep = ({ head, kept, tenantId }: Prepared, response: Readonly<Record<string, unknown>>) =>
+  const keep = ({ createdBy, head, kept, tenantId }: Prepared, response: Readonly<Record<string, unknown>>) =>
     kept === undefined
       ? Effect.void
       : conversations
-          .keep(tenantId, head.id, head.request.previous_response_id ?? null, { input: kept, response })
+          .keep({ createdBy, tenantId }, head.id, head.request.previous_response_id ?? null, { input: kept, response })
           .pipe(Effect.catchCause((cause) => Effect.logError("A response could not be stored", cause)))
 
   const create = Effect.fn("Responses.create")(function* (
