@@ -54,7 +54,7 @@ export const callerBounds: Effect.Effect<Bounds> = Effect.map(CurrentPrincipal, 
 export const untilCallerEnds = (moment: DateTime.Utc): Effect.Effect<DateTime.Utc> =>
   Effect.map(CurrentPrincipal, ({ expiresAt }) => (expiresAt === undefined ? moment : DateTime.min(moment, expiresAt)))
 
-/** Whether a patch does nothing but suspend or end, which whoever has the authority may do whatever its own bounds. */
+/** Whether a patch only suspends or ends; a caller with the authority may do that despite its own bounds. */
 export const onlyStops = (patch: { readonly status?: string | undefined }): boolean =>
   patch.status !== undefined && patch.status !== "active" && Object.keys(patch).length === 1
 

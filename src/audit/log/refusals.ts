@@ -41,8 +41,8 @@ export const makeRefusals = Effect.fnUntraced(function* (
         entry.repeats++
         return Effect.void
       }
-      // A flood of ever new targets is counted as one of its network, so that it hides nobody else's; a flood of ever new
-      // networks as one.
+      // Too many different targets are counted by network, so that a flood from one network hides no other refusals; too
+      // many different networks are counted together.
       const network = ip_address === null || open.size >= 2 * most ? null : networkOf(ip_address)
       const crowded = open.size >= most
       const kept = crowded ? { ...row, entity_id: null, ip_address: network, user_agent: null } : row

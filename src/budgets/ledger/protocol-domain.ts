@@ -128,7 +128,7 @@ export interface CloseItem extends Requester {
   readonly call?: { readonly [name: string]: unknown } | undefined
 }
 
-/** Releases a reservation of which nobody knows whether it was made. */
+/** Releases a reservation that may or may not have been made. */
 export const releaseOf = ({
   id,
   origin,

@@ -95,7 +95,7 @@ export class CallIdempotency extends Context.Service<
           const { idempotency } = call
           if (idempotency === undefined) return make(unclaimed)
           return Effect.flatMap(slotOf(idempotency), (slot) => {
-            // A claim whose statement got no answer may have been made: it is nobody else's, and is given up as well.
+            // A claim whose statement got no answer may have been made: it is given up as well.
             const claimed = Effect.catchDefect(claim(slot, fingerprint(call)), unreachable)
             let isHeld = false
             const made = Effect.flatMap(claimed, ({ release, reserved }) =>

@@ -3,7 +3,7 @@ import { MessageEvent, type MessageUsage } from "../translation/anthropic-messag
 import { type AnswerHead } from "../translation/anthropic-messages/answers.ts"
 import { ChunksToEvents } from "../translation/anthropic-messages/chunks-to-events.ts"
 import { type Dialect, type TokenUsage } from "../translation/domain.ts"
-import { type DialectError, readError } from "../translation/errors.ts"
+import { type DialectError, errorInEvent, readError } from "../translation/errors.ts"
 import { comment, EventReader, isComment, type ServerEvent } from "../translation/event-reader.ts"
 import { EventsToChunks } from "../translation/anthropic-messages/events-to-chunks.ts"
 import { ChatChunk, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
@@ -154,8 +154,9 @@ export class StreamTransformer {
   }
 
   private takeChunk(value: unknown, data: string): string {
-    if (typeof value === "object" && value !== null && "error" in value && value.error) {
-      this.failure = readError(502, value)
+    const failure = errorInEvent(value)
+    if (failure !== undefined) {
+      this.failure = failure
       return this.hidesUsage ? dataText(data) : ""
     }
     const decoded = decodeChunk(value)

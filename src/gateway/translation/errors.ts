@@ -60,6 +60,10 @@ export const readErrorIn = (dialect: Dialect, status: number, body: unknown): Di
   original: { dialect, members: membersOf(body) }
 })
 
+/** The error that a provider sent as an event of a stream in OpenAI's dialect. */
+export const errorInEvent = (event: unknown): DialectError | undefined =>
+  isJson(event) && event.error ? readError(502, event) : undefined
+
 /** Parses an error in either dialect. */
 export const readError = (status: number, body: unknown): DialectError => {
   const outer = isJson(body) ? body : {}

@@ -38,7 +38,7 @@ const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["data
 const isUnreachable = (error: unknown): boolean =>
   SqlError.isSqlError(error) && (error.reason._tag === "ConnectionError" || isStarting(error.reason.cause))
 
-/** A server that starts, or recovers, answers so to whoever connects. */
+/** The error of a server that is starting or recovering. */
 const isStarting = (cause: unknown): boolean => Predicate.hasProperty(cause, "code") && cause.code === "57P03"
 
 /** Migrates the database to this build; waits up to half a minute for a database that is still starting. */

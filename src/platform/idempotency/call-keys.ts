@@ -63,7 +63,7 @@ export class CallKeys extends Context.Service<
           const later = Effect.retry(Effect.sandbox(once), whileAway).pipe(
             Effect.catchCause((cause) => Effect.logWarning("The key of a call could not be freed", cause))
           )
-          // In fibers of their own, since whoever frees a key may not be interrupted, or is already.
+          // In fibers of their own, since the caller may be uninterruptible, or interrupted already.
           const freed = Effect.catchCause(once, () => Effect.asVoid(Effect.forkDetach(later)))
           return Effect.flatMap(Effect.forkDetach(Effect.interruptible(freed), { startImmediately: true }), Fiber.join)
         }

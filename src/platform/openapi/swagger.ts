@@ -131,7 +131,7 @@ const shell = Effect.gen(function* () {
 /** The page with our document, style and options, and a policy that allows its script only. */
 const makePage = (document: string, digest: Digest.Digest["Service"]) =>
   Effect.gen(function* () {
-    // Not at the start: its script would take 25 MB of a service whose page nobody opens.
+    // Loaded when the page is first opened, since its script takes 25 MB of memory.
     const html = yield* loadLate(() => Effect.runPromise(shell))
     const filled = html
       .replace(/<title>.*<\/title>/, '<title>API · Application Manager</title><link rel="icon" href="data:,">')

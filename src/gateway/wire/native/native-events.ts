@@ -1,13 +1,13 @@
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../translation/domain.ts"
-import { readError } from "../../translation/errors.ts"
+import { parsedJson } from "../../../kernel/parsed-json.ts"
+import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
 import { ChatChunk, textOfWords } from "../../translation/openai-chat/domain.ts"
 import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
 import { finishOf, usageOf } from "./translation.ts"
 
-const decode = Schema.decodeUnknownOption(Schema.fromJsonString(ChatChunk))
-const decodeError = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ error: Schema.Json })))
+const decode = Schema.decodeUnknownOption(ChatChunk)
 
 const written = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 
@@ -41,13 +41,13 @@ export class NativeEvents {
 
   private take(data: string): string {
     if (data === "[DONE]") return ""
-    const error = decodeError(data)
-    if (Option.isSome(error) && error.value.error !== null) {
+    const event = parsedJson(data)
+    const error = errorInEvent(event)
+    if (error !== undefined) {
       this.failed = true
-      const { code, message } = readError(502, error.value)
-      return written("error", { code, message })
+      return written("error", { code: error.code, message: error.message })
     }
-    const chunk = decode(data)
+    const chunk = decode(event)
     if (Option.isNone(chunk)) return ""
     const out: Array<string> = []
     for (const { delta, finish_reason: reason } of chunk.value.choices ?? []) {

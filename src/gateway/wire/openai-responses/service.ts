@@ -15,7 +15,7 @@ import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { noUsage, type TokenUsage } from "../../translation/domain.ts"
-import { readError } from "../../translation/errors.ts"
+import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
 import { ChatChunk, ChatCompletion } from "../../translation/openai-chat/domain.ts"
 import { usageOfCompletion } from "../../translation/openai-chat/usage.ts"
@@ -23,12 +23,12 @@ import { type ResponseHead } from "../../translation/openai-responses/answers.ts
 import { ChunksToResponse, type ResponseEvent } from "../../translation/openai-responses/chunks-to-events.ts"
 import { type ResponseItem, ResponsesRequest } from "../../translation/openai-responses/domain.ts"
 import { responsesToChat } from "../../translation/openai-responses/to-chat.ts"
+import { parsedJson } from "../../../kernel/parsed-json.ts"
 import { faultsOf } from "../../../platform/http/validation.ts"
 
 const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest, { errors: "all" })
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
-const decodeChunk = Schema.decodeUnknownOption(Schema.fromJsonString(ChatChunk))
-const decodeError = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ error: Schema.Json })))
+const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 
 const utf8 = new TextEncoder()
 
@@ -173,13 +173,13 @@ const streamed = (
       const { events, response } = chunks.end(usage)
       return Effect.as(keep(prepared, response), written(events))
     }
-    const failed = decodeError(data)
-    if (Option.isSome(failed) && failed.value.error !== null) {
+    const event = parsedJson(data)
+    const failed = errorInEvent(event)
+    if (failed !== undefined) {
       isOver = true
-      const { code, message } = readError(502, failed.value)
-      return Effect.succeed(written(chunks.fail({ code: code ?? "server_error", message })))
+      return Effect.succeed(written(chunks.fail({ code: failed.code ?? "server_error", message: failed.message })))
     }
-    const chunk = decodeChunk(data)
+    const chunk = decodeChunk(event)
     if (Option.isNone(chunk)) return Effect.succeed("")
     if (chunk.value.usage) usage = usageOfCompletion(chunk.value.usage)
     return Effect.succeed(written(chunks.push(chunk.value)))
