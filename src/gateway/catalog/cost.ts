@@ -20,19 +20,31 @@ const ratesOf = (prices: Classes): Rates => {
   }
 }
 
-export const rateTable = ({ longContext, ...basic }: Prices): RateTable => ({
-  basic: ratesOf(basic),
-  longContext: (longContext ?? [])
-    .map(({ aboveTokens, ...prices }) => ({ aboveTokens, rates: ratesOf(prices) }))
+const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b) => (a > b ? a : b))
+
+export const rateTable = ({ longContext = [], ...prices }: Prices): RateTable => {
+  const basic = ratesOf(prices)
+  const long = longContext
+    .map(({ aboveTokens, ...own }) => ({ aboveTokens, rates: ratesOf(own) }))
     .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
-})
+  return {
+    basic,
+    longContext: long,
+    ceilings: [{ aboveTokens: -1, rates: basic }, ...long].map(({ aboveTokens, rates }) => ({
+      aboveTokens,
+      input: dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h),
+      output: dearest(rates.output, rates.reasoning)
+    }))
+  }
+}
 
 /** The rates for a request with this many input tokens; they apply to the whole request. */
 export const ratesFor = ({ basic, longContext }: RateTable, inputTokens: number): Rates =>
   longContext.find(({ aboveTokens }) => inputTokens > aboveTokens)?.rates ?? basic
 
 /** One line of a charge in nano-dollars, rounded up once. */
-const line = (tokens: number, rate: bigint): bigint => (BigInt(tokens) * rate + tokensPerRate - 1n) / tokensPerRate
+const line = (tokens: number, rate: bigint): bigint =>
+  tokens === 0 ? 0n : (BigInt(tokens) * rate + tokensPerRate - 1n) / tokensPerRate
 
 /** What a usage costs in nano-dollars: each token in one class, each class rounded up once. */
 export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
@@ -48,8 +60,6 @@ export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
   )
 }
 
-const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b) => (a > b ? a : b))
-
 /** At most this many input classes have tokens at once, and each line of a charge is rounded up by less than one. */
 const inputLines = 4n
 const outputLines = 2n
@@ -57,18 +67,15 @@ const outputLines = 2n
 /** Upper bound of the cost of any usage within these limits, for each of the tables and each token class. */
 export const costBound = (inputTokens: number, outputTokens: number, tables: ReadonlyArray<RateTable>): bigint => {
   let bound = 0n
-  for (const { basic, longContext } of tables) {
-    const reachable = longContext.filter(({ aboveTokens }) => inputTokens > aboveTokens).map(({ rates }) => rates)
-    for (const rates of [basic, ...reachable]) {
-      const input = dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h)
-      const output = dearest(rates.output, rates.reasoning)
-      bound = dearest(
-        bound,
+  for (const { ceilings } of tables) {
+    for (const { aboveTokens, input, output } of ceilings) {
+      if (inputTokens <= aboveTokens) continue
+      const cost =
         line(inputTokens, input) +
-          (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
-          line(outputTokens, output) +
-          (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
-      )
+        (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
+        line(outputTokens, output) +
+        (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
+      if (cost > bound) bound = cost
     }
   }
   return bound

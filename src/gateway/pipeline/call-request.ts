@@ -58,7 +58,7 @@ export const parseRequest = (
   maxBytes: number
 ): Effect.Effect<Pick<DialectRequest, "body" | "bytes">, GatewayError<MalformedJson | PayloadTooLarge>> => {
   if (declaresMoreThan(headersOf(request), maxBytes)) return Effect.fail(tooLarge)
-  return Effect.matchEffect(bytesOf(request), {
+  return Effect.matchEffect(bytesOf(request, maxBytes), {
     onFailure: () => Effect.fail(tooLarge),
     onSuccess: (bytes) => {
       const body = isUtf8(bytes) ? parsedJson(decoder.decode(bytes)) : undefined
@@ -98,9 +98,12 @@ export const validateRequest = ({ body, dialect, operation }: DialectRequest): G
   const expect = (member: string, isGood: boolean, expected: string) => {
     if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
   }
+  const expectLimit = (member: string, least: number, most: number) => {
+    if (!isLimit(body[member], least, most)) expect(member, false, `a whole number from ${least} to ${most}`)
+  }
   for (const name in body) {
     const small = foldedName(name)
-    expect(name, small === name || !metered.has(small), `${small}, in small letters`)
+    if (small !== name && metered.has(small)) expect(name, false, `${small}, in small letters`)
   }
   if (operation === "embed") {
     const { input } = body
@@ -109,16 +112,17 @@ export const validateRequest = ({ body, dialect, operation }: DialectRequest): G
   } else {
     const { messages } = body
     expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
-    for (const [index, message] of Array.isArray(messages) ? messages.entries() : []) {
-      const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
-      if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
+    if (Array.isArray(messages)) {
+      messages.forEach((message: unknown, index) => {
+        const isMessage = isJson(message) && typeof message.role === "string"
+        if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
+      })
     }
-    for (const name of ["max_tokens", "max_completion_tokens"]) {
-      // A request for zero output tokens is valid for Anthropic: it fills the prompt cache.
-      const least = dialect === "anthropic" ? 0 : 1
-      expect(name, isLimit(body[name], least, maxOutputTokens), `a whole number from ${least} to ${maxOutputTokens}`)
-    }
-    expect("n", isLimit(body.n, 1, maxChoices), `a whole number from 1 to ${maxChoices}`)
+    // A request for zero output tokens is valid for Anthropic: it fills the prompt cache.
+    const least = dialect === "anthropic" ? 0 : 1
+    expectLimit("max_tokens", least, maxOutputTokens)
+    expectLimit("max_completion_tokens", least, maxOutputTokens)
+    expectLimit("n", 1, maxChoices)
     expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
     if (dialect === "anthropic" && operation === "chat") {
       expect("max_tokens", typeof body.max_tokens === "number", "the output limit")

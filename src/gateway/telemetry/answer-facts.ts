@@ -16,16 +16,28 @@ export const nameOf = (value: unknown): string | undefined =>
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined
 
-/** The metadata of a complete response in either dialect. */
-export const factsIn = (answer: unknown): AnswerFacts => {
-  const choices = memberOf(answer, "choices")
-  const reasons = Array.isArray(choices)
-    ? choices.map((choice) => memberOf(choice, "finish_reason"))
-    : [memberOf(answer, "stop_reason")]
-  return {
-    id: nameOf(memberOf(answer, "id")),
-    model: nameOf(memberOf(answer, "model")),
-    finishReasons: reasons.flatMap((reason) => nameOf(reason) ?? [])
+/** The metadata of a complete response in either dialect; it is read where a span records it. */
+export class WholeFacts implements AnswerFacts {
+  private readonly answer: unknown
+
+  constructor(answer: unknown) {
+    this.answer = answer
+  }
+
+  get id(): string | undefined {
+    return nameOf(memberOf(this.answer, "id"))
+  }
+
+  get model(): string | undefined {
+    return nameOf(memberOf(this.answer, "model"))
+  }
+
+  get finishReasons(): ReadonlyArray<string> {
+    const choices = memberOf(this.answer, "choices")
+    const reasons = Array.isArray(choices)
+      ? choices.map((choice) => memberOf(choice, "finish_reason"))
+      : [memberOf(this.answer, "stop_reason")]
+    return reasons.flatMap((reason) => nameOf(reason) ?? [])
   }
 }
 
