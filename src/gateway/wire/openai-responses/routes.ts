@@ -1,6 +1,5 @@
-import { ByteSize, Effect, Layer } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { Settings } from "../../../platform/settings/settings.ts"
+import { Effect, Layer } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Attribution } from "../../../budgets/attribution/service.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
@@ -9,6 +8,7 @@ import { openAiErrors } from "../openai-chat/errors.ts"
 import { Responses } from "./service.ts"
 
 const capability = "llm:complete"
+const made = { path: "/v1/responses", dialect: "openai", operation: "chat" } as const
 
 /** The paths of the Responses API, each with its methods. */
 export const responsesPaths: ReadonlyArray<readonly [path: RegExp, methods: string]> = [
@@ -41,26 +41,21 @@ export const OpenAiResponsesLayer = Layer.unwrap(
     const conversations = yield* Conversations
     const readCall = yield* makeCallReader
     const responses = yield* Responses
-    const { maxBodyBytes } = (yield* Settings).llm.gateway
 
     const create = HttpRouter.add(
       "POST",
       "/v1/responses",
-      Effect.provideService(
-        serve(
-          "/v1/responses",
-          () => openAiErrors,
-          (request, requestId) =>
-            authenticated(
-              request,
-              capability,
-              Effect.flatMap(readCall("/v1/responses", request, requestId, openAiErrors), (call) =>
-                responses.create(call, requestId)
-              )
+      serve(
+        "/v1/responses",
+        () => openAiErrors,
+        (request, requestId) =>
+          authenticated(
+            request,
+            capability,
+            Effect.flatMap(readCall(made, request, requestId, openAiErrors), (call) =>
+              responses.create(call, requestId)
             )
-        ),
-        HttpIncomingMessage.MaxBodySize,
-        ByteSize.bytes(maxBodyBytes)
+          )
       ),
       asServed
     )
