@@ -76,6 +76,15 @@ const changes = (
 ): Json => {
   const changed: Record<string, unknown> = {}
   if (body.model !== target.model) changed.model = target.model
+  if (operation === "responses") {
+    if (limit !== undefined) changed.max_output_tokens = limit
+    return changed
+  }
+  if (operation === "completions") {
+    if (limit !== undefined) changed.max_tokens = limit
+    if (body.stream === true) changed.stream_options = { include_usage: true }
+    return changed
+  }
   if (operation !== "chat") return changed
   if (limit !== undefined) changed[dialect === "openai" ? limitMember(target) : "max_tokens"] = limit
   if (dialect === "openai" && knowsOlderLimitAlone(target)) Object.assign(changed, olderLimit(body))
