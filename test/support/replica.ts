@@ -10,6 +10,8 @@ const urlOf = ({ database, host, password, port, username }: TestDatabase): stri
 export interface Replica {
   readonly process: ChildProcess
   readonly url: string
+  /** What it has printed so far. */
+  readonly output: () => string
 }
 
 /** A replica as a process of its own. */
@@ -34,7 +36,7 @@ export const startReplica = (database: TestDatabase, environment: Readonly<Recor
     const hear = (chunk: Buffer) => {
       output += String(chunk)
       const url = /serves on (http:\S+)/u.exec(output)?.[1]
-      if (url !== undefined) resume(Effect.succeed({ process: child, url }))
+      if (url !== undefined) resume(Effect.succeed({ process: child, url, output: () => output }))
     }
     child.stdout.on("data", hear)
     child.stderr.on("data", hear)
