@@ -14,6 +14,13 @@ export interface Replica {
   readonly output: () => string
 }
 
+/** Puts the clock of a replica ahead. */
+export const clockAhead = (seconds: number) => ({
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
+    `const now = Date.now; Date.now = () => now() + ${seconds * 1000}`
+  )}`
+})
+
 /** A replica as a process of its own. */
 export const startReplica = (database: TestDatabase, environment: Readonly<Record<string, string>> = {}) =>
   Effect.callback<Replica>((resume) => {

@@ -2,16 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { makeAgent } from "../support/agents.ts"
 import { makeDatabase } from "../support/database.ts"
-import { kill, startReplica } from "../support/replica.ts"
+import { clockAhead, kill, startReplica } from "../support/replica.ts"
 import { caller, TestService } from "../support/service.ts"
 import { eventually } from "../support/waiting.ts"
-
-/** Puts the clock of a process ahead. */
-const ahead = (seconds: number) => ({
-  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
-    `const now = Date.now; Date.now = () => now() + ${seconds * 1000}`
-  )}`
-})
 
 const two = (environment: Readonly<Record<string, string>>) =>
   Effect.gen(function* () {
@@ -34,7 +27,7 @@ const key = () => ({ "idempotency-key": `fault ${(made += 1)}` })
 layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two replicas with faults", (it) => {
   it.effect("do not expire each other's reservations, however wrong the clock of one is", () =>
     Effect.gen(function* () {
-      const { first, outputOfSecond, second } = yield* two(ahead(120))
+      const { first, outputOfSecond, second } = yield* two(clockAhead(120))
       const { id: agentId } = yield* makeAgent(first)
       const cap = { name: "one", unit: "usd", limit: 1, period: "total", scope: { agentId } }
       assert.strictEqual((yield* first.call("POST", "/api/budgets/caps", { body: cap })).status, 201)
