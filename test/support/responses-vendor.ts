@@ -37,9 +37,11 @@ const messageOf = (id: string, text: string) => ({
 /** The output of a response: thoughts where they are asked for, and calls of each tool that is offered, or words. */
 const outputOf = (body: Json, id: (prefix: string) => string): ReadonlyArray<Json> => {
   const last = itemsOf(body.input).at(-1)
-  const tools: ReadonlyArray<Json> = last?.type === "function_call_output" ? [] : (body.tools ?? [])
+  const offered: ReadonlyArray<Json> = last?.type === "function_call_output" ? [] : (body.tools ?? [])
+  const tools = offered.filter(({ type }) => type === "function")
   const isJson = body.text?.format?.type === "json_schema"
   return [
+    ...(body.also ?? []),
     ...(body.reasoning?.effort === undefined
       ? []
       : [
@@ -79,6 +81,7 @@ const itemEvents = (item: Json, output_index: number, next: () => number): Reado
       done()
     ]
   }
+  if (item.type === "web_search_call") return [added({ status: "in_progress" }), done()]
   if (item.type === "reasoning") {
     const part = { ...at, summary_index: 0 }
     return [

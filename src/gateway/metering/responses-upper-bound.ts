@@ -1,5 +1,6 @@
 import { isJson, listIn } from "../../kernel/parsed-json.ts"
 import { type Fault } from "../../kernel/problem.ts"
+import { isProviderTool, providerToolsOf, unboundedTools } from "./provider-tools.ts"
 import {
   documentTokens,
   embedded,
@@ -14,8 +15,8 @@ import {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Tools that the caller runs, or that cost tokens alone. */
-const runByCaller = /^(?:function|custom|namespace|local_shell|shell|apply_patch|computer|tool_search)/
+/** Tools that the caller runs. */
+const runByCaller = /^(?:function|custom|namespace|local_shell|shell|apply_patch|computer)/
 
 /** What a request of the Responses API has besides its text. */
 class Walk {
@@ -90,16 +91,19 @@ export const responsesBound = (
   const tools = listIn(body.tools)
   for (const [index, tool] of tools.entries()) {
     const type = isJson(tool) ? String(tool.type) : ""
-    if (!runByCaller.test(type)) refuse(["tools", index], "A tool that the provider runs has no bound")
+    if (isProviderTool(tool, "responses") || runByCaller.test(type)) continue
+    refuse(["tools", index], "A tool that the provider runs has no bound")
   }
+  const providerTools = providerToolsOf(body, "responses")
+  if (providerTools !== undefined) walk.unbounded.push(...unboundedTools(providerTools))
   for (const [member, free] of priced.openai) {
     const value = body[member]
     if (value !== undefined && value !== null && !free.includes(value)) {
       refuse([member], "What this costs has no bound")
     }
   }
-  // A compaction has a model read everything and summarize it.
-  if (listIn(body.context_management).length > 0) refuse(["context_management"], "A compaction has no bound")
+  // Compaction has a model read all of the input and summarize it.
+  const times = listIn(body.context_management).length > 0 ? 2 : 1
   const [remote] = walk.remote
   if (remote !== undefined && contextTokens === null) {
     refuse(remote, "What the provider adds has no bound where the model's `contextTokens` is not configured")
@@ -112,10 +116,11 @@ export const responsesBound = (
     perMessage * items.length +
     (tools.length > 0 ? withTools + perTool * tools.length : 0)
   return {
-    inputTokens: remote === undefined ? counted : Math.max(counted, contextTokens ?? 0),
+    inputTokens: times * (remote === undefined ? counted : Math.max(counted, contextTokens ?? 0)),
     mediaTokens: walk.mediaTokens,
     extraOutputTokens: 0,
-    choices: 1,
+    choices: times,
+    ...(providerTools === undefined ? {} : { tools: providerTools }),
     askedOutputTokens: positive(body.max_output_tokens),
     unbounded: walk.unbounded
   }

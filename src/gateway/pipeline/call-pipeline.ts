@@ -90,7 +90,7 @@ export class CallPipeline extends Context.Service<
       const router = yield* Router
       const transcripts = yield* Transcripts
       const settings = yield* Settings
-      const { defaultMaxOutputTokens: defaultOutputTokens } = settings.llm.gateway
+      const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
       const { acquireTimeoutSeconds } = settings.database
       const routingFacts = {
         latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
@@ -112,9 +112,10 @@ export class CallPipeline extends Context.Service<
         const model = models[0]!
         const candidates = candidatesOf(gateway, models, operation, routingFacts, call.onlyProvider)
         const targets = candidates.map(({ target }) => target)
-        const bound = boundOf(call, model, targets)
         // A fallback may have a longer context than the model.
-        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
+        const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
+        const contextTokens = contexts.length < models.length ? null : Math.max(...contexts)
+        const bound = boundOf(call, model.maxOutputTokens, contextTokens, targets)
         return {
           call,
           gateway,
@@ -126,6 +127,7 @@ export class CallPipeline extends Context.Service<
             bound,
             contextTokens,
             defaultOutputTokens: operation === "completions" ? usualCompletionTokens : defaultOutputTokens,
+            defaultToolUses,
             hasOutput: operation !== "embed"
           }
         }
@@ -162,7 +164,7 @@ export class CallPipeline extends Context.Service<
       ) =>
         perTurnNanoUsd === null && reservation === undefined
           ? reservations.constraintsOf(subject)
-          : Effect.succeed({ byMoney: true, byHard: true })
+          : Effect.succeed({ byMoney: true, byHard: true, byHardMoney: true })
 
       /** Steps 3 and 4: admits the call at one candidate after the other, and sends it, until one answers. */
       const route = Effect.fnUntraced(function* (
@@ -199,7 +201,7 @@ export class CallPipeline extends Context.Service<
             }
             // Providers have a deadline of their own.
             info?.limit(undefined)
-            const body = yield* providerRequest(call, target, estimate.limit, estimate.outputTokens)
+            const body = yield* providerRequest(call, target, estimate)
             const made = yield* attempt(call, target, body, meter, routing, deadline)
             if (made._tag === "Success") return { target, answer: made.success }
             const { failure } = made
@@ -334,7 +336,8 @@ export class CallPipeline extends Context.Service<
 /** The upper bound of a call's tokens at any of its targets. */
 const boundOf = (
   { body, bytes, dialect, operation }: Call,
-  { contextTokens, maxOutputTokens }: ServedModel,
+  maxOutputTokens: number | null,
+  contextTokens: number | null,
   targets: ReadonlyArray<ModelTarget>
 ): TokenUpperBound => {
   const perImage = () => imageTokensOf(targets.map(({ model }) => model))
@@ -348,7 +351,7 @@ const boundOf = (
     case "responses":
       return responsesBound(body, bytes.length, perImage(), contextTokens)
     default:
-      return chatBound(dialect, body, bytes.length, perImage())
+      return chatBound(dialect, body, bytes.length, perImage(), contextTokens)
   }
 }
 

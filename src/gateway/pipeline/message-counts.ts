@@ -49,7 +49,7 @@ export class MessageCounts extends Context.Service<
         if (counting === undefined) {
           return { headers: {}, bytes: counted(estimated(call)) }
         }
-        const body = yield* providerRequest(call, counting, undefined, 1)
+        const body = yield* providerRequest(call, counting, { limit: undefined, outputTokens: 1, toolLimit: undefined })
         const answer = yield* Effect.mapError(
           router.send(counting, { operation: call.operation, body, headers: call.headers }, gateway.routing),
           (failure) => providerError(failure, counting.provider.id)

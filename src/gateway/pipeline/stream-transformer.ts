@@ -14,6 +14,7 @@ import { NativeEvents } from "../translation/openai-responses/native-events.ts"
 import { type Operation } from "../providers/provider.ts"
 import { endOfResponse, StreamFacts } from "../telemetry/answer-facts.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
+import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
@@ -35,6 +36,8 @@ export interface StreamOptions {
   readonly to: Dialect
   readonly head: AnswerHead
   readonly createdSeconds: number
+  /** Reads the uses of the tools that the provider runs; undefined if the request has none. */
+  readonly toolUses?: ToolUseReader | undefined
   /** Writes an error as an event, in the dialect of the caller. */
   readonly writeError: (error: DialectError) => string
   /** Whether the caller requested usage; the gateway always requests it from the provider. Only in OpenAI's dialect. */
@@ -108,7 +111,8 @@ export class StreamTransformer {
 
   /** The usage that the provider reported so far. */
   get usage(): TokenUsage | undefined {
-    return plausibleUsage(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
+    const usage = this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage)
+    return usageWithTools(plausibleUsage(usage), this.options.toolUses)
   }
 
   /** A keep-alive signal of the provider is passed on to the caller. */
@@ -155,6 +159,7 @@ export class StreamTransformer {
       return this.hidesUsage ? dataText(data) : ""
     }
     const value = parsedJson(data)
+    this.options.toolUses?.read(value)
     if (this.events !== undefined) return this.takeResponse(this.events, value, data, event)
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }

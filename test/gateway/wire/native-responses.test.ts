@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
 import { make, registration } from "../../support/agents.ts"
-import { charges, configure, costNanoUsd, model, provider, spender, usageRows } from "../../support/gateway.ts"
+import { charges, configure, costNanoUsd, model, prices, provider, spender, usageRows } from "../../support/gateway.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"
 import { makeResponsesVendor, responseEvents } from "../../support/responses-vendor.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
@@ -28,6 +28,7 @@ const setUp = Effect.gen(function* () {
       model("native", ["re"], { contextTokens: 10_000, aliases: ["o-native"] }),
       model("elsewhere", ["other"], { contextTokens: 10_000 }),
       model("unbounded", ["re"]),
+      model("searching", ["re"], { prices: { ...prices, toolUses: { webSearch: 0.01 } } }),
       model("bridged", ["oa"]),
       model("claude", ["an"]),
       model("loop", ["loop"]),
@@ -240,6 +241,32 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a p
         assert.deepStrictEqual([error.status, error.param], [status, named], error.message)
       }
       assert.lengthOf(yield* charges(service, tenantId), 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("runs its own tools within a limit, at their fee", () =>
+    Effect.gen(function* () {
+      const { client, native, service, tenantId } = yield* setUp
+      const vendor = native.answer
+      native.answer = (request, response) => {
+        const search = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search" } }
+        const body = { ...request.body, also: [search, { ...search, id: "ws_2" }] }
+        vendor({ ...request, body }, response)
+      }
+      const request = {
+        model: "searching",
+        input: "Hi",
+        tools: [{ type: "web_search" as const }],
+        max_output_tokens: 9
+      }
+      const whole = yield* ask(() => client.responses.create(request))
+      assert.deepInclude(whole.output[0], { type: "web_search_call" })
+      assert.match(whole.output[0]?.id ?? "", /^ws_1[0-9a-f]{36}$/)
+      assert.strictEqual(native.requests.at(-1)?.body.max_tool_calls, 5)
+      yield* ask(() => client.responses.stream({ ...request, max_tool_calls: 2 }).finalResponse())
+      assert.strictEqual(native.requests.at(-1)?.body.max_tool_calls, 2)
+      const searched = { ...charged, amount: String(costNanoUsd + 2 * 10_000_000) }
+      assert.deepStrictEqual(yield* charges(service, tenantId), [searched, searched])
     }).pipe(Effect.scoped)
   )
 
