@@ -65,6 +65,19 @@ REVOKE ALL ON usage_rows_default FROM application_manager;
 ALTER TABLE usage_rows_default ENABLE ROW LEVEL SECURITY;
 CREATE POLICY usage_rows_of_tenant ON usage_rows_default USING (sees_tenant(tenant_id));
 
+-- What a row counts for in sums. A cache hit or a refund is no request.
+CREATE VIEW usage_facts WITH (security_invoker = true) AS
+SELECT u.tenant_id, u.occurred_at, u.batch, u.agent_id, u.model, u.provider, u.task_type, u.application_id, u.plan_id,
+  u.user_id, u.api_key_id, u.cost, u.saved,
+  (u.method NOT IN ('refunded', 'cached'))::integer AS requests,
+  (u.method IN ('unanswered', 'expired') OR (u.method NOT IN ('aborted', 'refunded', 'cached')
+    AND coalesce(u.status >= 400, false)))::integer AS errors,
+  coalesce(CASE WHEN u.method <> 'cached' THEN u.input_tokens END, 0) AS input_tokens,
+  coalesce(CASE WHEN u.method <> 'cached' THEN u.output_tokens END, 0) AS output_tokens,
+  coalesce(CASE WHEN u.method <> 'cached' THEN u.cached_input_tokens END, 0) AS cached_input_tokens,
+  CASE WHEN u.method <> 'cached' THEN usage_latency_bucket(u.latency_ms) END AS bucket
+FROM usage_rows u WHERE u.method <> 'released';
+
 -- The rows that no roll-up has yet: one for each statement that wrote some, and each tenant of it.
 CREATE SEQUENCE usage_batches;
 CREATE TABLE usage_outbox (
@@ -142,5 +155,5 @@ DROP TABLE usage_before;
 DROP TABLE gateway_usage;
 DROP DOMAIN gateway_usage_method;
 `,
-  ["usage_make_partitions", "usage_saved"]
+  ["usage_make_partitions", "usage_saved", "usage_latency_bucket"]
 )
