@@ -81,7 +81,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const tenants = ({ tenantId }: UsageFilter) =>
-      tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)` : sql`ARRAY[${tenantId}]::uuid[]`
+      tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)::uuid[]` : sql`ARRAY[${tenantId}]::uuid[]`
 
     /**
      * What is to be summed, as rows `(at, key, …)`. Each segment is read by itself, by the index: OFFSET 0 keeps the planner
@@ -96,7 +96,6 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       const rolled = rolledUp(filter, grouping)
       const rollups = rolled === undefined ? [] : segments.filter(({ grain }) => grain !== "row")
       const ranges = rolled === undefined ? segments : segments.filter(({ grain }) => grain === "row")
-      const wanted = rolled?.key === undefined ? keys : [rolled.key]
       const hasKeys = grouping !== "total" && grouping !== "tenant"
       const histogram = latencies ? ", r.latencies" : ""
       const fromRollups = () => sql`
@@ -110,7 +109,8 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
             sql`r.dimension = ${rolled?.code ?? 0}::smallint`,
             sql`r.grain = s.grain::"char"`,
             sql`r.start >= s.opens AND r.start < s.closes`,
-            ...(wanted === undefined || grouping === "tenant" ? [] : [sql`r.key = ANY (${wanted}::text[])`])
+            ...(rolled?.key === undefined ? [] : [sql`r.key = ${rolled.key}`]),
+            ...(keys === undefined || !hasKeys ? [] : [sql`r.key = ANY (${keys}::text[])`])
           ])} OFFSET 0
         ) r`
       const column = hasKeys ? `coalesce(u.${usageDimensions[grouping].column}::text, '')` : undefined

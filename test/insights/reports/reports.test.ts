@@ -161,7 +161,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
 
   it.effect("filters combine, from roll-ups or rows", () =>
     Effect.gen(function* () {
-      const { get, write } = yield* setting
+      const { get, service, tenantId, write } = yield* setting
       const rows = history(9, 300, "2026-05-01T00:00:00Z", 5)
       yield* write(rows)
       const range = "from=2026-05-01T06:00:00.000Z&to=2026-05-05T12:34:00.000Z"
@@ -178,6 +178,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         for (const { costUsd, key, requests } of byUser) {
           assert.deepStrictEqual({ costUsd, requests }, sumOf(kept.filter(({ user_id }) => user_id === key)))
         }
+        // A system caller reads the rows of every tenant.
+        const all = yield* service.call("GET", `${path}/by-tenant?${range}&${query}`)
+        assert.strictEqual(all.status, 200, all.text)
+        const own = all.body.items.find(({ key }: { key: string }) => key === tenantId)
+        assert.deepInclude(own, sumOf(kept))
         const listed = (yield* get(`/api/usage?${range}&${query}&limit=200`)).body.items
         assert.strictEqual(listed.length, kept.filter(isRequest).length)
       }
