@@ -68,10 +68,7 @@ it.live("a start of a later version gives built-in roles the capabilities that i
   Effect.gen(function* () {
     const database = yield* makeDatabase
     yield* Effect.scoped(startService(database))
-    yield* asSuperuser(
-      database,
-      (sql) => sql`UPDATE roles SET capabilities = '{agents:read}' WHERE name = 'Operator'`
-    )
+    yield* asSuperuser(database, (sql) => sql`UPDATE roles SET capabilities = '{agents:read}' WHERE name = 'Operator'`)
     const { call } = yield* startService(database)
     const { body: roles } = yield* call("GET", "/api/roles")
     assert.include(roles[1].capabilities, "llm:complete")
