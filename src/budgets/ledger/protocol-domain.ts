@@ -157,6 +157,7 @@ export interface CallUsage {
   readonly cacheWriteTokens: number
   readonly cacheWrite1hTokens: number
   readonly reasoningTokens: number
+  readonly toolUses?: object | undefined
 }
 
 /** Releases a reservation that may or may not have been made. */

@@ -402,7 +402,8 @@ const closingRow = (item: CloseItem): ReadonlyArray<unknown> => [
   item.call?.timeToFirstTokenMs,
   item.call?.attempts,
   item.call?.metadata,
-  item.call?.traceId
+  item.call?.traceId,
+  item.call?.usage?.toolUses
 ]
 
 /** Reservations are a record of their own; an approval of one is an audit entry. */

@@ -45,6 +45,8 @@ export interface CapConstraints {
   readonly byMoney: boolean
   /** A cap in money or tokens that denies calls: the cost must be bounded. */
   readonly byHard: boolean
+  /** A cap in money that denies calls: every fee must be known. */
+  readonly byHardMoney: boolean
   /** The copies of caps that this is based on, which may be stale; the ledger then has them read again. */
   readonly books?: CapIndexesByTenant
 }
@@ -85,12 +87,14 @@ export class BudgetReservations extends Context.Service<
         Effect.mapEager(capIndexes.of([subject]), (known): CapConstraints => {
           let byMoney = subject.plan !== undefined
           let byHard = byMoney
+          let byHardMoney = byMoney
           for (const { cap } of applicableCaps(known, subject)) {
             if (cap.status !== "active") continue
             byMoney ||= cap.unit === "usd"
             byHard ||= cap.unit !== "requests" && cap.mode !== "soft"
+            byHardMoney ||= cap.unit === "usd" && cap.mode !== "soft"
           }
-          return { byMoney, byHard, books: known }
+          return { byMoney, byHard, byHardMoney, books: known }
         })
 
       const areCurrent = ({ books }: CapConstraints) =>

@@ -78,7 +78,7 @@ const decodedBy = (coding: string, answer: ProviderAnswer, maxBytes: number) => 
 
 /** A request to a provider. */
 export interface ExchangeRequest {
-  readonly method: "GET" | "POST"
+  readonly method: "GET" | "POST" | "DELETE"
   readonly origin: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>

@@ -16,7 +16,11 @@ export const nameOf = (value: unknown): string | undefined =>
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined
 
-/** The metadata of a complete response in either dialect; it is read where a span records it. */
+/** How a response of the Responses API ended: why it is incomplete, or else its status. */
+export const endOfResponse = (response: unknown): unknown =>
+  memberOf(memberOf(response, "incomplete_details"), "reason") ?? memberOf(response, "status")
+
+/** The metadata of a complete response in any dialect; it is read where a span records it. */
 export class WholeFacts implements AnswerFacts {
   private readonly answer: unknown
 
@@ -36,7 +40,7 @@ export class WholeFacts implements AnswerFacts {
     const choices = memberOf(this.answer, "choices")
     const reasons = Array.isArray(choices)
       ? choices.map((choice) => memberOf(choice, "finish_reason"))
-      : [memberOf(this.answer, "stop_reason")]
+      : [memberOf(this.answer, "stop_reason") ?? endOfResponse(this.answer)]
     return reasons.flatMap((reason) => nameOf(reason) ?? [])
   }
 }
@@ -51,7 +55,7 @@ export class StreamFacts implements AnswerFacts {
     return [...this.reasons.values()]
   }
 
-  of(event: { readonly id?: string | null; readonly model?: string | null }): void {
+  of(event: { readonly id?: unknown; readonly model?: unknown }): void {
     this.id ??= nameOf(event.id)
     this.model ??= nameOf(event.model)
   }

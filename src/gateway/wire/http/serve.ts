@@ -101,7 +101,7 @@ const unexpected = (defect: unknown): Effect.Effect<GatewayError<GatewayProblem>
   return Effect.as(Effect.logError("A call of the gateway failed", defect), gatewayError(new InternalError({})))
 }
 
-const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
+export const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
   const response =
     body instanceof Uint8Array
       ? HttpServerResponse.uint8Array(body, { status, contentType: "application/json" })
