@@ -40,6 +40,13 @@ const failure = (call: () => PromiseLike<unknown>) =>
     )
   )
 
+/** The turn after a response that called the tool. */
+const next = (output: ReadonlyArray<object>): OpenAI.Responses.ResponseInput => [
+  { role: "user", content: "Hi" },
+  ...(output as OpenAI.Responses.ResponseInput),
+  { type: "function_call_output", call_id: "toolu_1", output: "Rain" }
+]
+
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the Responses API", (it) => {
   for (const name of ["gpt", "claude"]) {
     it.effect(`answers the SDK's create from ${name}, charged by its usage`, () =>
@@ -150,11 +157,6 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       }
       const whole = yield* ask(() => client.responses.create({ ...request, model: "claude" }))
       const streamed = yield* ask(() => client.responses.stream({ ...request, model: "claude" }).finalResponse())
-      const next = (output: ReadonlyArray<object>): OpenAI.Responses.ResponseInput => [
-        { role: "user", content: "Hi" },
-        ...(output as OpenAI.Responses.ResponseInput),
-        { type: "function_call_output", call_id: "toolu_1", output: "Rain" }
-      ]
       const signed = { type: "thinking", thinking: thought, signature: "sig" }
       const sent = () => anthropic.requests.at(-1)?.body.messages[1].content
       for (const { output } of [whole, streamed]) {
