@@ -50,7 +50,7 @@ const ToolFact = Schema.Struct({
 /** Facts about models and tools, in the form of the built-in catalogue. */
 export const CatalogueDocument = Schema.Struct({
   source: describe(Source, "Where the facts are from"),
-  asOf: describe(Day, "When they were read; part of the version that every charge names"),
+  asOf: describe(Day, "When they were read"),
   unit: optional(Schema.Literal("US dollars per million tokens")),
   models: Schema.Array(Fact).pipe(Schema.check(Schema.isMaxLength(20_000))),
   tools: describe(
@@ -137,8 +137,11 @@ export const builtInDocument: CatalogueDocument = Schema.decodeUnknownSync(Catal
 
 const builtInModels = gather(builtInDocument.models.filter(({ model }) => !soldOtherwise.test(model)))
 
-/** The built-in catalogue with the facts of another one before its own, model by model and provider by provider. */
-export const catalogueOf = (own?: CatalogueDocument): Catalogue => {
+/**
+ * The built-in catalogue with the facts of another one, of which this is a version, before its own: model by model, and
+ * provider by provider.
+ */
+export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catalogue => {
   const models = own === undefined ? builtInModels : new Map([...builtInModels, ...gather(own.models)])
   const fees = new Map(
     [...(builtInDocument.tools ?? []), ...(own?.tools ?? [])].map(
@@ -147,7 +150,7 @@ export const catalogueOf = (own?: CatalogueDocument): Catalogue => {
   )
   const byVendor = Map.groupBy(models.values(), ({ vendor }) => vendor)
   return {
-    version: own === undefined ? builtInDocument.asOf : `${builtInDocument.asOf}+${own.asOf}`,
+    version: own === undefined ? builtInDocument.asOf : `${builtInDocument.asOf}+${version}`,
     factsOf: (vendor, model) => models.get(keyOf(vendor, model)),
     modelsOf: (vendor) => byVendor.get(vendor) ?? [],
     toolFeesOf: (vendor) => fees.get(vendor)
