@@ -157,6 +157,11 @@ const settings = {
     "0",
     "Days that a past month of audit entries is kept; 0: forever"
   ),
+  "Usage:RetentionDays": setting(
+    integer(0, 36_500),
+    "0",
+    "Days that a past month of usage rows is kept; their sums stay; 0: forever"
+  ),
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),
   "Telemetry:Otlp:Headers": optional(headerListSecret, "Headers for the collector"),
