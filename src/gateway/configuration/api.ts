@@ -12,7 +12,7 @@ import { arrayQuery } from "../../kernel/page.ts"
 import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { CatalogueDocument } from "../catalog/catalogue.ts"
+import { CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 
 const admin = requires("llm:admin", { systemOnly: true })

@@ -7,7 +7,7 @@ import { type Fault } from "../../kernel/problem.ts"
 import { type Slice } from "../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch } from "../../kernel/precondition.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts"
-import { type CatalogueDocument } from "../catalog/catalogue.ts"
+import { type CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
 import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./validate.ts"
 import {

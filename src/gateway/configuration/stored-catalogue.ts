@@ -12,13 +12,8 @@ import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts
 import { Notifications } from "../../platform/database/notifications.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import {
-  builtInCatalogue,
-  builtInDocument,
-  type Catalogue,
-  CatalogueDocument,
-  catalogueOf
-} from "../catalog/catalogue.ts"
+import { CatalogueDocument } from "../catalog/catalogue-domain.ts"
+import { builtInCatalogue, builtInDocument, type Catalogue, catalogueOf } from "../catalog/catalogue.ts"
 import { catalogueActions } from "./configuration-domain.ts"
 
 /** A catalogue and its version; the built-in one has none. */
