@@ -79,7 +79,7 @@ export const charges = (service: Service, tenantId: string) =>
     }>`
       SELECT r.state, coalesce(e.amount, 0)::text AS amount, u.method FROM budget_reservations r
       LEFT JOIN budget_entries e ON e.tenant_id = r.tenant_id AND e.id = r.charge_id
-      LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
+      LEFT JOIN usage_rows u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
       WHERE r.tenant_id = ${tenantId} ORDER BY r.id`
   )
 
@@ -89,7 +89,7 @@ export const usageRows = (service: Service, tenantId: string) =>
     whenCharged(
       service,
       (sql) => sql<{ readonly row: Readonly<Record<string, unknown>> }>`
-        SELECT to_json(u) AS row FROM gateway_usage u WHERE tenant_id = ${tenantId} ORDER BY reservation_id`
+        SELECT to_json(u) AS row FROM usage_rows u WHERE tenant_id = ${tenantId} ORDER BY reservation_id`
     ),
     // oxlint-disable-next-line typescript/no-explicit-any -- tests look into every column
     (rows): ReadonlyArray<any> =>

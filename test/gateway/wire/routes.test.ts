@@ -55,7 +55,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("eve
       const asked = () => openai.requests.length + anthropic.requests.length
       const charged = Effect.andThen(
         service.call("GET", "/api/budgets/caps?limit=1"),
-        countOf(service.database, "gateway_usage")
+        countOf(service.database, "usage_rows")
       )
       const walked = new Set<string>()
       const walk = Effect.fnUntraced(function* (route: string, body: object, costs: boolean) {
