@@ -130,7 +130,8 @@ BEGIN
         b.actual_tokens, b.late, b.counter_ids, q.kind, q.principal, q.usage, q.metadata, q.operation, q.dialect,
         q.model_asked, q.model_served, q.provider, q.input_tokens, q.output_tokens, q.cached_input_tokens,
         q.cache_write_tokens, q.cache_write_1h_tokens, q.reasoning_tokens, q.rates, q.catalogue_version, q.method,
-        q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id
+        q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id,
+        q.tool_uses
     ), charged AS (
       INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
         late, usage, metadata, occurred_at, created_by, counter_ids, buckets)
@@ -143,21 +144,21 @@ BEGIN
         cost, saved, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
         reasoning_tokens, latency_ms, upstream_latency_ms, time_to_first_token_ms, application_id, status, late, method,
         created_by, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
-        catalogue_version, trace_id, rates, attempts, metadata)
+        catalogue_version, trace_id, rates, attempts, metadata, tool_uses)
       SELECT c.tenant_id, c.reservation_id, c.charge_id, c.agent_id, c.plan_id, c.api_key_id, moment, batch,
         coalesce(c.actual, 0),
         CASE WHEN c.cached_input_tokens > 0 THEN usage_saved(c.rates, c.cached_input_tokens) ELSE 0 END,
         CASE WHEN c.usage IS NULL THEN c.input_tokens ELSE (c.usage->>'inputTokens')::bigint END,
         CASE WHEN c.usage IS NULL THEN c.output_tokens ELSE (c.usage->>'outputTokens')::bigint END,
-        CASE WHEN c.usage IS NULL THEN c.cached_input_tokens ELSE (c.usage->>'cachedInputTokens')::bigint END,
+        CASE WHEN c.usage IS NULL THEN c.cached_input_tokens ELSE (c.usage->>'cacheReadTokens')::bigint END,
         CASE WHEN c.usage IS NULL THEN c.cache_write_tokens ELSE (c.usage->>'cacheWriteTokens')::bigint END,
-        CASE WHEN c.usage IS NULL THEN c.cache_write_1h_tokens ELSE (c.usage->>'cacheWrite1hTokens')::bigint END,
+        c.cache_write_1h_tokens,
         CASE WHEN c.usage IS NULL THEN c.reasoning_tokens ELSE (c.usage->>'reasoningTokens')::bigint END,
         c.latency_ms, c.upstream_latency_ms, c.time_to_first_token_ms, c.application_id, c.status, c.late,
         coalesce(c.method, 'reported'), c.created_by, c.user_id, c.task_type, c.operation, c.dialect, c.model_asked,
         coalesce(c.model, c.usage->>'model'), c.model_served, coalesce(c.provider, c.asked_provider),
         c.catalogue_version, c.trace_id, c.rates, c.attempts,
-        CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END
+        CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses
       FROM closed c WHERE c.kind = 'settle' OR c.method IS NOT NULL
       RETURNING tenant_id
     )

@@ -4,32 +4,24 @@ CREATE OR REPLACE FUNCTION usage_sums(batches bigint[], tenants uuid[], moments 
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public AS $$
 DECLARE
   source text := CASE WHEN batches IS NULL
-    THEN 'usage_rows u WHERE u.occurred_at >= $4 AND u.occurred_at < $5 AND u.method <> ''released'''
-    ELSE 'unnest($1, $2, $3) AS o(batch, tenant_id, occurred_at) JOIN usage_rows u ON u.tenant_id = o.tenant_id
-      AND u.occurred_at = o.occurred_at AND u.batch = o.batch AND u.method <> ''released''' END;
+    THEN 'usage_facts u WHERE u.occurred_at >= $4 AND u.occurred_at < $5'
+    ELSE 'unnest($1, $2, $3) AS o(batch, tenant_id, occurred_at) JOIN usage_facts u
+      ON u.tenant_id = o.tenant_id AND u.occurred_at = o.occurred_at AND u.batch = o.batch' END;
 BEGIN
   RETURN QUERY EXECUTE $sql$
     WITH facts AS MATERIALIZED (
-      SELECT u.tenant_id, date_bin('15 minutes', u.occurred_at, 'epoch') AS quarter, coalesce(u.agent_id::text, '') AS agent,
-        coalesce(u.model, '') AS model, coalesce(u.provider, '') AS provider, coalesce(u.task_type, '') AS task_type,
-        coalesce(u.application_id::text, '') AS application, coalesce(u.plan_id::text, '') AS plan,
-        coalesce(u.user_id, '') AS user_id, coalesce(u.api_key_id::text, '') AS api_key, u.cost, u.saved,
-        (u.method NOT IN ('refunded', 'cached'))::integer AS requests,
-        (u.method IN ('unanswered', 'expired') OR (u.method NOT IN ('aborted', 'refunded', 'cached')
-          AND coalesce(u.status >= 400, false)))::integer AS errors,
-        coalesce(CASE WHEN u.method <> 'cached' THEN u.input_tokens END, 0) AS input_tokens,
-        coalesce(CASE WHEN u.method <> 'cached' THEN u.output_tokens END, 0) AS output_tokens,
-        coalesce(CASE WHEN u.method <> 'cached' THEN u.cached_input_tokens END, 0) AS cached_input_tokens,
-        CASE WHEN u.method <> 'cached' THEN usage_latency_bucket(u.latency_ms) END AS bucket
+      SELECT u.*, date_bin('15 minutes', u.occurred_at, 'epoch') AS quarter
       FROM $sql$ || source || $sql$
     ), cells AS (
       SELECT f.tenant_id, d.dimension, d.key, date_bin('1 hour', f.quarter, 'epoch') AS hour, f.bucket,
         sum(f.cost) AS cost, sum(f.requests) AS requests, sum(f.errors) AS errors, sum(f.input_tokens) AS input_tokens,
         sum(f.output_tokens) AS output_tokens, sum(f.cached_input_tokens) AS cached_input_tokens, sum(f.saved) AS saved,
         count(*) AS calls
-      FROM facts f CROSS JOIN LATERAL (VALUES (0::smallint, ''), (1::smallint, f.agent), (2::smallint, f.model),
-        (3::smallint, f.provider), (4::smallint, f.task_type), (5::smallint, f.application), (6::smallint, f.plan),
-        (7::smallint, f.user_id), (8::smallint, f.api_key)) AS d(dimension, key)
+      FROM facts f CROSS JOIN LATERAL (VALUES (0::smallint, ''),
+        (1::smallint, coalesce(f.agent_id::text, '')), (2::smallint, coalesce(f.model, '')),
+        (3::smallint, coalesce(f.provider, '')), (4::smallint, coalesce(f.task_type, '')),
+        (5::smallint, coalesce(f.application_id::text, '')), (6::smallint, coalesce(f.plan_id::text, '')),
+        (7::smallint, coalesce(f.user_id, '')), (8::smallint, coalesce(f.api_key_id::text, ''))) AS d(dimension, key)
       GROUP BY f.tenant_id, d.dimension, d.key, date_bin('1 hour', f.quarter, 'epoch'), f.bucket
     )
     SELECT c.tenant_id, c.dimension, 'h'::"char", c.hour, c.key, sum(c.cost)::bigint, sum(c.requests)::bigint,

@@ -56,6 +56,10 @@ export const ask = (service: Service, key: string, body: object = {}, headers: R
     body: { model: "gpt", messages: [{ role: "user", content: "What time is it?" }], ...body }
   })
 
+/** A call on a path of either vendor, with one question unless the body has its own. */
+export const asks = (service: Service, key: string, path: string, body: object) =>
+  service.call("POST", path, { key, body: { messages: [{ role: "user", content: "What time is it?" }], ...body } })
+
 /** Asks the database once everything is written that was used before, as whoever asks the service is told. */
 export const whenCharged = <A, E, R>(
   service: Pick<Service, "call" | "database">,

@@ -94,6 +94,10 @@ export const ConfiguredModel = Schema.Struct({
     optional(between(1, 100_000)),
     "The most that it writes in a second: it bounds what a model that thinks unseen is charged when its caller leaves; 500 unless given"
   ),
+  maxTokensPerToolUse: member(
+    optional(Tokens),
+    "The most that the result of one use of a tool that the provider runs adds to what it reads; 10,000 unless given"
+  ),
   prices: member(
     optional(Prices),
     "What its tokens cost, in US dollars per million; as the catalogue knows unless given"

@@ -84,7 +84,7 @@ export class CallPipeline extends Context.Service<
       const router = yield* Router
       const transcripts = yield* Transcripts
       const settings = yield* Settings
-      const { defaultMaxOutputTokens: defaultOutputTokens } = settings.llm.gateway
+      const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
       const { acquireTimeoutSeconds } = settings.database
       const routingFacts = {
         latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
@@ -107,17 +107,18 @@ export class CallPipeline extends Context.Service<
         const candidates = candidatesOf(gateway, models, operation, routingFacts)
         const targets = candidates.map(({ target }) => target)
         const hasOutput = operation === "chat"
-        const bound = hasOutput
-          ? chatBound(dialect, body, bytes.length, imageTokensOf(targets.map(({ model: name }) => name)))
-          : embeddingBound(body, bytes.length)
         // A fallback may have a longer context than the model.
-        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
+        const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
+        const contextTokens = contexts.length < models.length ? null : Math.max(...contexts)
+        const bound = hasOutput
+          ? chatBound(dialect, body, bytes.length, imageTokensOf(targets.map(({ model: name }) => name)), contextTokens)
+          : embeddingBound(body, bytes.length)
         return {
           call,
           gateway,
           model,
           candidates,
-          terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput }
+          terms: { model, targets, bound, contextTokens, defaultOutputTokens, defaultToolUses, hasOutput }
         }
       }
 
@@ -152,7 +153,7 @@ export class CallPipeline extends Context.Service<
       ) =>
         perTurnNanoUsd === null && reservation === undefined
           ? reservations.constraintsOf(subject)
-          : Effect.succeed({ byMoney: true, byHard: true })
+          : Effect.succeed({ byMoney: true, byHard: true, byHardMoney: true })
 
       /** Steps 3 and 4: admits the call at one candidate after the other, and sends it, until one answers. */
       const route = Effect.fnUntraced(function* (
@@ -189,7 +190,7 @@ export class CallPipeline extends Context.Service<
             }
             // Providers have a deadline of their own.
             info?.limit(undefined)
-            const body = yield* providerRequest(call, target, estimate.limit, estimate.outputTokens)
+            const body = yield* providerRequest(call, target, estimate)
             const made = yield* attempt(call, target, body, meter, routing, deadline)
             if (made._tag === "Success") return { target, answer: made.success }
             const { failure } = made

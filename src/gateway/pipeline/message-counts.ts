@@ -36,7 +36,7 @@ export class MessageCounts extends Context.Service<
           const { inputTokens } = chatBound("anthropic", call.body, call.bytes.length)
           return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
         }
-        const body = yield* providerRequest(call, counting, undefined, 1)
+        const body = yield* providerRequest(call, counting, { limit: undefined, outputTokens: 1, toolLimit: undefined })
         const answer = yield* Effect.mapError(
           router.send(counting, { operation: "count-tokens", body, headers: call.headers }, gateway.routing),
           (failure) => providerError(failure, counting.provider.id)

@@ -10,6 +10,8 @@ import { cuts, type Edit, edited, mergePatch, placesIn } from "../json/json-edit
 import { type DialectRequest } from "./call-request.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type Estimate } from "../metering/estimates.ts"
+import { providerToolsOf } from "../metering/provider-tools.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -83,15 +85,14 @@ const changes = (
   return changed
 }
 
-/**
- * The body for a target. `limit` is the output limit to send if the caller set none; `outputTokens` is the limit that the
- * other dialect always requires.
- */
+/** The limits of an estimate: those to send if the caller set none, and the output that the other dialect has to limit. */
+export type Limits = Pick<Estimate, "limit" | "outputTokens" | "toolLimit">
+
+/** The body for a target. */
 export const providerRequest = (
   incoming: DialectRequest,
   target: ModelTarget,
-  limit: number | undefined,
-  outputTokens: number
+  { limit, outputTokens, toolLimit }: Limits
 ): Effect.Effect<string | Uint8Array, GatewayError> => {
   const { body, bytes } = incoming
   if (incoming.dialect !== target.provider.dialect) {
@@ -99,7 +100,27 @@ export const providerRequest = (
   }
   const patch = mergePatch(bytes, body, changes(incoming, target, limit))
   const unsigned = incoming.dialect === "anthropic" ? withoutUnsignedThinking(bytes, body) : []
-  return Effect.succeed(edited(bytes, [...patch, ...unsigned]))
+  const limited = toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit)
+  return Effect.succeed(edited(bytes, [...patch, ...unsigned, ...limited]))
+}
+
+/** Limits the uses of each of Anthropic's tools that takes a limit and has none. */
+const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> => {
+  const unlimited = providerToolsOf(body, "messages")?.tools.filter(
+    ({ maxUses, takesLimit }) => takesLimit && maxUses === undefined
+  )
+  const member = placesIn(json, 0, ["tools"]).at(-1)
+  if (unlimited === undefined || unlimited.length === 0 || member?.name !== "tools") return []
+  const tools = placesIn(json, member.value)
+  return unlimited.flatMap(({ path }): ReadonlyArray<Edit> => {
+    const tool = tools[Number(path[1])]
+    if (tool === undefined) return []
+    const text = `"max_uses":${limit}`
+    const given = placesIn(json, tool.value).find(({ name }) => name === "max_uses")
+    return given === undefined
+      ? [{ start: tool.end - 1, end: tool.end - 1, text: `,${text}` }]
+      : [{ start: given.start, end: given.end, text }]
+  })
 }
 
 const isUnsigned = (block: unknown): boolean =>

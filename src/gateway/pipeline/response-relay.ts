@@ -18,6 +18,7 @@ import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
 import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
+import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 /** A complete response in its caller's dialect, and the usage that the provider reported. */
 interface Whole {
@@ -99,8 +100,12 @@ const gatheredAnswer = Effect.fnUntraced(function* (
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 
-const progressOf = ({ finished, textBytes, texts, usage }: StreamTransformer): Progress => ({
+const progressOf = (
+  { finished, textBytes, texts, usage }: StreamTransformer,
+  tools: ToolUseReader | undefined
+): Progress => ({
   usage,
+  toolUses: tools?.uses,
   finished,
   textBytes,
   // Truncated text would count fewer tokens than the output has.
@@ -150,7 +155,7 @@ const streamedAnswer = (
 ): Stream.Stream<Uint8Array> => {
   const relay = new StreamTransformer(options)
   meter.streams(meter.now, relay.facts)
-  meter.observe(() => progressOf(relay))
+  meter.observe(() => progressOf(relay, options.toolUses))
   let waiting: ReadonlyArray<Uint8Array> = first
   let ended = false
 
@@ -158,7 +163,8 @@ const streamedAnswer = (
   const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
     ended = true
     const complete = relay.finished && relay.isCounted
-    const usage = complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay))
+    const usage =
+      complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay, options.toolUses))
     const last = relay.end(usage, failure?.error)
     const broken = relay.failure ?? failure?.error
     if (complete && failure === undefined && relay.failure === undefined) meter.completedUsage = usage
@@ -287,7 +293,9 @@ const streamOf = (
   meter: UsageMeter
 ): CallAnswer => {
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const body = streamedAnswer(first, rest, { ...options, includeUsage, keepsWords: meter.countsTokens }, meter)
+  const toolUses = meter.makeToolUseReader()
+  const whole = { ...options, includeUsage, keepsWords: meter.countsTokens, toolUses }
+  const body = streamedAnswer(first, rest, whole, meter)
   const remaining = meter.remaining(undefined)
   return {
     status,
@@ -331,8 +339,13 @@ const wholeOf = (
   const whole = wholeAnswer(given, options, operation, target.provider.id)
   const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
   meter.describe(read.facts)
+  const toolUses = meter.makeToolUseReader()
+  toolUses?.read(parsedJson(Buffer.from(given).toString("utf8")))
+  const told = usageWithTools(read.usage, toolUses)
   const used =
-    read.usage === undefined ? meter.estimate(progressIn(given, call, target, meter)) : Effect.succeed(read.usage)
+    told === undefined
+      ? meter.estimate({ ...progressIn(given, call, target, meter), toolUses: toolUses?.uses })
+      : Effect.succeed(told)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
     const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", status)

@@ -12,6 +12,7 @@ import { laterUsage, usageOfMessage } from "../translation/anthropic-messages/us
 import { usageOfCompletion } from "../translation/openai-chat/usage.ts"
 import { StreamFacts } from "../telemetry/answer-facts.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
+import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
@@ -32,6 +33,8 @@ export interface StreamOptions {
   readonly to: Dialect
   readonly head: AnswerHead
   readonly createdSeconds: number
+  /** Reads the uses of the tools that the provider runs; undefined if the request has none. */
+  readonly toolUses?: ToolUseReader | undefined
   /** Writes an error as an event, in the dialect of the caller. */
   readonly writeError: (error: DialectError) => string
   /** Whether the caller requested usage; the gateway always requests it from the provider. Only in OpenAI's dialect. */
@@ -92,7 +95,8 @@ export class StreamTransformer {
 
   /** The usage that the provider reported so far. */
   get usage(): TokenUsage | undefined {
-    return plausibleUsage(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
+    const usage = this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage)
+    return usageWithTools(plausibleUsage(usage), this.options.toolUses)
   }
 
   /** A keep-alive signal of the provider is passed on to the caller. */
@@ -139,6 +143,7 @@ export class StreamTransformer {
       return this.hidesUsage ? dataText(data) : ""
     }
     const value = parsedJson(data)
+    this.options.toolUses?.read(value)
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }
 

@@ -48,7 +48,8 @@ CREATE TABLE usage_rows (
   trace_id text,
   rates jsonb,
   attempts jsonb,
-  metadata jsonb
+  metadata jsonb,
+  tool_uses jsonb
 ) PARTITION BY RANGE (occurred_at);
 CREATE INDEX usage_rows_tenant ON usage_rows (tenant_id, occurred_at);
 CREATE INDEX usage_rows_time ON usage_rows USING brin (occurred_at);
@@ -64,6 +65,19 @@ CREATE TABLE usage_rows_default PARTITION OF usage_rows DEFAULT;
 REVOKE ALL ON usage_rows_default FROM application_manager;
 ALTER TABLE usage_rows_default ENABLE ROW LEVEL SECURITY;
 CREATE POLICY usage_rows_of_tenant ON usage_rows_default USING (sees_tenant(tenant_id));
+
+-- What a row counts for in sums. A cache hit or a refund is no request.
+CREATE VIEW usage_facts WITH (security_invoker = true) AS
+SELECT u.tenant_id, u.occurred_at, u.batch, u.agent_id, u.model, u.provider, u.task_type, u.application_id, u.plan_id,
+  u.user_id, u.api_key_id, u.cost, u.saved,
+  (u.method NOT IN ('refunded', 'cached'))::integer AS requests,
+  (u.method IN ('unanswered', 'expired') OR (u.method NOT IN ('aborted', 'refunded', 'cached')
+    AND coalesce(u.status >= 400, false)))::integer AS errors,
+  coalesce(CASE WHEN u.method <> 'cached' THEN u.input_tokens END, 0) AS input_tokens,
+  coalesce(CASE WHEN u.method <> 'cached' THEN u.output_tokens END, 0) AS output_tokens,
+  coalesce(CASE WHEN u.method <> 'cached' THEN u.cached_input_tokens END, 0) AS cached_input_tokens,
+  CASE WHEN u.method <> 'cached' THEN usage_latency_bucket(u.latency_ms) END AS bucket
+FROM usage_rows u WHERE u.method <> 'released';
 
 -- The rows that no roll-up has yet: one for each statement that wrote some, and each tenant of it.
 CREATE SEQUENCE usage_batches;
@@ -114,7 +128,7 @@ SELECT g.tenant_id, g.reservation_id, g.charge_id, g.agent_id, g.plan_id, g.api_
   g.cache_write_1h_tokens, g.reasoning_tokens, g.latency_ms, g.upstream_latency_ms, g.time_to_first_token_ms,
   g.application_id, g.status, false AS late, g.method::text AS method, g.created_by, g.user_id, g.task_type, g.operation,
   g.dialect, g.model_asked, g.model, g.model_served, g.provider, g.catalogue_version, g.trace_id, g.rates, g.attempts,
-  g.metadata
+  g.metadata, g.tool_uses
 FROM gateway_usage g;
 INSERT INTO usage_before (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, cost,
   application_id, late, method, created_by, user_id, task_type, model, provider, metadata)
@@ -128,13 +142,13 @@ INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id,
   saved, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens,
   latency_ms, upstream_latency_ms, time_to_first_token_ms, application_id, status, late, method, created_by, user_id,
   task_type, operation, dialect, model_asked, model, model_served, provider, catalogue_version, trace_id, rates, attempts,
-  metadata)
+  metadata, tool_uses)
 SELECT b.tenant_id, b.reservation_id, b.charge_id, b.agent_id, b.plan_id, b.api_key_id, b.occurred_at,
   dense_rank() OVER (ORDER BY b.occurred_at), b.cost, usage_saved(b.rates, b.cached_input_tokens), b.input_tokens,
   b.output_tokens, b.cached_input_tokens, b.cache_write_tokens, b.cache_write_1h_tokens, b.reasoning_tokens,
   b.latency_ms, b.upstream_latency_ms, b.time_to_first_token_ms, b.application_id, b.status, b.late, b.method,
   b.created_by, b.user_id, b.task_type, b.operation, b.dialect, b.model_asked, b.model, b.model_served, b.provider,
-  b.catalogue_version, b.trace_id, b.rates, b.attempts, b.metadata
+  b.catalogue_version, b.trace_id, b.rates, b.attempts, b.metadata, b.tool_uses
 FROM usage_before b;
 INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, tenant_id, occurred_at FROM usage_rows;
 SELECT setval('usage_batches', (SELECT coalesce(max(batch), 0) + 1 FROM usage_rows));
@@ -142,5 +156,5 @@ DROP TABLE usage_before;
 DROP TABLE gateway_usage;
 DROP DOMAIN gateway_usage_method;
 `,
-  ["usage_make_partitions", "usage_saved"]
+  ["usage_make_partitions", "usage_saved", "usage_latency_bucket"]
 )
