@@ -5,7 +5,7 @@ import { Access, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { Forbidden } from "../../kernel/principal.ts"
 import { ValidationFailed } from "../../kernel/problems.ts"
-import { BillingRequest, BillingStatementNotFound, StatementId } from "./domain.ts"
+import { BillingReportBody, BillingRequest, BillingStatementNotFound, StatementId } from "./domain.ts"
 
 const read = requires("insights:read")
 
@@ -18,7 +18,7 @@ export class BillingApi extends HttpApiGroup.make("billing")
       access: read,
       answersIn: ["application/json", "text/csv"],
       payload: BillingRequest,
-      success: HttpApiSchema.StreamUint8Array({ contentType: ["application/json", "text/csv"] }),
+      success: [BillingReportBody, HttpApiSchema.StreamUint8Array({ contentType: "text/csv" })],
       error: [ValidationFailed, Forbidden]
     }),
     endpoint.get("statement", "/billing-statements/:id", {

@@ -1,5 +1,7 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/audit-action.ts"
+import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
+import { NetUsd } from "../usage/domain.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
@@ -63,3 +65,15 @@ export class BillingStatementNotFound extends Problem<BillingStatementNotFound>(
   status: 404,
   meaning: "No billing report has this statement: its id is wrong, or the report was not read to its end."
 }) {}
+
+const Cell = Schema.NullOr(Schema.Union([Schema.String, Schema.Number]))
+
+/** A report as JSON; it is written part by part, with every digit of the amounts. */
+export const BillingReportBody = Schema.Struct({
+  lines: Schema.Array(Schema.Record(Schema.String, Cell)).annotate({
+    description: "The dimensions and sums of each line; `costUsd` is below zero for a refund",
+    examples: [[{ model: "gpt-5", requests: 1, costUsd: 0.75 }]]
+  }),
+  totals: Schema.Struct({ costUsd: NetUsd }),
+  statement: Schema.optionalKey(StatementEnvelope)
+}).annotate({ identifier: "BillingReport" })
