@@ -162,6 +162,7 @@ const settings = {
     "0",
     "Days that a past month of usage rows is kept; their sums stay; 0: forever"
   ),
+  "Insights:InvoiceIssuer": setting(text, "Application Manager", "Who invoices what billing reports contain"),
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),
   "Telemetry:Otlp:Headers": optional(headerListSecret, "Headers for the collector"),
