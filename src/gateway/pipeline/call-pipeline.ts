@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Exit, FiberSet, Layer, type Pull, Random, Scope, Stream } from "effect"
+import { Clock, Context, Effect, Exit, FiberSet, Layer, Random, Scope, Stream } from "effect"
 import { type AvailableBudget, type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { withSpan } from "../../kernel/with-span.ts"
@@ -31,6 +31,7 @@ import { describeRequest } from "../telemetry/call-spans.ts"
 import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
 import { type Call, validateRequest } from "./call-request.ts"
+import { type AnswerPull, readFinalEvents } from "./final-events.ts"
 import { providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
 import { type CallAnswer, relayResponse } from "./response-relay.ts"
@@ -49,11 +50,6 @@ interface RoutedAnswer {
   readonly target: ModelTarget
   readonly answer: ProviderAnswer
 }
-
-type AnswerPull = Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]>
-
-/** How long the final events of a stream are read for a caller that left. */
-const finalEventsPatience = "2 seconds"
 
 /** The maximum usage and cost of a call, and what the applicable caps leave. */
 export interface EstimatedCall extends Estimate {
@@ -308,8 +304,7 @@ export class CallPipeline extends Context.Service<
       ): Effect.Effect<void> => {
         const close = Effect.andThen(Scope.close(exchange, Exit.void), meter.abandon)
         if (rest === undefined || !meter.isFinished) return close
-        const drained = Effect.ignore(Effect.timeoutOption(Effect.forever(rest), finalEventsPatience))
-        return Effect.sync(() => void fork(Effect.ensuring(drained, close)))
+        return Effect.sync(() => void fork(Effect.ensuring(readFinalEvents(rest), close)))
       }
 
       return CallPipeline.of({

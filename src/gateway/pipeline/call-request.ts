@@ -23,6 +23,8 @@ export interface DialectRequest {
   readonly body: Json
   /** The bytes that the body was parsed from, which are sent if nothing has to change. */
   readonly bytes: Uint8Array
+  /** Whether messages and the answer carry signed thoughts, which providers of OpenAI's dialect do not take. */
+  readonly keepsThoughts?: boolean | undefined
 }
 
 /** The Idempotency-Key of a call, and the route that it belongs to. */

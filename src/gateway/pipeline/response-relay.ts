@@ -277,7 +277,7 @@ export interface CallAnswer {
 
 /** The options for writing a response, streamed or complete. */
 const answerOptions = (
-  { body, dialect, idsFor, operation, writeError }: Call,
+  { body, dialect, idsFor, keepsThoughts, operation, writeError }: Call,
   { provider, model }: ModelTarget,
   meter: UsageMeter
 ) => {
@@ -292,6 +292,7 @@ const answerOptions = (
       to: dialect,
       head: {
         model: String(body.model),
+        keepsThoughts,
         id: `${dialect === "openai" ? "chatcmpl" : "msg"}_${id.replaceAll("-", "")}`
       },
       createdSeconds: Math.floor(now / 1000),
