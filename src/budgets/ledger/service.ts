@@ -1,14 +1,15 @@
-import { Context, Effect, Exit, Layer } from "effect"
+import { type Cause, Context, Effect, Exit, FiberSet, Layer, Predicate, Schedule, type Scope } from "effect"
+import { SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
 import { statementMoment } from "../../platform/database/database.ts"
+import { problemOf } from "../../platform/http/failures.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
-import { bisectOnFailure, isOverflow } from "./bisect-on-failure.ts"
 import { applicableCaps, CapIndexes, type CapIndexesByTenant, revisionsOf } from "./cap-index.ts"
 import { allTenants, type ReservationId } from "./domain.ts"
 import {
@@ -26,7 +27,6 @@ import {
 } from "./protocol-domain.ts"
 import { type DenyOutcome, type Drift, type ExtendOutcome, LedgerStore, type RefundOutcome } from "./repository.ts"
 import { forecastOf } from "./quantity-domain.ts"
-import { makeSettlementQueue, settlementLanes } from "./settlement-queue.ts"
 
 const maxBatchSize = 200
 const maxSweptAtOnce = 2000
@@ -295,3 +295,110 @@ export const SweeperLayer = Layer.effectDiscard(
     yield* repeatJob("end reservations that are due", "1 second", sweep)
   })
 )
+
+/** Settlements and releases that wait to be written, in one lane per tenant; an undefined lane means all lanes. */
+export interface SettlementQueue {
+  /** Closes a reservation, and waits for the result. */
+  submit(item: CloseItem): Effect.Effect<Exit.Exit<CloseResult>>
+  /** Closes a reservation in any case, without waiting. */
+  enqueue(item: CloseItem): void
+  isBusy(lane?: string): boolean
+  /** Waits until everything that was submitted or enqueued before is written. */
+  flush(lane?: string): Effect.Effect<void>
+}
+
+/** No caller waits for most charges: together they cost half, and a hot cap is locked less often. */
+const pauseMillis = 15
+
+/** How long an enqueued settlement is retried while the database is away. */
+const whileAway = Schedule.min([Schedule.exponential("200 millis"), Schedule.spaced("5 seconds")]).pipe(
+  Schedule.upTo({ duration: "10 minutes" })
+)
+
+/** What is left in the queue at the end of the scope is written before it ends. */
+export const makeSettlementQueue = Effect.fnUntraced(function* (
+  run: (items: ReadonlyArray<CloseItem>) => Effect.Effect<ReadonlyArray<Exit.Exit<CloseResult>>>,
+  maximum: number
+): Effect.fn.Return<SettlementQueue, never, Scope.Scope> {
+  const batches = yield* makeBatcher({
+    maximum,
+    lane: ({ tenantId }: CloseItem) => tenantId ?? allTenants,
+    keys: (item) => [item.id, ...idempotencySlots(item)],
+    pauseMillis,
+    run
+  })
+  const retrying = yield* FiberSet.makeRuntime<never>()
+
+  /** What stays open is settled by the sweeper at the reserved amount: nothing that was spent is lost. */
+  const retry = (item: CloseItem, failure: Cause.Cause<never>): Effect.Effect<void> =>
+    (problemOf(failure) === undefined
+      ? Effect.fail(failure)
+      : Effect.sandbox(Effect.flatten(batches.submit(item))).pipe(
+          Effect.retry({ schedule: whileAway, while: (cause) => problemOf(cause) !== undefined })
+        )
+    ).pipe(
+      Effect.catch((cause) => Effect.logError("A settlement could not be written", cause)),
+      Effect.asVoid
+    )
+
+  yield* Effect.addFinalizer(() => batches.drain())
+  return {
+    submit: batches.submit,
+    enqueue: (item) =>
+      batches.enqueue(item, (exit) => {
+        const failure = Exit.isFailure(exit) ? exit.cause : Exit.isFailure(exit.value) ? exit.value.cause : undefined
+        if (failure !== undefined) retrying(retry(item, failure))
+      }),
+    isBusy: batches.isBusy,
+    flush: batches.drain
+  }
+})
+
+/** The lanes in which a settlement may return budget to items under these caps; undefined means all lanes. */
+export const settlementLanes = (
+  indexes: CapIndexesByTenant,
+  items: ReadonlyArray<ReserveItem>
+): ReadonlyArray<TenantId | undefined> =>
+  (indexes.get(allTenants)?.size ?? 0) > 0 && items.length > 0
+    ? [undefined]
+    : [...new Set(items.map(({ tenantId }) => tenantId))]
+
+/** The SQLSTATE with which the database refused a statement; undefined where it did not, or did not answer. */
+export const sqlStateOf = (cause: Cause.Cause<unknown>): string | undefined => {
+  for (const reason of cause.reasons) {
+    const error = reason._tag === "Die" ? reason.defect : undefined
+    if (!SqlError.isSqlError(error)) continue
+    const { cause: origin } = error.reason
+    if (Predicate.hasProperty(origin, "code") && typeof origin.code === "string") return origin.code
+  }
+  return undefined
+}
+
+/** Errors caused by values: data, constraints and limits of the program. The statement was rolled back and may run again. */
+const classesOfValues = new Set(["22", "23", "54", "P0"])
+
+const isCausedByValues = (cause: Cause.Cause<unknown>): boolean =>
+  classesOfValues.has(sqlStateOf(cause)?.slice(0, 2) ?? "")
+
+/** Whether a number exceeded what its column holds. */
+export const isOverflow = (cause: Cause.Cause<unknown>): boolean => sqlStateOf(cause) === "22003"
+
+/** Runs a statement for many items. Where their values make it fail, each half runs again, so that an invalid item fails alone. */
+export const bisectOnFailure = <Item, Result>(
+  run: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Result>>
+): ((items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Result>>>) => {
+  const runAll = (items: ReadonlyArray<Item>): Effect.Effect<ReadonlyArray<Exit.Exit<Result>>> =>
+    Effect.matchCauseEffect(run(items), {
+      onSuccess: (results) => Effect.succeed(results.map((result) => Exit.succeed(result))),
+      onFailure: (cause) => {
+        const half = Math.ceil(items.length / 2)
+        return half < items.length && isCausedByValues(cause)
+          ? Effect.zipWith(runAll(items.slice(0, half)), runAll(items.slice(half)), (some, others) => [
+              ...some,
+              ...others
+            ])
+          : Effect.succeed(items.map(() => Exit.failCause(cause)))
+      }
+    })
+  return runAll
+}

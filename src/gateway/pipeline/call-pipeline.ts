@@ -23,7 +23,7 @@ import {
 import { chatBound, embeddingBound, imageTokensOf, type TokenUpperBound } from "../metering/token-upper-bound.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
-import { ProviderHealth } from "../routing/provider-health.ts"
+import { ProviderHealth } from "../routing/router.ts"
 import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
 import { mayFailOver, mayRepeat, pauseBefore, Router } from "../routing/router.ts"
 import { fellBack } from "../routing/routing-metrics.ts"

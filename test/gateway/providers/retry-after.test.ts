@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { retryAfterSeconds } from "../../../src/gateway/providers/parse-provider-error.ts"
+import { retryAfterSeconds } from "../../../src/gateway/providers/http-provider.ts"
 
 const now = Date.UTC(2026, 10, 22, 13, 0, 0)
 

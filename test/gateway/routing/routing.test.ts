@@ -8,7 +8,7 @@ import { rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { type Provider, providerCredentials, ProviderFailure } from "../../../src/gateway/providers/provider.ts"
 import { routeOrder } from "../../../src/gateway/routing/resolve-model.ts"
 import { gatewaySnapshot, type ModelTarget, usualApis } from "../../../src/gateway/configuration/gateway-snapshot.ts"
-import { ProviderHealth } from "../../../src/gateway/routing/provider-health.ts"
+import { ProviderHealth } from "../../../src/gateway/routing/router.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
 

@@ -19,7 +19,7 @@ import {
 } from "../../configuration/domain.ts"
 import { type Provider, type ProviderFailure } from "../../providers/provider.ts"
 import { type ServedModel, type ConnectedProvider } from "../../configuration/gateway-snapshot.ts"
-import { ProviderHealth } from "../../routing/provider-health.ts"
+import { ProviderHealth } from "../../routing/router.ts"
 
 /** A provider that was not called for this long is tested before it is reported as healthy. */
 const longestUnseen = 60_000
