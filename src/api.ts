@@ -24,6 +24,7 @@ import { ApprovalsApi } from "./budgets/approvals/api.ts"
 import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
+import { SubscriptionsApi } from "./insights/subscriptions/api.ts"
 import { UsageApi } from "./insights/usage/api.ts"
 import { RolesApi } from "./applications/roles/api.ts"
 import { SessionsApi } from "./identity/trial-sessions/api.ts"
@@ -70,6 +71,7 @@ export class Api extends HttpApi.make("application-manager")
     PlansApi,
     InsightsApi,
     UsageApi,
+    SubscriptionsApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

@@ -69,6 +69,8 @@ import { PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
 import { InsightsHandlers } from "./insights/reports/handlers.ts"
 import { InsightsLayer } from "./insights/layers.ts"
+import { SubscriptionsHandlers } from "./insights/subscriptions/handlers.ts"
+import { SubscriptionQuotasLayer } from "./insights/subscriptions/quotas.ts"
 import { UsageHandlers } from "./insights/usage/handlers.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
@@ -152,6 +154,7 @@ const Handlers = Layer.mergeAll(
   PlansHandlers,
   InsightsHandlers,
   UsageHandlers,
+  SubscriptionsHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -225,6 +228,7 @@ const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).p
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
   Layer.provideMerge(Layer.merge(LedgerServices, Transcripts.layer)),
+  Layer.provide(SubscriptionQuotasLayer),
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
