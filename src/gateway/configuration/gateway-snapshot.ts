@@ -3,7 +3,7 @@ import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/ca
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
 import { rateTable } from "../catalog/cost.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
-import { type Provider } from "../providers/provider.ts"
+import { type Provider, type ProviderApi } from "../providers/provider.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
 /** A provider that calls can be sent to. */
@@ -13,6 +13,7 @@ export interface ConnectedProvider {
   /** The vendor of its models, if known: the catalogue's facts then apply to them. */
   readonly vendor: string | undefined
   readonly maxConcurrency: number
+  readonly apis: ReadonlySet<ProviderApi>
   /** Its address; undefined for the provider within this process. */
   readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider
@@ -65,12 +66,16 @@ export interface GatewaySnapshot {
   readonly warnings: ReadonlyArray<string>
 }
 
+/** What providers speak unless their configuration says otherwise. */
+export const usualApis: ReadonlySet<ProviderApi> = new Set(["chat", "completions", "embeddings"])
+
 /** The provider that exists in every configuration. */
 export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   id: loopbackId,
   dialect: "openai",
   vendor: undefined,
   maxConcurrency: 100_000,
+  apis: usualApis,
   provider
 })
 

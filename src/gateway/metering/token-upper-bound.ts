@@ -26,15 +26,15 @@ export interface TokenUpperBound {
  * A token takes at least one byte of text, so the bytes of a request bound its tokens. These constants bound what a vendor
  * adds, rounded up from the vendors' documentation.
  */
-const perRequest = 100
-const perMessage = 16
-const perTool = 64
+export const perRequest = 100
+export const perMessage = 16
+export const perTool = 64
 /** The system prompts that Anthropic and OpenAI add for tools. */
-const withTools = 1000
+export const withTools = 1000
 /** The schema of a tool that Anthropic defines, such as its text editor. */
 const perVendorTool = 1000
 /** Covers OpenAI's ten thousand patches and Anthropic's largest image of 4,784 tokens. */
-const perImage = 12_000
+export const perImage = 12_000
 /**
  * This model counts 2,833 tokens for an image and 5,667 for each of eight tiles, so that it costs as much as with others.
  */
@@ -56,10 +56,10 @@ const deepest = 8
 /** Part types in OpenAI's dialect that hold text, including those that other providers added. */
 const texts = new Set(["text", "refusal", "thinking", "reasoning"])
 
-const positive = (value: unknown): number | undefined =>
+export const positive = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : undefined
 
-const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
+export const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
 
 class Walk {
   /** Bytes of the request that are not text. */
@@ -135,7 +135,7 @@ class Walk {
       return
     }
     this.payloadBytes += data.length
-    this.media(perPage * Math.min(maxPages, Math.ceil((data.length * 3) / 4 / bytesPerPage)))
+    this.media(documentTokens(data))
   }
 
   private media(tokens: number): void {
@@ -171,24 +171,29 @@ const tools = (dialect: Dialect, body: Json, walk: Walk): void => {
 }
 
 /** Members that add costs beyond the tokens at the model's prices. */
-const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, free: ReadonlyArray<unknown>]>>> = {
-  openai: [
-    ["service_tier", ["auto", "default", "flex"]],
-    ["audio", []],
-    ["moderation", []],
-    // xAI bills its search per source; OpenRouter routes to models of the caller's choice, and bills its plugins.
-    ["search_parameters", []],
-    ["models", []],
-    ["plugins", []]
-  ],
-  anthropic: [
-    ["speed", ["standard"]],
-    ["inference_geo", ["global"]],
-    ["fallbacks", []]
-  ]
-}
+export const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, free: ReadonlyArray<unknown>]>>> =
+  {
+    openai: [
+      ["service_tier", ["auto", "default", "flex"]],
+      ["audio", []],
+      ["moderation", []],
+      // xAI bills its search per source; OpenRouter routes to models of the caller's choice, and bills its plugins.
+      ["search_parameters", []],
+      ["models", []],
+      ["plugins", []]
+    ],
+    anthropic: [
+      ["speed", ["standard"]],
+      ["inference_geo", ["global"]],
+      ["fallbacks", []]
+    ]
+  }
 
 const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value) ?? ""))
+
+/** The maximum tokens of a document that is part of a request. */
+export const documentTokens = (data: string): number =>
+  perPage * Math.min(maxPages, Math.ceil((data.length * 3) / 4 / bytesPerPage))
 
 /**
  * The maximum usage of a chat request. `bodyBytes` is the size of its JSON. A document that stands elsewhere is as long as

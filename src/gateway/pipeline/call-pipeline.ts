@@ -15,7 +15,13 @@ import { BudgetReservations } from "../metering/budget-reservations.ts"
 import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
 import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
-import { chatBound, embeddingBound, imageTokensOf } from "../metering/token-upper-bound.ts"
+import {
+  compactionBound,
+  completionsBound,
+  responsesBound,
+  usualCompletionTokens
+} from "../metering/responses-upper-bound.ts"
+import { chatBound, embeddingBound, imageTokensOf, type TokenUpperBound } from "../metering/token-upper-bound.ts"
 import { thinksUnseen } from "../metering/unseen-thinking.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
@@ -95,7 +101,7 @@ export class CallPipeline extends Context.Service<
 
       /** Step 1: the model, its candidates in their order, and the upper bound of the tokens. */
       const resolve = (call: Call): ResolvedCall | GatewayError => {
-        const { body, bytes, dialect, fallbacks = [], operation } = call
+        const { body, fallbacks = [], operation } = call
         const invalid = validateRequest(call)
         if (invalid !== undefined) return invalid
         const gateway = configuration.snapshot()
@@ -106,24 +112,30 @@ export class CallPipeline extends Context.Service<
           models.push(found)
         }
         const model = models[0]!
-        const candidates = candidatesOf(gateway, models, operation, {
+        const facts = {
           ...routingFacts,
-          quota: ({ provider }) => quotaOf(call.caller.subject.tenantId, provider.id)
-        })
+          quota: ({ provider }: ModelTarget) => quotaOf(call.caller.subject.tenantId, provider.id)
+        }
+        const candidates = candidatesOf(gateway, models, operation, facts, call.onlyProvider)
         const targets = candidates.map(({ target }) => target)
-        const hasOutput = operation === "chat"
         // A fallback may have a longer context than the model.
         const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
         const contextTokens = contexts.length < models.length ? null : Math.max(...contexts)
-        const bound = hasOutput
-          ? chatBound(dialect, body, bytes.length, imageTokensOf(targets.map(({ model: name }) => name)), contextTokens)
-          : embeddingBound(body, bytes.length)
+        const bound = boundOf(call, model.maxOutputTokens, contextTokens, targets)
         return {
           call,
           gateway,
           model,
           candidates,
-          terms: { model, targets, bound, contextTokens, defaultOutputTokens, defaultToolUses, hasOutput }
+          terms: {
+            model,
+            targets,
+            bound,
+            contextTokens,
+            defaultOutputTokens: operation === "completions" ? usualCompletionTokens : defaultOutputTokens,
+            defaultToolUses,
+            hasOutput: operation !== "embed"
+          }
         }
       }
 
@@ -325,6 +337,28 @@ export class CallPipeline extends Context.Service<
       })
     })
   )
+}
+
+/** The upper bound of a call's tokens at any of its targets. */
+const boundOf = (
+  { body, bytes, dialect, operation }: Call,
+  maxOutputTokens: number | null,
+  contextTokens: number | null,
+  targets: ReadonlyArray<ModelTarget>
+): TokenUpperBound => {
+  const perImage = () => imageTokensOf(targets.map(({ model }) => model))
+  switch (operation) {
+    case "embed":
+      return embeddingBound(body, bytes.length)
+    case "completions":
+      return completionsBound(body, bytes.length)
+    case "compact":
+      return compactionBound(body, bytes.length, perImage(), contextTokens, maxOutputTokens)
+    case "responses":
+      return responsesBound(body, bytes.length, perImage(), contextTokens)
+    default:
+      return chatBound(dialect, body, bytes.length, perImage(), contextTokens)
+  }
 }
 
 /** The subject of a call at a candidate: caps may name the model, or its provider. */

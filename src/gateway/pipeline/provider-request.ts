@@ -74,10 +74,20 @@ const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): 
 const changes = (
   { body, dialect, operation }: DialectRequest,
   target: ModelTarget,
-  limit: number | undefined
+  { limit, toolLimit }: Limits
 ): Json => {
   const changed: Record<string, unknown> = {}
   if (body.model !== target.model) changed.model = target.model
+  if (operation === "responses") {
+    if (limit !== undefined) changed.max_output_tokens = limit
+    if (toolLimit !== undefined) changed.max_tool_calls = toolLimit
+    return changed
+  }
+  if (operation === "completions") {
+    if (limit !== undefined) changed.max_tokens = limit
+    if (body.stream === true) changed.stream_options = { include_usage: true }
+    return changed
+  }
   if (operation !== "chat") return changed
   if (limit !== undefined) changed[dialect === "openai" ? limitMember(target) : "max_tokens"] = limit
   if (dialect === "openai" && knowsOlderLimitAlone(target)) Object.assign(changed, olderLimit(body))
@@ -92,13 +102,14 @@ export type Limits = Pick<Estimate, "limit" | "outputTokens" | "toolLimit">
 export const providerRequest = (
   incoming: DialectRequest,
   target: ModelTarget,
-  { limit, outputTokens, toolLimit }: Limits
+  limits: Limits
 ): Effect.Effect<string | Uint8Array, GatewayError> => {
   const { body, bytes } = incoming
+  const { outputTokens, toolLimit } = limits
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
-  const patch = mergePatch(bytes, body, changes(incoming, target, limit))
+  const patch = mergePatch(bytes, body, changes(incoming, target, limits))
   const unsigned = incoming.dialect === "anthropic" ? withoutUnsignedThinking(bytes, body) : []
   const limited = toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit)
   return Effect.succeed(edited(bytes, [...patch, ...unsigned, ...limited]))
