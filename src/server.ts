@@ -67,6 +67,7 @@ import { SpendHandlers } from "./budgets/reservations/handlers.ts"
 import { BudgetsLayer, LedgerLayer } from "./budgets/layers.ts"
 import { PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
+import { BillingHandlers } from "./insights/billing/handlers.ts"
 import { InsightsHandlers } from "./insights/reports/handlers.ts"
 import { InsightsLayer } from "./insights/layers.ts"
 import { SubscriptionsHandlers } from "./insights/subscriptions/handlers.ts"
@@ -155,6 +156,7 @@ const Handlers = Layer.mergeAll(
   InsightsHandlers,
   UsageHandlers,
   SubscriptionsHandlers,
+  BillingHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,

@@ -46,7 +46,7 @@ export const Prices = Schema.Struct({
       Schema.Struct({
         aboveTokens: TokenCount.pipe(Schema.annotateKey({ description: "From more input tokens than this on" })),
         ...classes
-      })
+      }).annotate({ identifier: "LongContextPrices" })
     ).pipe(Schema.check(Schema.isMaxLength(8)))
   ).pipe(Schema.annotateKey({ description: "Prices that long requests cost as a whole; none unless given" }))
 }).annotate({

@@ -192,6 +192,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
   it.effect("continues a stored conversation, across models, and shows and deletes it", () =>
     Effect.gen(function* () {
       const { anthropic, client } = yield* setUp
+      const service = yield* TestService
       const first = yield* ask(() => client.responses.create({ model: "gpt", input: "One" }))
       const second = yield* ask(() =>
         client.responses
@@ -221,6 +222,11 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       const items = yield* ask(() => client.responses.inputItems.list(second.id))
       assert.deepInclude(items.data[0] as object, { role: "user", content: "Two" })
       yield* ask(() => client.responses.delete(first.id))
+      const entries = yield* service.call("GET", `/api/audit-logs?entityId=${first.id}`)
+      assert.deepStrictEqual(
+        entries.body.items.map(({ actionType }: { readonly actionType: string }) => actionType),
+        ["GatewayResponseDeleted"]
+      )
       const gone = yield* failure(() => client.responses.retrieve(first.id))
       assert.strictEqual(gone.status, 404)
       // What follows a deleted turn cannot be continued.
