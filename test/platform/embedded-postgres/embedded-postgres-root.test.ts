@@ -58,7 +58,7 @@ describe.skipIf(!isRoot || !isLinux)("root", () => {
     })
   )
 
-  it.live("copies programs which that account cannot reach", () =>
+  it.live("copies programs, which that account may not reach, and which npm ci removes from below a running server", () =>
     Effect.gen(function* () {
       const directory = yield* makeDirectory()
       const source = yield* makeDirectory()
@@ -90,6 +90,9 @@ describe.skipIf(!isRoot || !isLinux)("root", () => {
         Effect.promise(() => fs.rm(path.resolve(program, "../.."), { recursive: true, force: true }))
       )
       assert.include(program, version)
+      yield* Effect.promise(() => fs.rm(path.join(modules, platform), { recursive: true }))
+      // Every new session loads the language from a file.
+      yield* query(server, "DO $$ BEGIN PERFORM 1; END $$")
       assert.deepStrictEqual(yield* query(server, "SELECT 1"), [[1]])
     })
   )
