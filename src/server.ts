@@ -87,7 +87,7 @@ import { FrontPageLayer } from "./platform/openapi/front-page.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/metrics.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
-import { Settings } from "./platform/settings/settings.ts"
+import { requireServable, Settings } from "./platform/settings/settings.ts"
 import { Shutdown } from "./platform/http/shutdown.ts"
 import { SwaggerLayer } from "./platform/openapi/swagger.ts"
 import { ValidationLayer } from "./platform/http/validation.ts"
@@ -278,9 +278,9 @@ const Routes = Layer.mergeAll(
   edgeLayer
 )
 
-/** Binds the port. Goes below everything that a start creates or prints once, which a taken port would lose. */
+/** Binds the port. Goes below everything that a start creates or prints once, which a start that cannot be would lose. */
 export const ListenerLayer = Layer.unwrap(
-  Effect.map(Settings, ({ api }) =>
+  Effect.map(Effect.andThen(requireServable, Settings), ({ api }) =>
     NodeHttpServer.layer(() => makeServer(api), {
       port: api.port,
       host: api.host,
