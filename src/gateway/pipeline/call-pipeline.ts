@@ -23,9 +23,9 @@ import {
 import { chatBound, embeddingBound, imageTokensOf, type TokenUpperBound } from "../metering/token-upper-bound.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
-import { ProviderHealth } from "../routing/router.ts"
+import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
 import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
-import { mayFailOver, mayRepeat, pauseBefore, Router } from "../routing/router.ts"
+import { mayFailOver, mayRepeat, pauseBefore, ProviderHealth, Router } from "../routing/router.ts"
 import { fellBack } from "../routing/routing-metrics.ts"
 import { describeRequest } from "../telemetry/call-spans.ts"
 import { Transcripts } from "../transcripts/service.ts"
@@ -86,6 +86,7 @@ export class CallPipeline extends Context.Service<
       const settings = yield* Settings
       const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
       const { acquireTimeoutSeconds } = settings.database
+      const quotaOf = yield* PrepaidQuotas
       const routingFacts = {
         latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
         random: () => random.nextDoubleUnsafe()
@@ -104,7 +105,11 @@ export class CallPipeline extends Context.Service<
           models.push(found)
         }
         const model = models[0]!
-        const candidates = candidatesOf(gateway, models, operation, routingFacts, call.onlyProvider)
+        const facts = {
+          ...routingFacts,
+          quota: ({ provider }: ModelTarget) => quotaOf(call.caller.subject.tenantId, provider.id)
+        }
+        const candidates = candidatesOf(gateway, models, operation, facts, call.onlyProvider)
         const targets = candidates.map(({ target }) => target)
         // A fallback may have a longer context than the model.
         const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
