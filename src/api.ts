@@ -23,6 +23,7 @@ import { BudgetAlertsApi } from "./budgets/alerts/api.ts"
 import { ApprovalsApi } from "./budgets/approvals/api.ts"
 import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
+import { AnomaliesApi } from "./insights/anomalies/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
 import { UsageApi } from "./insights/usage/api.ts"
@@ -72,6 +73,7 @@ export class Api extends HttpApi.make("application-manager")
     InsightsApi,
     UsageApi,
     BillingApi,
+    AnomaliesApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,
