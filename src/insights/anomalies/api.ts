@@ -4,6 +4,7 @@ import { Access, requires } from "../../kernel/access.ts"
 import { endpoint } from "../../kernel/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import {
   Anomaly,
@@ -33,14 +34,22 @@ export class AnomaliesApi extends HttpApiGroup.make("anomalies")
       },
       success: page(Anomaly, position)
     }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an anomaly",
+      description: "One anomaly by id.",
+      access: requires("insights:read"),
+      params: { id: AnomalyId },
+      success: Anomaly,
+      error: AnomalyNotFound
+    }),
     endpoint.patch("update", "/:id", {
       summary: "Acknowledge or dismiss an anomaly",
-      description: "With a reason, which the audit log keeps.",
+      description: "With a reason, which the audit log keeps; the status `open` opens it again.",
       access: requires("insights:write"),
       params: { id: AnomalyId },
       payload: AnomalyPatch,
       success: Anomaly,
-      error: AnomalyNotFound
+      error: [AnomalyNotFound, ValidationFailed]
     })
   )
   .middleware(Idempotency)

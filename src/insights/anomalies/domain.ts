@@ -3,6 +3,7 @@ import { auditActions } from "../../kernel/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
+import { serverSet } from "../../kernel/server-set.ts"
 import { name } from "../../kernel/text.ts"
 import { NetUsd } from "../usage/domain.ts"
 
@@ -50,13 +51,34 @@ export const Anomaly = Schema.Struct({
 }).annotate({ identifier: "Anomaly" })
 export type Anomaly = typeof Anomaly.Type
 
+/** Another status needs a reason; what the server sets may be sent back. */
 export const AnomalyPatch = Schema.Struct({
-  status: Schema.Literals(["acknowledged", "dismissed"]),
-  reason: Reason
+  status: Schema.optionalKey(AnomalyStatus),
+  reason: Schema.optionalKey(Schema.NullOr(Reason)),
+  ...serverSet(
+    "id",
+    "tenantId",
+    "detectedAt",
+    "dimension",
+    "key",
+    "start",
+    "end",
+    "expectedUsd",
+    "actualUsd",
+    "impactUsd",
+    "score",
+    "kind",
+    "contributors"
+  )
 }).annotate({ identifier: "AnomalyPatch" })
 export type AnomalyPatch = typeof AnomalyPatch.Type
 
-export const anomalyActions = auditActions("Anomaly", ["AnomalyDetected", "AnomalyAcknowledged", "AnomalyDismissed"])
+export const anomalyActions = auditActions("Anomaly", [
+  "AnomalyDetected",
+  "AnomalyAcknowledged",
+  "AnomalyDismissed",
+  "AnomalyReopened"
+])
 
 export class AnomalyNotFound extends Problem<AnomalyNotFound>()("AnomalyNotFound", {
   slug: "anomaly-not-found",

@@ -10,6 +10,7 @@ export const AnomaliesHandlers = groupHandlers(
     const anomalies = yield* Anomalies
     return handlers.handleAll({
       list: ({ query: { cursor, limit, ...filter } }) => anomalies.list(filter, cursor, limit ?? pageLimitDefault),
+      get: ({ params }) => anomalies.get(params.id),
       update: ({ params, payload }) => anomalies.update(params.id, payload)
     })
   })

@@ -3,15 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
-import {
-  AnomalyDimension,
-  AnomalyId,
-  AnomalyKind,
-  AnomalyNotFound,
-  type AnomalyPatch,
-  AnomalyStatus,
-  Contributor
-} from "./domain.ts"
+import { AnomalyDimension, AnomalyId, AnomalyKind, AnomalyNotFound, AnomalyStatus, Contributor } from "./domain.ts"
 
 export const StoredAnomaly = Schema.Struct({
   id: AnomalyId,
@@ -103,11 +95,13 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
             ])} ORDER BY id DESC LIMIT ${limit}`)
       ),
 
+      get: Effect.fn("AnomaliesRepository.get")((id: AnomalyId) => one(sql`SELECT * FROM anomalies WHERE id = ${id}`)),
+
       lock: Effect.fn("AnomaliesRepository.lock")((id: AnomalyId) =>
         Effect.andThen(Change, one(sql`SELECT * FROM anomalies WHERE id = ${id} FOR UPDATE`))
       ),
 
-      decide: Effect.fn("AnomaliesRepository.decide")((id: AnomalyId, { reason, status }: AnomalyPatch) =>
+      decide: Effect.fn("AnomaliesRepository.decide")(({ id, reason, status }: StoredAnomaly) =>
         Effect.andThen(
           Change,
           one(sql`UPDATE anomalies SET status = ${status}, reason = ${reason} WHERE id = ${id} RETURNING *`)

@@ -5,6 +5,8 @@ import { type CapUtilization, type UtilizationKey } from "../../budgets/caps/dom
 import { CapUtilizations } from "../../budgets/caps/utilization.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { emptySlice, slice } from "../../kernel/page.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { patched } from "../../kernel/server-set.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
@@ -125,14 +127,17 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
         const rows = yield* database.transaction(scopeOf(principal), repository.list(filter, after, limit + 1))
         return slice(rows.map(toAnomaly), limit, ({ id }) => id)
       }),
+      get: Effect.fn("Anomalies.get")((id: AnomalyId) => Effect.map(database.asCaller(repository.get(id)), toAnomaly)),
       update: Effect.fn("Anomalies.update")(function* (id: AnomalyId, patch: AnomalyPatch) {
         const before = yield* repository.lock(id)
-        if (before.status === patch.status && before.reason === patch.reason) {
-          return { value: toAnomaly(before), entries: [] }
+        const wanted = patched(before, patch, ["status", "reason"])
+        if (wanted === before) return { value: toAnomaly(before), entries: [] }
+        if (wanted.status !== before.status && (patch.reason ?? null) === null) {
+          const errors = [{ path: ["payload", "reason"], message: "Expected the reason for another status" }]
+          return yield* new ValidationFailed({ errors })
         }
-        const after = yield* repository.decide(id, patch)
-        const action =
-          patch.status === "acknowledged" ? anomalyActions.AnomalyAcknowledged : anomalyActions.AnomalyDismissed
+        const after = yield* repository.decide(wanted)
+        const action = actions[after.status]
         const { tenantId } = after
         const entry = { action, entityId: id, tenantId, before: shown(before), after: shown(after) }
         return { value: toAnomaly(after), entries: [entry] }
@@ -143,6 +148,12 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
   static readonly layer = Layer.effect(this, this.make).pipe(
     Layer.provide(Layer.mergeAll(AnomaliesRepository.layer, ReportsRepository.layer))
   )
+}
+
+const actions = {
+  open: anomalyActions.AnomalyReopened,
+  acknowledged: anomalyActions.AnomalyAcknowledged,
+  dismissed: anomalyActions.AnomalyDismissed
 }
 
 const nanoOf = (usd: BigDecimal.BigDecimal): bigint => BigDecimal.scale(usd, 9).value

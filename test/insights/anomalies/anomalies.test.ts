@@ -4,7 +4,7 @@ import { Anomalies } from "#src/insights/anomalies/service.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { type MadeUsage, writeUsage } from "../../support/insights.ts"
-import { assertProblem } from "../../support/problem.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { startServer } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
@@ -77,6 +77,11 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "60 seconds" })("/api/i
       assert.strictEqual(yield* detect, 0)
       assert.lengthOf((yield* list()).body.items, count)
 
+      const bare = yield* service.call("PATCH", `/api/insights/anomalies/${loop.id}`, {
+        key,
+        body: { status: "dismissed" }
+      })
+      assert.deepStrictEqual(faultPaths(bare), ["payload.reason"])
       const decided = yield* service.call("PATCH", `/api/insights/anomalies/${loop.id}`, {
         key,
         body: { status: "dismissed", reason: "A planned import" }
