@@ -26,6 +26,7 @@ import { PlansApi } from "./budgets/plans/api.ts"
 import { AnomaliesApi } from "./insights/anomalies/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
+import { SubscriptionsApi } from "./insights/subscriptions/api.ts"
 import { UsageApi } from "./insights/usage/api.ts"
 import { RolesApi } from "./applications/roles/api.ts"
 import { SessionsApi } from "./identity/trial-sessions/api.ts"
@@ -72,6 +73,7 @@ export class Api extends HttpApi.make("application-manager")
     PlansApi,
     InsightsApi,
     UsageApi,
+    SubscriptionsApi,
     BillingApi,
     AnomaliesApi,
     AuditApi,
