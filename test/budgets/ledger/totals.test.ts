@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { make } from "../../support/agents.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const most = 8_388_607.999999999
 const mostTokens = Number.MAX_SAFE_INTEGER
@@ -12,7 +12,7 @@ const mostTokens = Number.MAX_SAFE_INTEGER
 const written = (text: string, member: string): ReadonlyArray<string> =>
   Array.from(text.matchAll(new RegExp(`"${member}":(-?[0-9.]+)[,}]`, "g")), ([, digits]) => digits ?? "")
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("sums that no double holds", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("sums that no double holds", (it) => {
   it.effect("are exact to the nano-dollar wherever they are answered", () =>
     Effect.gen(function* () {
       const service = yield* TestService

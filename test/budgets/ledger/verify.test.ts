@@ -4,7 +4,7 @@ import { make } from "../../support/agents.ts"
 import { runCommand, urlOf } from "../../support/command.ts"
 import { type TestDatabase } from "../../support/database.ts"
 import { makeSetting } from "../../support/plans.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const verify = (url: string, words: ReadonlyArray<string> = []) =>
@@ -12,7 +12,7 @@ const verify = (url: string, words: ReadonlyArray<string> = []) =>
 
 const at = (database: TestDatabase) => verify(urlOf(database))
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the command ledger:verify", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the command ledger:verify", (it) => {
   it.effect("ends with 0 where every counter is what was written, of caps, rolling windows and plans", () =>
     Effect.gen(function* () {
       const service = yield* TestService

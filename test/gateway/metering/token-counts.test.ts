@@ -4,7 +4,7 @@ import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 import { TokenCounts } from "../../../src/gateway/metering/token-counts.ts"
 import { ask, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor, said } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -60,7 +60,7 @@ it("takes what messages and inputs say for texts, and nothing else", () => {
   assert.deepStrictEqual(textsOf({ input: "x" }).texts, ["x"])
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("calls near the end of a cap", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("calls near the end of a cap", (it) => {
   // Two thousand bytes, of which a token is four and more.
   const content = "The quick brown fox jumps over the lazy dog. ".repeat(45)
   const messages = [{ role: "user", content }]

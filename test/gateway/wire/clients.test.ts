@@ -11,7 +11,7 @@ import OpenAI from "openai"
 import { z } from "zod"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, said } from "../../support/vendors.ts"
 
 interface Connection {
@@ -105,7 +105,7 @@ const clients: Readonly<
   ]
 }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("clients that people use", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("clients that people use", (it) => {
   for (const [client, [run, calls]] of Object.entries(clients)) {
     for (const name of ["gpt", "claude"]) {
       it.effect(`${client}, with ${name === "gpt" ? "OpenAI's" : "Anthropic's"} dialect behind, exactly charged`, () =>
