@@ -122,3 +122,31 @@ export const statesOf = (database: TestDatabase, tenantId: string) =>
       (rows) => Object.fromEntries(rows.map(({ count, state }) => [state, count]))
     )
   )
+
+/**
+ * Repeats the one row that a tenant has in a table, under new ids: only thousands of requests would add up to sums as
+ * large. Charges are added to the counters of the tenant too.
+ */
+export const repeatRow = (
+  database: TestDatabase,
+  table: "budget_entries" | "budget_grants" | "budget_reservations",
+  tenantId: string,
+  times: number
+) =>
+  asSuperuser(database, (sql) =>
+    sql.withTransaction(
+      Effect.gen(function* () {
+        yield* sql`
+          INSERT INTO ${sql(table)} SELECT copy.*
+          FROM ${sql(table)} one, (SELECT gen_random_uuid() AS id FROM generate_series(1, ${times}::integer)) fresh,
+            LATERAL json_populate_record(one, ${table === "budget_entries" ? sql`json_build_object('id', fresh.id, 'charge_id', fresh.id)` : sql`json_build_object('id', fresh.id)`}) copy
+          WHERE one.tenant_id = ${tenantId}`
+        if (table === "budget_entries") {
+          yield* sql`
+            UPDATE budget_counters c SET spent = (
+              SELECT sum(e.amount) FROM budget_entries e WHERE e.tenant_id = c.tenant_id AND c.id = ANY (e.counter_ids))
+            WHERE c.tenant_id = ${tenantId}`
+        }
+      })
+    )
+  )
