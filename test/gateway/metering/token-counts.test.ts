@@ -10,30 +10,32 @@ import { eventually } from "../../support/waiting.ts"
 
 const encoding = "o200k_base"
 
-it.live("counts what a model's tokenizer says, special tokens as text, once it is loaded", () =>
-  Effect.gen(function* () {
-    const counts = yield* TokenCounts
-    const count = (texts: ReadonlyArray<string>) => counts.count("somebody", { encoding, texts })
-    assert.isTrue(Option.isNone(yield* count(["Hello"])))
-    yield* eventually(count(["Hello"]), Option.isSome)
-    assert.deepStrictEqual(yield* count(["Hello world", "Hello world"]), Option.some(4))
-    const special = Option.getOrThrow(yield* count(["<|endoftext|>"]))
-    assert.isAbove(special, 1)
-    assert.isTrue(Option.isNone(yield* count(["a".repeat(262_145)])))
-  }).pipe(Effect.provide(TokenCounts.layer), Effect.scoped)
-)
+layer(TokenCounts.layer, { excludeTestServices: true, timeout: "60 seconds" })("the token counter", (it) => {
+  it.effect("counts what a model's tokenizer says, special tokens as text, once it is loaded", () =>
+    Effect.gen(function* () {
+      const counts = yield* TokenCounts
+      const count = (texts: ReadonlyArray<string>) => counts.count("somebody", { encoding, texts })
+      assert.isTrue(Option.isNone(yield* count(["Hello"])))
+      yield* eventually(count(["Hello"]), Option.isSome)
+      assert.deepStrictEqual(yield* count(["Hello world", "Hello world"]), Option.some(4))
+      const special = Option.getOrThrow(yield* count(["<|endoftext|>"]))
+      assert.isAbove(special, 1)
+      assert.isTrue(Option.isNone(yield* count(["a".repeat(262_145)])))
+    })
+  )
 
-it.live("gives up on a text that takes long, and counts on afterwards", () =>
-  Effect.gen(function* () {
-    const counts = yield* TokenCounts
-    const count = (text: string) => counts.count("somebody", { encoding, texts: [text] })
-    yield* eventually(count("Hello"), Option.isSome)
-    const before = performance.now()
-    assert.isTrue(Option.isNone(yield* count(" ".repeat(100_000))))
-    assert.isBelow(performance.now() - before, 1500)
-    yield* eventually(count("Hello"), Option.isSome)
-  }).pipe(Effect.provide(TokenCounts.layer), Effect.scoped)
-)
+  it.effect("gives up on a text that takes long, and counts on afterwards", () =>
+    Effect.gen(function* () {
+      const counts = yield* TokenCounts
+      const count = (text: string) => counts.count("somebody", { encoding, texts: [text] })
+      yield* eventually(count("Hello"), Option.isSome)
+      const before = performance.now()
+      assert.isTrue(Option.isNone(yield* count(" ".repeat(100_000))))
+      assert.isBelow(performance.now() - before, 1500)
+      yield* eventually(count("Hello"), Option.isSome)
+    })
+  )
+})
 
 it("takes what messages and inputs say for texts, and nothing else", () => {
   const { bytes, texts } = textsOf({

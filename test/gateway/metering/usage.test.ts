@@ -1,7 +1,6 @@
-import { assert, describe, it, layer } from "@effect/vitest"
+import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { beginStream, endless } from "../../support/endless-stream.ts"
-import { makeDatabase } from "../../support/database.ts"
 import {
   ask,
   charges,
@@ -16,8 +15,7 @@ import {
 } from "../../support/gateway.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
-import { asSuperuser } from "../../support/statements.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor, used } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -137,30 +135,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const [counter] = yield* counters(service, tenantId)
       assert.deepStrictEqual(counter, { spent: String(row.cost), reserved: "0" })
       yield* assertNoDrift(service.database)
-    }).pipe(Effect.scoped)
-  )
-})
-
-const expiryOf = (database: TestService["Service"]["database"]) =>
-  Effect.map(
-    asSuperuser(
-      database,
-      (sql) => sql<{ readonly at: number; readonly state: string }>`
-        SELECT extract(epoch FROM expires_at)::float8 AS at, state FROM budget_reservations`
-    ),
-    ([row]) => row
-  )
-
-describe("the hold of a call", () => {
-  it.live("is renewed while it runs", () =>
-    Effect.gen(function* () {
-      const service = yield* startService(yield* makeDatabase, { Llm__Gateway__HoldSeconds: "5" })
-      const standIn = yield* startProvider(endless)
-      yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
-      yield* beginStream(service.url, service.serviceKey)
-      const first = yield* expiryOf(service.database)
-      const later = yield* eventually(expiryOf(service.database), (row) => (row?.at ?? 0) >= (first?.at ?? 0) + 5)
-      assert.strictEqual(later?.state, "open")
     }).pipe(Effect.scoped)
   )
 })

@@ -1,13 +1,36 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { makeDatabase } from "../support/database.ts"
 import { beginStream, endless } from "../support/endless-stream.ts"
 import { isLinux, makeDirectory } from "../support/embedded-postgres.ts"
-import { model, provider } from "../support/gateway.ts"
+import { configure, model, provider } from "../support/gateway.ts"
 import { startProvider } from "../support/provider.ts"
-import { serviceKey } from "../support/service.ts"
+import { serviceKey, startService, type TestService } from "../support/service.ts"
 import { startProcess } from "../support/service-process.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
+
+const expiryOf = (database: TestService["Service"]["database"]) =>
+  Effect.map(
+    asSuperuser(
+      database,
+      (sql) => sql<{ readonly at: number; readonly state: string }>`
+        SELECT extract(epoch FROM expires_at)::float8 AS at, state FROM budget_reservations`
+    ),
+    ([row]) => row
+  )
+
+it.live("the hold of a call is renewed while it runs", () =>
+  Effect.gen(function* () {
+    const service = yield* startService(yield* makeDatabase, { Llm__Gateway__HoldSeconds: "5" })
+    const standIn = yield* startProvider(endless)
+    yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+    yield* beginStream(service.url, service.serviceKey)
+    const first = yield* expiryOf(service.database)
+    const later = yield* eventually(expiryOf(service.database), (row) => (row?.at ?? 0) >= (first?.at ?? 0) + 5)
+    assert.strictEqual(later?.state, "open")
+  }).pipe(Effect.scoped)
+)
 
 it.live.runIf(isLinux)(
   "the hold of a call is settled by whoever comes after a process that was killed, and nothing stays reserved",
