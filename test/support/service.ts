@@ -84,6 +84,7 @@ export const caller =
         agent: connections,
         headers: {
           accept: "*/*",
+          "user-agent": "node",
           ...(key === null ? {} : { "x-api-key": key }),
           ...(sent === undefined
             ? {}
