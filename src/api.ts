@@ -23,6 +23,8 @@ import { BudgetAlertsApi } from "./budgets/alerts/api.ts"
 import { ApprovalsApi } from "./budgets/approvals/api.ts"
 import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
+import { InsightsApi } from "./insights/reports/api.ts"
+import { UsageApi } from "./insights/usage/api.ts"
 import { RolesApi } from "./applications/roles/api.ts"
 import { SessionsApi } from "./identity/trial-sessions/api.ts"
 import { SignInApi } from "./identity/sign-in/api.ts"
@@ -66,6 +68,8 @@ export class Api extends HttpApi.make("application-manager")
     BudgetAlertsApi,
     ApprovalsApi,
     PlansApi,
+    InsightsApi,
+    UsageApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

@@ -67,6 +67,9 @@ import { SpendHandlers } from "./budgets/reservations/handlers.ts"
 import { BudgetsLayer, LedgerLayer } from "./budgets/layers.ts"
 import { PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
+import { InsightsHandlers } from "./insights/reports/handlers.ts"
+import { InsightsLayer } from "./insights/layers.ts"
+import { UsageHandlers } from "./insights/usage/handlers.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
 import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts"
@@ -147,6 +150,8 @@ const Handlers = Layer.mergeAll(
   BudgetAlertsHandlers,
   ApprovalsHandlers,
   PlansHandlers,
+  InsightsHandlers,
+  UsageHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -228,8 +233,9 @@ const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
-  GatewayServices
+  InsightsLayer
 ).pipe(
+  Layer.provideMerge(GatewayServices),
   Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Authentication.layer),
   Layer.provideMerge(AgentServices),

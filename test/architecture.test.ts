@@ -17,6 +17,7 @@ const floors = [
   "identity",
   "budgets",
   "gateway",
+  "insights",
   "operations",
   "cli"
 ]

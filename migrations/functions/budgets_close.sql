@@ -15,6 +15,7 @@ DECLARE
   is_plain boolean; is_rolling boolean := false; has_thresholds boolean;
   counters uuid[]; owners uuid[]; freed_amounts numeric[]; freed_tokens numeric[];
   charged_amounts numeric[]; charged_tokens numeric[]; charges bigint[]; closed json := '[]';
+  batch bigint;
   r record;
 BEGIN
   moment := budget_moment(moment);
@@ -114,6 +115,7 @@ BEGIN
   END IF;
 
   IF 'done' = ANY (verdicts) THEN
+    batch := nextval('usage_batches');
     WITH closed AS (
       UPDATE budget_reservations b SET
         state = CASE q.kind WHEN 'settle' THEN 'settled' ELSE 'released' END, closed_at = moment, charge_id = q.charge_id,
@@ -128,7 +130,8 @@ BEGIN
         b.actual_tokens, b.late, b.counter_ids, q.kind, q.principal, q.usage, q.metadata, q.operation, q.dialect,
         q.model_asked, q.model_served, q.provider, q.input_tokens, q.output_tokens, q.cached_input_tokens,
         q.cache_write_tokens, q.cache_write_1h_tokens, q.reasoning_tokens, q.rates, q.catalogue_version, q.method,
-        q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id
+        q.status, q.latency_ms, q.upstream_latency_ms, q.time_to_first_token_ms, q.attempts, q.call_metadata, q.trace_id,
+        q.tool_uses
     ), charged AS (
       INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, overrun,
         late, usage, metadata, occurred_at, created_by, counter_ids, buckets)
@@ -136,21 +139,30 @@ BEGIN
         greatest(c.actual - c.reserved, 0), c.late, c.usage, c.metadata, moment, c.principal, c.counter_ids,
         CASE WHEN is_rolling THEN budget_buckets(c.tenant_id, c.counter_ids) ELSE '{}' END
       FROM closed c WHERE c.kind = 'settle'
+    ), used AS (
+      INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, batch,
+        cost, saved, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
+        reasoning_tokens, latency_ms, upstream_latency_ms, time_to_first_token_ms, application_id, status, late, method,
+        created_by, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
+        catalogue_version, trace_id, rates, attempts, metadata, tool_uses)
+      SELECT c.tenant_id, c.reservation_id, c.charge_id, c.agent_id, c.plan_id, c.api_key_id, moment, batch,
+        coalesce(c.actual, 0),
+        CASE WHEN c.cached_input_tokens > 0 THEN usage_saved(c.rates, c.cached_input_tokens) ELSE 0 END,
+        CASE WHEN c.usage IS NULL THEN c.input_tokens ELSE (c.usage->>'inputTokens')::bigint END,
+        CASE WHEN c.usage IS NULL THEN c.output_tokens ELSE (c.usage->>'outputTokens')::bigint END,
+        CASE WHEN c.usage IS NULL THEN c.cached_input_tokens ELSE (c.usage->>'cacheReadTokens')::bigint END,
+        CASE WHEN c.usage IS NULL THEN c.cache_write_tokens ELSE (c.usage->>'cacheWriteTokens')::bigint END,
+        c.cache_write_1h_tokens,
+        CASE WHEN c.usage IS NULL THEN c.reasoning_tokens ELSE (c.usage->>'reasoningTokens')::bigint END,
+        c.latency_ms, c.upstream_latency_ms, c.time_to_first_token_ms, c.application_id, c.status, c.late,
+        coalesce(c.method, 'reported'), c.created_by, c.user_id, c.task_type, c.operation, c.dialect, c.model_asked,
+        coalesce(c.model, c.usage->>'model'), c.model_served, coalesce(c.provider, c.asked_provider),
+        c.catalogue_version, c.trace_id, c.rates, c.attempts,
+        CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses
+      FROM closed c WHERE c.kind = 'settle' OR c.method IS NOT NULL
+      RETURNING tenant_id
     )
-    INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
-      application_id, api_key_id, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
-      input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens,
-      cost, rates, catalogue_version, method, status, latency_ms, upstream_latency_ms, time_to_first_token_ms, attempts,
-      metadata, trace_id)
-    SELECT c.tenant_id, c.reservation_id, moment, c.charge_id, c.created_by, c.agent_id, c.plan_id, c.application_id,
-      c.api_key_id, c.user_id, c.task_type, c.operation, c.dialect, c.model_asked, c.model, c.model_served,
-      coalesce(c.provider, c.asked_provider), c.input_tokens, c.output_tokens, c.cached_input_tokens,
-      c.cache_write_tokens, c.cache_write_1h_tokens, c.reasoning_tokens, coalesce(c.actual, 0), c.rates,
-      c.catalogue_version, c.method, c.status, c.latency_ms, c.upstream_latency_ms, c.time_to_first_token_ms,
-      c.attempts, c.call_metadata, c.trace_id
-    FROM closed c WHERE c.method IS NOT NULL
-      AND (is_plain OR NOT EXISTS (
-        SELECT FROM gateway_usage u WHERE u.tenant_id = c.tenant_id AND u.reservation_id = c.reservation_id));
+    INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, u.tenant_id, moment FROM used u;
   END IF;
 
   IF owners IS NOT NULL THEN

@@ -12,6 +12,7 @@ DECLARE
   plan uuid;
   held uuid[] := '{}';
   rests bigint[];
+  written_by bigint;
 BEGIN
   SELECT * INTO c FROM budget_entries x
   WHERE x.id = (p->>'charge')::uuid AND x.kind = 'charge' AND (p->>'tenant' IS NULL OR x.tenant_id = (p->>'tenant')::uuid);
@@ -55,6 +56,17 @@ BEGIN
   VALUES (c.tenant_id, (p->>'id')::uuid, c.reservation_id, 'refund', c.id, -given, 0, 0, p->>'reason', moment,
     p->>'principal', c.counter_ids, c.buckets)
   RETURNING * INTO e;
+  -- Its own row counts under the dimensions of the charge, whose row retention may have dropped.
+  written_by := nextval('usage_batches');
+  INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, batch, cost,
+    application_id, method, created_by, user_id, task_type, operation, dialect, model, model_served, provider)
+  SELECT r.tenant_id, r.id, c.id, r.agent_id, r.plan_id, r.api_key_id, moment, written_by, -given, r.application_id,
+    'refunded', p->>'principal', r.user_id, r.task_type, u.operation, u.dialect, coalesce(r.model, u.model),
+    u.model_served, coalesce(u.provider, r.provider)
+  FROM budget_reservations r
+  LEFT JOIN usage_rows u ON u.tenant_id = c.tenant_id AND u.occurred_at = c.occurred_at AND u.charge_id = c.id
+  WHERE r.tenant_id = c.tenant_id AND r.id = c.reservation_id;
+  INSERT INTO usage_outbox (batch, tenant_id, occurred_at) VALUES (written_by, c.tenant_id, moment);
   PERFORM budget_audit(p->'entries', '{1}', ARRAY[c.tenant_id], moment);
   RETURN json_build_object('verdict', 'done', 'refund', to_json(e));
 END

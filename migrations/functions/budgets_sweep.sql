@@ -9,6 +9,7 @@ DECLARE
   most integer := p->>'most';
   tenants uuid[]; ids uuid[]; holds boolean[]; charges boolean[]; amounts bigint[]; charged_tokens bigint[]; counts integer[];
   charge_ids uuid[];
+  batch bigint;
 BEGIN
   IF (p->>'waiting')::boolean THEN
     PERFORM FROM budget_reservations b
@@ -48,13 +49,17 @@ BEGIN
   FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
   WHERE b.tenant_id = m.tenant AND b.id = m.id;
   IF true = ANY (charges) THEN
-    INSERT INTO gateway_usage (tenant_id, reservation_id, occurred_at, charge_id, created_by, agent_id, plan_id,
-      application_id, api_key_id, user_id, task_type, model, provider, cost, method, metadata)
-    SELECT b.tenant_id, b.id, moment, b.charge_id, b.created_by, b.agent_id, b.plan_id, b.application_id,
-      b.api_key_id, b.user_id, b.task_type, b.model, b.provider, b.actual, 'expired', b.metadata
-    FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
-    JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL
-    ON CONFLICT DO NOTHING;
+    batch := nextval('usage_batches');
+    WITH used AS (
+      INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, batch,
+        cost, application_id, method, created_by, user_id, task_type, model, provider, metadata)
+      SELECT b.tenant_id, b.id, b.charge_id, b.agent_id, b.plan_id, b.api_key_id, moment, batch, b.actual,
+        b.application_id, 'expired', b.created_by, b.user_id, b.task_type, b.model, b.provider, b.metadata
+      FROM unnest(tenants, ids, charge_ids) AS m(tenant, id, charge_id)
+      JOIN budget_reservations b ON b.tenant_id = m.tenant AND b.id = m.id WHERE m.charge_id IS NOT NULL
+      RETURNING tenant_id
+    )
+    INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT DISTINCT batch, u.tenant_id, moment FROM used u;
   END IF;
   PERFORM budget_audit(json_agg(json_build_object('place', s.place, 'action_type', 'SpendReservationsExpired',
       'entity_type', 'Tenant', 'entity_id', s.tenant, 'user_id', 'system', 'actor_type', 'system',

@@ -20,7 +20,7 @@ export class AuthCacheInvalidation extends Context.Service<
     /** Registers a cache to be emptied, for the life of the service. */
     onChange(empty: Effect.Effect<void>): Effect.Effect<void>
   }
->()("app/auth/AuthCacheInvalidation") {
+>()("app/access/AuthCacheInvalidation") {
   static readonly layer = Layer.effect(
     AuthCacheInvalidation,
     Effect.gen(function* () {

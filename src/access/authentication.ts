@@ -29,7 +29,7 @@ export class Authentication extends Context.Service<
       isUse: boolean
     ): Effect.Effect<Principal, E>
   }
->()("app/auth/Authentication") {
+>()("app/access/Authentication") {
   static readonly layer = Layer.effect(
     Authentication,
     Effect.gen(function* () {
@@ -76,5 +76,5 @@ const fromAnotherSite = new Forbidden({
   detail: "Another site's page sent this request with the session cookie."
 })
 
-/** Agents' tokens are signed, in three parts; an account's is one opaque word. */
-const isAgentToken = (token: string): boolean => token.split(".").length === 3
+/** Agents' tokens are JWTs: three parts, the first an object. An account's is one word; an operator's key may contain dots. */
+export const isAgentToken = (token: string): boolean => token.startsWith("ey") && token.split(".").length === 3

@@ -12,7 +12,7 @@ export class RateLimits extends Context.Service<
     /** Counts the current request against its network: an IPv4 address, or an IPv6 /64. */
     readonly anonymous: Effect.Effect<void, RateLimited>
   }
->()("app/auth/RateLimits") {
+>()("app/access/RateLimits") {
   static readonly layer = Layer.effect(
     RateLimits,
     Effect.gen(function* () {

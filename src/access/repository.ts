@@ -6,7 +6,7 @@ const name = "service-account-key"
 
 /** What the installation keeps of a service-account key that it made itself: the SHA-256, in hex. */
 export class InstallationRepository extends Context.Service<InstallationRepository>()(
-  "app/auth/InstallationRepository",
+  "app/access/InstallationRepository",
   {
     make: Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

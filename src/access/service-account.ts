@@ -19,7 +19,7 @@ export class ServiceAccount extends Context.Service<
      */
     readonly firstKey: Effect.Effect<Option.Option<Redacted.Redacted>>
   }
->()("app/auth/ServiceAccount") {
+>()("app/access/ServiceAccount") {
   static readonly layer = Layer.effect(
     ServiceAccount,
     Effect.gen(function* () {

@@ -8,6 +8,7 @@ import { GatewayAuthentication, GatewayCredentialsLayer } from "./authentication
 import { CallPipeline } from "./pipeline/call-pipeline.ts"
 import { Completions } from "./wire/native/completions.ts"
 import { Conversations } from "./conversations/service.ts"
+import { NativeResponses } from "./wire/openai-responses/native.ts"
 import { Responses } from "./wire/openai-responses/service.ts"
 import { GatewayConfiguration } from "./configuration/service.ts"
 import { Admission } from "./metering/admission.ts"
@@ -34,7 +35,7 @@ const Metered = Admission.layer.pipe(
 export const GatewayCallsLayer = Layer.mergeAll(
   Gateway.layer,
   Completions.layer,
-  Responses.layer,
+  Responses.layer.pipe(Layer.provideMerge(NativeResponses.layer)),
   GatewayCredentialsLayer
 ).pipe(
   Layer.provideMerge(

@@ -18,11 +18,11 @@ export interface Requirement {
 }
 
 export class RequiredCapability extends Context.Service<RequiredCapability, Requirement>()(
-  "app/auth/RequiredCapability"
+  "app/kernel/RequiredCapability"
 ) {}
 
 /** Endpoints limited by caps, so by what callers spend, instead of by the rate of requests. */
-export const LimitedByCaps = Context.Reference<boolean>("app/auth/LimitedByCaps", { defaultValue: () => false })
+export const LimitedByCaps = Context.Reference<boolean>("app/kernel/LimitedByCaps", { defaultValue: () => false })
 
 const anyCredential = [{ apiKey: [] }, { bearer: [] }, { session: [] }]
 
@@ -70,6 +70,6 @@ export const requiresCredential = (options?: { readonly accountsOnly?: boolean }
  * Authenticates the caller, limits its rate and checks the capability that the endpoint declares. It reads the request
  * itself, since some credentials are only valid together.
  */
-export class Access extends HttpApiMiddleware.Service<Access>()("app/auth/Access", {
+export class Access extends HttpApiMiddleware.Service<Access>()("app/kernel/Access", {
   error: [Unauthenticated, Forbidden, RateLimited]
 }) {}

@@ -8,10 +8,11 @@ declare global {
   }
 }
 
-const isNumber = Schema.makeFilter((value: unknown) => typeof value === "number" || JSON.isRawJSON(value), {
-  expected: "a number",
-  toJsonSchema: () => ({ type: "number", minimum: 0, maximum: 2 ** 63 })
-})
+const isNumber = (minimum: number) =>
+  Schema.makeFilter((value: unknown) => typeof value === "number" || JSON.isRawJSON(value), {
+    expected: "a number",
+    toJsonSchema: () => ({ type: "number", minimum, maximum: 2 ** 63 })
+  })
 
 /** A number where a double preserves all digits; otherwise raw JSON. */
 const written = (text: string): unknown => (String(Number(text)) === text ? Number(text) : JSON.rawJSON(text))
@@ -31,12 +32,17 @@ export const readExact = (text: string): unknown =>
  * A number on the wire with all its digits, more than a double may preserve; a `BigDecimal` within. `Schema.Any` passes
  * the raw digits to `JSON.stringify`.
  */
-export const exactNumber = (annotations: {
+export const exactNumber = ({
+  minimum = 0,
+  ...annotations
+}: {
   readonly description?: string
   readonly examples: readonly [number, ...ReadonlyArray<number>]
+  /** The least value, 0 if absent. */
+  readonly minimum?: number
 }) =>
   Schema.Any.annotate(annotations).pipe(
-    Schema.check(isNumber),
+    Schema.check(isNumber(minimum)),
     Schema.decodeTo(
       Schema.BigDecimal,
       SchemaTransformation.transform({

@@ -45,7 +45,7 @@ export const serviceAccount: Principal = {
 }
 
 /** The principal of the running work; anonymous until the access check or a background job sets it. */
-export const CurrentPrincipal = Context.Reference<Principal>("app/auth/CurrentPrincipal", {
+export const CurrentPrincipal = Context.Reference<Principal>("app/kernel/CurrentPrincipal", {
   defaultValue: () => anonymous
 })
 

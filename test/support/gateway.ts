@@ -56,6 +56,10 @@ export const ask = (service: Service, key: string, body: object = {}, headers: R
     body: { model: "gpt", messages: [{ role: "user", content: "What time is it?" }], ...body }
   })
 
+/** A call on a path of either vendor, with one question unless the body has its own. */
+export const asks = (service: Service, key: string, path: string, body: object) =>
+  service.call("POST", path, { key, body: { messages: [{ role: "user", content: "What time is it?" }], ...body } })
+
 /** Asks the database once everything is written that was used before, as whoever asks the service is told. */
 export const whenCharged = <A, E, R>(
   service: Pick<Service, "call" | "database">,
@@ -79,7 +83,7 @@ export const charges = (service: Service, tenantId: string) =>
     }>`
       SELECT r.state, coalesce(e.amount, 0)::text AS amount, u.method FROM budget_reservations r
       LEFT JOIN budget_entries e ON e.tenant_id = r.tenant_id AND e.id = r.charge_id
-      LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
+      LEFT JOIN usage_rows u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
       WHERE r.tenant_id = ${tenantId} ORDER BY r.id`
   )
 
@@ -89,7 +93,7 @@ export const usageRows = (service: Service, tenantId: string) =>
     whenCharged(
       service,
       (sql) => sql<{ readonly row: Readonly<Record<string, unknown>> }>`
-        SELECT to_json(u) AS row FROM gateway_usage u WHERE tenant_id = ${tenantId} ORDER BY reservation_id`
+        SELECT to_json(u) AS row FROM usage_rows u WHERE tenant_id = ${tenantId} ORDER BY reservation_id`
     ),
     // oxlint-disable-next-line typescript/no-explicit-any -- tests look into every column
     (rows): ReadonlyArray<any> =>

@@ -10,7 +10,16 @@ const urlOf = ({ database, host, password, port, username }: TestDatabase): stri
 export interface Replica {
   readonly process: ChildProcess
   readonly url: string
+  /** What it has printed so far. */
+  readonly output: () => string
 }
+
+/** Puts the clock of a replica ahead. */
+export const clockAhead = (seconds: number) => ({
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
+    `const now = Date.now; Date.now = () => now() + ${seconds * 1000}`
+  )}`
+})
 
 /** A replica as a process of its own. */
 export const startReplica = (database: TestDatabase, environment: Readonly<Record<string, string>> = {}) =>
@@ -34,7 +43,7 @@ export const startReplica = (database: TestDatabase, environment: Readonly<Recor
     const hear = (chunk: Buffer) => {
       output += String(chunk)
       const url = /serves on (http:\S+)/u.exec(output)?.[1]
-      if (url !== undefined) resume(Effect.succeed({ process: child, url }))
+      if (url !== undefined) resume(Effect.succeed({ process: child, url, output: () => output }))
     }
     child.stdout.on("data", hear)
     child.stderr.on("data", hear)

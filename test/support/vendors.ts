@@ -44,6 +44,27 @@ const isJsonAsked = (body: ReceivedRequest["body"]): boolean =>
   body.response_format?.type === "json_object" ||
   body.output_config?.format?.type === "json_schema"
 
+const textChoices = (text: string, finish_reason: string | null) => [{ index: 0, text, logprobs: null, finish_reason }]
+
+const textCompletion: Answerer = ({ body }, response) => {
+  const head = { id: "cmpl-1", object: "text_completion", created: 1_700_000_000, model: body.model }
+  if (body.stream !== true) {
+    return json(
+      response,
+      200,
+      { ...head, choices: textChoices(said, "stop"), usage: openAiUsage },
+      { "x-request-id": "u" }
+    )
+  }
+  sse(response, [
+    ...piecesOf(said).map((piece) => Object.assign({ choices: textChoices(piece, null) }, head)),
+    { ...head, choices: textChoices("", "stop") },
+    ...(body.stream_options?.include_usage === true ? [{ ...head, choices: [], usage: openAiUsage }] : []),
+    "data: [DONE]\n\n"
+  ])
+  response.end()
+}
+
 /** OpenAI's service, as its reference describes it, with `reasoning_content` as those who speak its dialect tell thoughts. */
 export const openAiVendor: Answerer = (request, response) => {
   const { body, path } = request
@@ -60,6 +81,7 @@ export const openAiVendor: Answerer = (request, response) => {
       usage: { prompt_tokens: 7, total_tokens: 7 }
     })
   }
+  if (path.endsWith("/v1/completions")) return textCompletion(request, response)
   const fault = chatFault(request)
   if (fault !== undefined) {
     const error = { message: fault, type: "invalid_request_error", param: null, code: null }

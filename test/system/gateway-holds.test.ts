@@ -62,7 +62,7 @@ it.live.runIf(isLinux)(
       )
       const after = yield* eventually(utilization(), (one) => one.reserved === 0)
       assert.strictEqual(after.spent, reserved)
-      const [row] = yield* asSuperuser(next.database, (sql) => sql`SELECT method FROM gateway_usage`)
+      const [row] = yield* asSuperuser(next.database, (sql) => sql`SELECT method FROM usage_rows`)
       assert.deepStrictEqual(row, { method: "expired" })
     }).pipe(Effect.scoped)
 )

@@ -2,16 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { makeAgent } from "../support/agents.ts"
 import { makeDatabase } from "../support/database.ts"
-import { kill, startReplica } from "../support/replica.ts"
+import { clockAhead, kill, startReplica } from "../support/replica.ts"
 import { caller, TestService } from "../support/service.ts"
 import { eventually } from "../support/waiting.ts"
-
-/** Puts the clock of a process ahead. */
-const ahead = (seconds: number) => ({
-  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
-    `const now = Date.now; Date.now = () => now() + ${seconds * 1000}`
-  )}`
-})
 
 const two = (environment: Readonly<Record<string, string>>) =>
   Effect.gen(function* () {
@@ -20,7 +13,12 @@ const two = (environment: Readonly<Record<string, string>>) =>
     yield* Effect.addFinalizer(() => Effect.forEach(replicas, kill, { discard: true }))
     const serviceOf = (at: 0 | 1) =>
       TestService.of({ url: replicas[at].url, serviceKey: "", database, call: caller(replicas[at].url) })
-    return { first: serviceOf(0), second: serviceOf(1), process: replicas[0].process }
+    return {
+      first: serviceOf(0),
+      second: serviceOf(1),
+      process: replicas[0].process,
+      outputOfSecond: replicas[1].output
+    }
   })
 
 let made = 0
@@ -29,7 +27,7 @@ const key = () => ({ "idempotency-key": `fault ${(made += 1)}` })
 layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two replicas with faults", (it) => {
   it.effect("do not expire each other's reservations, however wrong the clock of one is", () =>
     Effect.gen(function* () {
-      const { first, second } = yield* two(ahead(120))
+      const { first, outputOfSecond, second } = yield* two(clockAhead(120))
       const { id: agentId } = yield* makeAgent(first)
       const cap = { name: "one", unit: "usd", limit: 1, period: "total", scope: { agentId } }
       assert.strictEqual((yield* first.call("POST", "/api/budgets/caps", { body: cap })).status, 201)
@@ -47,6 +45,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("two r
       assert.strictEqual(ready.status, 200, ready.text)
       const clock = ready.body.checks.find(({ name }: { readonly name: string }) => name === "clock")
       assert.match(clock?.detail, /^1(?:19|20|21) s ahead of the database$/u)
+      assert.match(outputOfSecond(), /The clock of this machine is 1(?:19|20|21) s ahead of the database/u)
     }).pipe(Effect.scoped)
   )
 

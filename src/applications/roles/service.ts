@@ -14,7 +14,7 @@ import { builtInRoles, Role, roleActions, RoleBuiltIn, type RoleId, type RolePat
 import { RolesRepository } from "./repository.ts"
 
 export class Roles extends Context.Service<Roles>()("app/roles/Roles", {
-  /** Creates the missing built-in roles before the first request. */
+  /** Brings the built-in roles up to date before the first request. */
   make: Effect.gen(function* () {
     const applications = yield* Applications
     const audit = yield* Audit
@@ -66,15 +66,22 @@ export class Roles extends Context.Service<Roles>()("app/roles/Roles", {
       return changes.deleted(roleActions.RoleDeleted, before)
     }, audit.change)
 
-    const createBuiltIn = Effect.fnUntraced(function* (role: (typeof builtInRoles)[number]) {
+    /** Creates a built-in role, or gives it the capabilities that this version of the service defines. */
+    const writeBuiltIn = Effect.fnUntraced(function* (role: (typeof builtInRoles)[number]) {
       const created = yield* repository.insertIfMissing(
         Role.insert.make({ ...role, applicationId: manager.id, builtIn: true })
       )
-      return Option.isNone(created) ? unchanged(undefined) : changes.created(roleActions.RoleCreated, created.value)
+      if (Option.isSome(created)) return changes.created(roleActions.RoleCreated, created.value)
+      const before = yield* Effect.orDie(repository.lock({ applicationId: manager.id, name: role.name }))
+      const wanted = patched(before, role, changeable)
+      if (wanted === before) return unchanged(before)
+      const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
+      yield* authCaches.announce
+      return changes.updated(roleActions.RoleUpdated, before, after)
     }, audit.change)
-    yield* Effect.forEach(builtInRoles, createBuiltIn, { discard: true }).pipe(
+    yield* Effect.forEach(builtInRoles, writeBuiltIn, { discard: true }).pipe(
       asSystem,
-      Effect.withSpan("Roles.createBuiltIn")
+      Effect.withSpan("Roles.writeBuiltIn")
     )
 
     return {

@@ -113,8 +113,10 @@ export class AttestationKeyRotations extends Context.Service<AttestationKeyRotat
 
       return {
         list,
-        get /** Makes the key that takes another one's place: published at once, signing when every old set of keys is forgotten. */,
-        rotate /** Replaces the key of tokens if it is old enough, and destroys the private halves of those that are over. */,
+        get,
+        /** Makes the key that takes another one's place: published at once, signing when every old set of keys is forgotten. */
+        rotate,
+        /** Replaces the key of tokens if it is old enough, and destroys the private halves of those that are over. */
         maintain
       }
     })

@@ -135,9 +135,10 @@ export class AuditVerification extends Context.Service<AuditVerification>()("app
 
     return {
       /** Two at a time, since each takes all that one processor has; others wait their turn. */
-      verify /** Signed checkpoints below a sequence, the newest first. */,
-      checkpoints:
-        list /** How far the chain has come, how far it is signed, and how long the next entry has waited for its link. */,
+      verify,
+      /** Signed checkpoints below a sequence, the newest first. */
+      checkpoints: list,
+      /** How far the chain has come, how far it is signed, and how long the next entry has waited for its link. */
       backlog
     }
   })

@@ -73,7 +73,8 @@ export class Approvals extends Context.Service<Approvals>()("app/budgets/Approva
       }
       const by = yield* auditedRequester
       if (by.repeatable === undefined && isApprovedBy(principal, held)) return toReservation(held)
-      if (held.agentId !== null)
+      // A repeated request is answered as the first was, whatever became of the agent.
+      if (held.agentId !== null && held.state === "held")
         yield* Effect.catchTag(agents.activeTenantOf(held.agentId), "AgentNotFound", Effect.die)
       // A held call was never made: its caller may call again with the approved reservation, or release it.
       if (held.origin === "gateway") yield* ledger.handOver(held.tenantId, id)

@@ -117,7 +117,8 @@ const callFields = [
   "timeToFirstTokenMs",
   "attempts",
   "callMetadata",
-  "traceId"
+  "traceId",
+  "toolUses"
 ]
 const closeFields = [...closingFields, ...callFields]
 const closeParameters = ["moment", "unread", "requests", "keys"]

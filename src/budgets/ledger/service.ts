@@ -32,11 +32,11 @@ const maxSweptAtOnce = 2000
 const hundred = 100n
 
 /**
- * The one place where budget is reserved, spent and returned. A batch is one statement, which is its own transaction, and a
- * request is answered after the commit. Requests that arrive while a batch runs go together in the next one, so that a hot
- * cap is locked once for many. Each tenant has a lane with one batch at a time, so that no tenant waits for another. A lone
- * request leaves at the end of its turn of the event loop; under load the only wait is the commit before it. A failing
- * statement is bisected, so that an invalid request fails alone.
+ * The one place where reservations are made, settled and released; plans reserve their budget with `budgets_once`. A batch
+ * is one statement, which is its own transaction, and a request is answered after the commit. Requests that arrive while a
+ * batch runs go together in the next one, so that a hot cap is locked once for many. Each tenant has a lane with one batch
+ * at a time, so that no tenant waits for another. A lone request leaves at the end of its turn of the event loop; under load
+ * the only wait is the commit before it. A failing statement is bisected, so that an invalid request fails alone.
  *
  * Measured on two cores with fsync: a statement costs 0.6 ms for one reservation, most of it whatever the size of the batch;
  * in batches of 32 PostgreSQL takes 16 µs for each on one cap; 64,000 expired reservations are swept a second. Over HTTP

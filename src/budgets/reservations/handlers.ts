@@ -8,6 +8,7 @@ import { SpendApi } from "./api.ts"
 
 const answered = (reserved: Reserved) => {
   const headers = { location: `/api/spend/reservations/${reserved.id}` }
+  // The two states are responses of their own, so each is typed apart.
   return reserved.state === "open"
     ? HttpApiSchema.withHeaders({ body: reserved, headers })
     : HttpApiSchema.withHeaders({ body: reserved, headers })

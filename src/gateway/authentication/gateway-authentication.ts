@@ -6,6 +6,7 @@ import { AgentId, AgentNotFound } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
 import { asSystem, Audit, type Refusal } from "../../audit/log/service.ts"
 import { accessActions } from "../../access/access.ts"
+import { isAgentToken } from "../../access/authentication.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { AgentTokens, ApiKeyCredentials, GatewayCredentials } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/request-credentials.ts"
@@ -331,6 +332,3 @@ const wrongTaskType = (message: string) => invalidMember("taskType", message, "t
 const maxTaskType = 200
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-
-/** Agent tokens are JWTs: three parts, the first an object. An operator's key may contain dots, too. */
-const isAgentToken = (credential: string): boolean => credential.startsWith("ey") && credential.split(".").length === 3

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
-import { Prices } from "./rate-domain.ts"
+import { text } from "../../kernel/text.ts"
+import { Prices, ToolFees } from "./rate-domain.ts"
 import facts from "./model-prices.json" with { type: "json" }
 
 /** Known facts about a vendor's model. */
@@ -7,25 +8,74 @@ export interface ModelFacts {
   readonly vendor: string
   readonly model: string
   readonly kind: "chat" | "embedding"
+  readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
   readonly prices: Prices | null
 }
 
-const { longContext: _, ...written } = Prices.fields
+const optional = Schema.optionalKey
+const describe = <S extends Schema.Top>(schema: S, description: string) =>
+  schema.pipe(Schema.annotateKey({ description }))
+
+const Vendor = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^[a-z0-9][a-z0-9._-]{0,62}$/u, { expected: "1 to 63 of a-z, 0-9, '.', '_' and '-'" }))
+).annotate({ examples: ["openai"] })
+const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
+const Source = text(1, 1000)
+const Day = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/u, { expected: "a date, as 2026-11-22" }))
+).annotate({ examples: ["2026-11-22"] })
+
 const Fact = Schema.Struct({
-  ...written,
-  provider: Schema.String,
-  model: Schema.String,
-  inputUsdPerMTok: Schema.optionalKey(Prices.fields.inputUsdPerMTok),
-  maxOutputTokens: Schema.optionalKey(Schema.Int)
-})
+  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
+  model: describe(text(1, 200).annotate({ examples: ["gpt-4o"] }), "The provider's own name for the model"),
+  ...Prices.fields,
+  inputUsdPerMTok: describe(
+    optional(Prices.fields.inputUsdPerMTok),
+    "Tokens that are read; the price of the model is not known unless given"
+  ),
+  contextTokens: describe(optional(Tokens), "The longest request that it takes"),
+  maxOutputTokens: describe(optional(Tokens), "The longest answer that it gives"),
+  source: describe(optional(Source), "Where the facts are from; the catalogue's source unless given")
+}).annotate({ identifier: "CatalogueModel" })
 type Fact = typeof Fact.Type
+
+const ToolFact = Schema.Struct({
+  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
+  ...ToolFees.fields,
+  source: describe(optional(Source), "Where the fees are from; the catalogue's source unless given"),
+  asOf: describe(optional(Day), "When they were read")
+}).annotate({ identifier: "CatalogueTools" })
+
+/** Facts about models and tools, in the form of the built-in catalogue. */
+export const CatalogueDocument = Schema.Struct({
+  source: describe(Source, "Where the facts are from"),
+  asOf: describe(Day, "When they were read; part of the version that every charge names"),
+  unit: optional(Schema.Literal("US dollars per million tokens")),
+  models: Schema.Array(Fact).pipe(Schema.check(Schema.isMaxLength(20_000))),
+  tools: describe(
+    optional(Schema.Array(ToolFact).pipe(Schema.check(Schema.isMaxLength(1000)))),
+    "What each use of a tool costs that a provider runs, in US dollars"
+  )
+}).annotate({
+  identifier: "Catalogue",
+  description: "What models cost, in US dollars per million tokens, and how long their requests and answers may be"
+})
+export type CatalogueDocument = typeof CatalogueDocument.Type
 
 /** Models billed by more than text tokens, for which token prices alone would charge too little. */
 const soldOtherwise =
   /realtime|audio|tts|whisper|transcribe|image|imagen|veo|video|dall-e|sora|search|sonar|online|deep-research|computer-use|moderation|live|^ft:|orpheus|playai/
 
-const pricesOf = ({ maxOutputTokens: _max, model: _model, provider: _provider, ...prices }: Fact): Prices | null => {
+const pricesOf = (fact: Fact): Prices | null => {
+  const {
+    contextTokens: _context,
+    maxOutputTokens: _max,
+    model: _model,
+    provider: _provider,
+    source: _,
+    ...prices
+  } = fact
   const { cacheReadUsdPerMTok, inputUsdPerMTok, ...rest } = prices
   if (inputUsdPerMTok === undefined) return null
   // A cache price above the input price is a storage price, not a price per token.
@@ -37,11 +87,10 @@ const pricesOf = ({ maxOutputTokens: _max, model: _model, provider: _provider, .
 /** Google lists the prices of one model under two names: up to a number of thousand tokens, and above it. */
 const tiered = /^(.*)-(lte|gt)-(\d+)k$/
 
-const gather = (all: ReadonlyArray<Fact>): ReadonlyMap<string, ModelFacts> => {
+const gather = (all: ReadonlyArray<Fact>): Map<string, ModelFacts> => {
   const gathered = new Map<string, ModelFacts>()
   const above: Array<{ readonly key: string; readonly aboveTokens: number; readonly prices: Prices }> = []
   for (const fact of all) {
-    if (soldOtherwise.test(fact.model)) continue
     const [, base = fact.model, side, thousands] = tiered.exec(fact.model) ?? []
     const key = keyOf(fact.provider, base)
     const kind = /embed|^ada-v2$/.test(base) ? "embedding" : "chat"
@@ -55,6 +104,7 @@ const gather = (all: ReadonlyArray<Fact>): ReadonlyMap<string, ModelFacts> => {
       vendor: fact.provider,
       model: base,
       kind,
+      contextTokens: fact.contextTokens ?? null,
       maxOutputTokens: fact.maxOutputTokens ?? null,
       prices
     })
@@ -70,14 +120,38 @@ const gather = (all: ReadonlyArray<Fact>): ReadonlyMap<string, ModelFacts> => {
 
 const keyOf = (vendor: string, model: string) => `${vendor}/${model}`
 
-const models = gather(Schema.decodeUnknownSync(Schema.Array(Fact))(facts.models))
+/** What is known of models and tools. */
+export interface Catalogue {
+  /** Stored with every charge. */
+  readonly version: string
+  /** The known facts about a vendor's model. */
+  readonly factsOf: (vendor: string, model: string) => ModelFacts | undefined
+  /** All known models of a vendor. */
+  readonly modelsOf: (vendor: string) => ReadonlyArray<ModelFacts>
+  /** The fees of a vendor's tools. */
+  readonly toolFeesOf: (vendor: string) => ToolFees | undefined
+}
 
-/** Version of the catalogue's facts; stored with every charge. */
-export const factsVersion: string = facts.asOf
+/** The catalogue that ships with the service. */
+export const builtInDocument: CatalogueDocument = Schema.decodeUnknownSync(CatalogueDocument)(facts)
 
-/** The known facts about a vendor's model, or undefined. */
-export const factsOf = (vendor: string, model: string): ModelFacts | undefined => models.get(keyOf(vendor, model))
+const builtInModels = gather(builtInDocument.models.filter(({ model }) => !soldOtherwise.test(model)))
 
-/** All known models of a vendor. */
-export const modelsOf = (vendor: string): ReadonlyArray<ModelFacts> =>
-  [...models.values()].filter((model) => model.vendor === vendor)
+/** The built-in catalogue with the facts of another one before its own, model by model and provider by provider. */
+export const catalogueOf = (own?: CatalogueDocument): Catalogue => {
+  const models = own === undefined ? builtInModels : new Map([...builtInModels, ...gather(own.models)])
+  const fees = new Map(
+    [...(builtInDocument.tools ?? []), ...(own?.tools ?? [])].map(
+      ({ asOf: _asOf, provider, source: _source, ...tools }) => [provider, tools]
+    )
+  )
+  const byVendor = Map.groupBy(models.values(), ({ vendor }) => vendor)
+  return {
+    version: own === undefined ? builtInDocument.asOf : `${builtInDocument.asOf}+${own.asOf}`,
+    factsOf: (vendor, model) => models.get(keyOf(vendor, model)),
+    modelsOf: (vendor) => byVendor.get(vendor) ?? [],
+    toolFeesOf: (vendor) => fees.get(vendor)
+  }
+}
+
+export const builtInCatalogue: Catalogue = catalogueOf()

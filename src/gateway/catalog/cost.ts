@@ -1,9 +1,9 @@
-import { type TokenUsage } from "../translation/domain.ts"
-import { type Prices, type RateTable, type Rates } from "./rate-domain.ts"
+import { billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
+import { type Prices, type RateTable, type Rates, type ToolFees } from "./rate-domain.ts"
 
 const tokensPerRate = 1_000_000n
 
-type Classes = Omit<Prices, "longContext">
+type Classes = Omit<Prices, "longContext" | "toolUses">
 
 const ratesOf = (prices: Classes): Rates => {
   const input = prices.inputUsdPerMTok
@@ -20,8 +20,9 @@ const ratesOf = (prices: Classes): Rates => {
   }
 }
 
-export const rateTable = ({ longContext, ...basic }: Prices): RateTable => ({
+export const rateTable = ({ longContext, toolUses, ...basic }: Prices): RateTable => ({
   basic: ratesOf(basic),
+  toolFees: toolUses ?? {},
   longContext: (longContext ?? [])
     .map(({ aboveTokens, ...prices }) => ({ aboveTokens, rates: ratesOf(prices) }))
     .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
@@ -34,7 +35,11 @@ export const ratesFor = ({ basic, longContext }: RateTable, inputTokens: number)
 /** One line of a charge in nano-dollars, rounded up once. */
 const line = (tokens: number, rate: bigint): bigint => (BigInt(tokens) * rate + tokensPerRate - 1n) / tokensPerRate
 
-/** What a usage costs in nano-dollars: each token in one class, each class rounded up once. */
+/** What the uses of tools cost in nano-dollars; a use without a known fee costs nothing. */
+export const toolCost = (uses: ToolUses, fees: ToolFees): bigint =>
+  billedTools.reduce((sum, tool) => sum + BigInt(uses[tool] ?? 0) * (fees[tool] ?? 0n), 0n)
+
+/** What a usage costs in nano-dollars: each token in one class, each class rounded up once, and each use of a tool. */
 export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
   const rates = ratesFor(table, usage.inputTokens)
   const fresh = usage.inputTokens - usage.cachedInputTokens - usage.cacheWriteTokens
@@ -44,7 +49,8 @@ export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
     line(usage.cacheWriteTokens - usage.cacheWrite1hTokens, rates.cacheWrite) +
     line(usage.cacheWrite1hTokens, rates.cacheWrite1h) +
     line(usage.outputTokens - usage.reasoningTokens, rates.output) +
-    line(usage.reasoningTokens, rates.reasoning)
+    line(usage.reasoningTokens, rates.reasoning) +
+    (usage.toolUses === undefined ? 0n : toolCost(usage.toolUses, table.toolFees))
   )
 }
 
@@ -54,10 +60,19 @@ const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b)
 const inputLines = 4n
 const outputLines = 2n
 
-/** Upper bound of the cost of any usage within these limits, for each of the tables and each token class. */
-export const costBound = (inputTokens: number, outputTokens: number, tables: ReadonlyArray<RateTable>): bigint => {
+/**
+ * Upper bound of the cost of any usage within these limits, for each of the tables and each token class. `maxFees` bounds
+ * what the tools cost that a provider runs.
+ */
+export const costBound = (
+  inputTokens: number,
+  outputTokens: number,
+  tables: ReadonlyArray<RateTable>,
+  maxFees?: (fees: ToolFees) => bigint
+): bigint => {
   let bound = 0n
-  for (const { basic, longContext } of tables) {
+  for (const { basic, longContext, toolFees } of tables) {
+    const fees = maxFees === undefined ? 0n : maxFees(toolFees)
     const reachable = longContext.filter(({ aboveTokens }) => inputTokens > aboveTokens).map(({ rates }) => rates)
     for (const rates of [basic, ...reachable]) {
       const input = dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h)
@@ -66,6 +81,7 @@ export const costBound = (inputTokens: number, outputTokens: number, tables: Rea
         bound,
         line(inputTokens, input) +
           (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
+          fees +
           line(outputTokens, output) +
           (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
       )

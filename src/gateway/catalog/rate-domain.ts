@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { UsdOrZero } from "../../kernel/usd.ts"
+import { type BilledTool } from "../translation/domain.ts"
 
 /** US dollars per million tokens on the wire, nano-dollars (`bigint`) within. */
 export const UsdPerMTok = UsdOrZero.annotate({ examples: [2_500_000_000n] })
@@ -17,11 +18,29 @@ const classes = {
   reasoningUsdPerMTok: price("Tokens of reasoning; as output unless given")
 }
 
+const fee = (description: string) =>
+  Schema.optionalKey(UsdOrZero.annotate({ examples: [10_000_000n] })).pipe(Schema.annotateKey({ description }))
+
+/** Fees of the tools that a provider runs. */
+export const ToolFees = Schema.Struct({
+  webSearch: fee("A web search"),
+  codeExecution: fee("A container in which code runs"),
+  fileSearch: fee("A search in stored files"),
+  imageGeneration: fee("An image that is generated")
+} satisfies Record<BilledTool, unknown>).annotate({ identifier: "ToolFees" })
+export type ToolFees = typeof ToolFees.Type
+
 const TokenCount = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
 
 /** Token prices of a model as configured; a class without a price costs as much as the class that contains it. */
 export const Prices = Schema.Struct({
   ...classes,
+  toolUses: Schema.optionalKey(ToolFees).pipe(
+    Schema.annotateKey({
+      description:
+        "What each use of a tool costs that the provider runs, in US dollars; as the catalogue knows unless given"
+    })
+  ),
   longContext: Schema.optionalKey(
     Schema.Array(
       Schema.Struct({
@@ -33,7 +52,7 @@ export const Prices = Schema.Struct({
 }).annotate({
   identifier: "ModelPrices",
   description:
-    "US dollars per million tokens; a request with more input than `aboveTokens` costs those prices as a whole"
+    "US dollars per million tokens; a request with more input than `aboveTokens` costs those prices as a whole; `toolUses` are US dollars a use"
 })
 export type Prices = typeof Prices.Type
 
@@ -51,4 +70,6 @@ export interface Rates {
 export interface RateTable {
   readonly basic: Rates
   readonly longContext: ReadonlyArray<{ readonly aboveTokens: number; readonly rates: Rates }>
+  /** Nano-dollars of a use; a tool that is missing has no known fee. */
+  readonly toolFees: ToolFees
 }

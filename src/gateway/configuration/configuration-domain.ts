@@ -12,6 +12,11 @@ export type SecretId = typeof SecretId.Type
 export const ProviderDialect = Schema.Literals(["openai", "anthropic", "loopback"]).annotate({ examples: ["openai"] })
 export type ProviderDialect = typeof ProviderDialect.Type
 
+/** The APIs of OpenAI's dialect. */
+export const ProviderApi = Schema.Literals(["chat", "responses", "completions", "embeddings"]).annotate({
+  examples: ["responses"]
+})
+
 /** Headers that identify the caller, or that belong to the connection. */
 const reserved =
   /^(?:authorization|x-api-key|cookie|set-cookie|host|connection|content-length|content-type|transfer-encoding|te|upgrade|proxy-.*|keep-alive|trailer|expect)$/i
@@ -46,6 +51,10 @@ export const ConfiguredProvider = Schema.Struct({
   headers: member(
     optional(Schema.Record(HeaderName, HeaderValue).annotate({ examples: [{ "openai-project": "main" }] })),
     "Sent with every request to it; a credential by its name (`…-key`, `…-token`, `…-auth`) is given and kept as `apiKey` is. None unless given"
+  ),
+  apis: member(
+    optional(Schema.Array(ProviderApi).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(4)))),
+    "What it speaks of OpenAI's dialect: `chat`, `responses`, `completions`, `embeddings`. Responses are passed to one that speaks them, and translated for others. All for OpenAI's own host, and all but `responses` for others unless given"
   ),
   timeoutSeconds: member(
     optional(between(1, 3600)),
@@ -93,6 +102,10 @@ export const ConfiguredModel = Schema.Struct({
   maxTokensPerSecond: member(
     optional(between(1, 100_000)),
     "The most that it writes in a second: it bounds what a model that thinks unseen is charged when its caller leaves; 500 unless given"
+  ),
+  maxTokensPerToolUse: member(
+    optional(Tokens),
+    "The most that the result of one use of a tool that the provider runs adds to what it reads; 10,000 unless given"
   ),
   prices: member(
     optional(Prices),

@@ -6,8 +6,8 @@ import { ProviderKeys } from "./provider-keys.ts"
 import { ProviderClients } from "../providers/clients.ts"
 import { anthropic, makeHttpProvider, openAi } from "../providers/http-provider.ts"
 import { makeLoopback } from "../providers/loopback.ts"
-import { type Provider } from "../providers/provider.ts"
-import { loopbackProvider, type ConnectedProvider } from "./gateway-snapshot.ts"
+import { type Provider, type ProviderApi } from "../providers/provider.ts"
+import { loopbackProvider, type ConnectedProvider, usualApis } from "./gateway-snapshot.ts"
 
 const vendors = { openai: openAi, anthropic }
 /** Reasoning models may send nothing for minutes; this is half of a call's time, so that another target has the rest. */
@@ -29,6 +29,14 @@ const vendorHosts: Readonly<Record<string, string>> = {
   "api.moonshot.ai": "moonshot",
   "api.cerebras.ai": "cerebras",
   "api.deepseek.com": "deepseek"
+}
+
+const allApis: ReadonlySet<ProviderApi> = new Set(["chat", "responses", "completions", "embeddings"])
+const messagesAlone: ReadonlySet<ProviderApi> = new Set(["chat"])
+
+const apisOf = ({ apis, dialect }: ConfiguredProvider, vendor: string | undefined): ReadonlySet<ProviderApi> => {
+  if (dialect === "anthropic") return messagesAlone
+  return apis === undefined ? (vendor === "openai" ? allApis : usualApis) : new Set(apis)
 }
 
 const defaultPorts: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }
@@ -62,7 +70,8 @@ export class Connections extends Context.Service<
       const openOne = Effect.fnUntraced(function* (configured: ConfiguredProvider) {
         const { apiKey: reference, dialect, id, maxConcurrency = maxConcurrencyDefault } = configured
         const url = URL.parse(configured.baseUrl)
-        const running = { id, maxConcurrency, vendor: vendorHosts[url?.hostname ?? ""] ?? id }
+        const vendor = vendorHosts[url?.hostname ?? ""]
+        const running = { id, maxConcurrency, vendor: vendor ?? id, apis: apisOf(configured, vendor) }
         if (dialect === "loopback") {
           return { running: { ...running, dialect: "openai" as const, provider: loopback }, warnings: [] }
         }

@@ -1,9 +1,9 @@
 import { type Dialect } from "../translation/domain.ts"
-import { factsOf, factsVersion, modelsOf } from "../catalog/catalogue.ts"
+import { builtInCatalogue, type Catalogue, type ModelFacts } from "../catalog/catalogue.ts"
 import { type ConfiguredModel, type GatewayDocument, type Strategy } from "./configuration-domain.ts"
 import { rateTable } from "../catalog/cost.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
-import { type Provider } from "../providers/provider.ts"
+import { type Provider, type ProviderApi } from "../providers/provider.ts"
 import { type Prices, type RateTable } from "../catalog/rate-domain.ts"
 
 /** A provider that calls can be sent to. */
@@ -13,6 +13,7 @@ export interface ConnectedProvider {
   /** The vendor of its models, if known: the catalogue's facts then apply to them. */
   readonly vendor: string | undefined
   readonly maxConcurrency: number
+  readonly apis: ReadonlySet<ProviderApi>
   /** Its address; undefined for the provider within this process. */
   readonly server?: { readonly address: string; readonly port: number } | undefined
   readonly provider: Provider
@@ -37,6 +38,8 @@ export interface ServedModel {
   readonly contextTokens: number | null
   readonly maxOutputTokens: number | null
   readonly maxTokensPerSecond: number
+  /** The most that the result of one use of a provider's tool adds to its input. */
+  readonly maxTokensPerToolUse: number
   readonly prices: Prices | null
   readonly capabilities: ReadonlyArray<string>
   readonly cached: boolean
@@ -63,17 +66,23 @@ export interface GatewaySnapshot {
   readonly warnings: ReadonlyArray<string>
 }
 
+/** What providers speak unless their configuration says otherwise. */
+export const usualApis: ReadonlySet<ProviderApi> = new Set(["chat", "completions", "embeddings"])
+
 /** The provider that exists in every configuration. */
 export const loopbackProvider = (provider: Provider): ConnectedProvider => ({
   id: loopbackId,
   dialect: "openai",
   vendor: undefined,
   maxConcurrency: 100_000,
+  apis: usualApis,
   provider
 })
 
 /** Tokens that a model writes in a second at most, unless its configuration names another figure. */
 const defaultMaxTokensPerSecond = 500
+/** Tokens of a result of a provider's tool at most, unless its configuration names another figure: several pages. */
+const defaultMaxTokensPerToolUse = 10_000
 
 /** The simulated price of the free loopback model, so that budgets can be tried with it. */
 const loopbackPrices: Prices = { inputUsdPerMTok: 1_000_000_000n, outputUsdPerMTok: 2_000_000_000n }
@@ -86,30 +95,42 @@ const loopbackRunning = (provider: ConnectedProvider): ServedModel => ({
   contextTokens: 128_000,
   maxOutputTokens: 16_384,
   maxTokensPerSecond: defaultMaxTokensPerSecond,
+  maxTokensPerToolUse: defaultMaxTokensPerToolUse,
   prices: loopbackPrices,
   capabilities: ["tools", "json-schema", "embeddings"],
   cached: false
 })
 
+/** A price with the fees of the provider's tools, which the catalogue knows unless the price has its own. */
+const withFees = (prices: Prices | null, catalogue: Catalogue, vendor: string | undefined): Prices | null => {
+  const toolUses = vendor === undefined ? undefined : catalogue.toolFeesOf(vendor)
+  return prices === null || toolUses === undefined
+    ? prices
+    : { ...prices, toolUses: { ...toolUses, ...prices.toolUses } }
+}
+
 const configured = (
   { aliases = [], cache, capabilities = [], ...model }: ConfiguredModel,
-  providers: ReadonlyMap<string, ConnectedProvider>
+  providers: ReadonlyMap<string, ConnectedProvider>,
+  catalogue: Catalogue
 ): ServedModel => {
   const targets = model.targets.flatMap(({ model: name, priority = 0, provider: id, weight = 1 }) => {
     const provider = providers.get(id)
     if (provider === undefined) return []
-    const facts = provider.vendor === undefined ? undefined : factsOf(provider.vendor, name)
-    const prices = model.prices ?? facts?.prices ?? null
+    const facts = provider.vendor === undefined ? undefined : catalogue.factsOf(provider.vendor, name)
+    const prices = withFees(model.prices ?? facts?.prices ?? null, catalogue, provider.vendor)
     return [{ facts, target: { provider, model: name, weight, priority, rates: prices && rateTable(prices) }, prices }]
   })
   const known = targets.flatMap(({ facts }) => (facts?.maxOutputTokens ? [facts.maxOutputTokens] : []))
+  const contexts = targets.map(({ facts }) => facts?.contextTokens ?? null)
   return {
     id: model.id,
     aliases,
     kind: model.kind,
     targets: targets.map(({ target }) => target),
-    contextTokens: model.contextTokens ?? null,
+    contextTokens: model.contextTokens ?? longestOf(contexts),
     maxTokensPerSecond: model.maxTokensPerSecond ?? defaultMaxTokensPerSecond,
+    maxTokensPerToolUse: model.maxTokensPerToolUse ?? defaultMaxTokensPerToolUse,
     maxOutputTokens: model.maxOutputTokens ?? (known.length > 0 ? Math.min(...known) : null),
     prices: targets[0]?.prices ?? null,
     capabilities,
@@ -117,34 +138,40 @@ const configured = (
   }
 }
 
+/** The longest of some lengths; null if one of them is not known. */
+const longestOf = (lengths: ReadonlyArray<number | null>): number | null => {
+  const known = lengths.filter((length) => length !== null)
+  return known.length === 0 || known.length < lengths.length ? null : Math.max(...known)
+}
+
+const servedModel = ({ contextTokens, kind, maxOutputTokens, model, prices }: ModelFacts): ServedModel => ({
+  id: model,
+  aliases: [],
+  kind,
+  targets: [],
+  contextTokens,
+  maxOutputTokens,
+  maxTokensPerSecond: defaultMaxTokensPerSecond,
+  maxTokensPerToolUse: defaultMaxTokensPerToolUse,
+  prices,
+  capabilities: [],
+  cached: false
+})
+
 /** The models of a provider that the catalogue knows, each under its own name. */
-const catalogued = (providers: Iterable<ConnectedProvider>): ReadonlyArray<ServedModel> => {
+const catalogued = (providers: Iterable<ConnectedProvider>, catalogue: Catalogue): ReadonlyArray<ServedModel> => {
   const models = new Map<string, ServedModel>()
   for (const provider of providers) {
-    for (const { kind, maxOutputTokens, model, prices } of provider.vendor === undefined
-      ? []
-      : modelsOf(provider.vendor)) {
+    for (const facts of provider.vendor === undefined ? [] : catalogue.modelsOf(provider.vendor)) {
       // Anthropic's dialect has no embeddings, whatever the vendor.
-      if (kind === "embedding" && provider.dialect === "anthropic") continue
+      if (facts.kind === "embedding" && provider.dialect === "anthropic") continue
+      const { model } = facts
+      const prices = withFees(facts.prices, catalogue, provider.vendor)
+      const known = models.get(model) ?? servedModel({ ...facts, prices })
       const target = { provider, model, weight: 1, priority: 0, rates: prices && rateTable(prices) }
-      const known = models.get(model)
-      models.set(
-        model,
-        known === undefined
-          ? {
-              id: model,
-              aliases: [],
-              kind,
-              targets: [target],
-              contextTokens: null,
-              maxOutputTokens,
-              maxTokensPerSecond: defaultMaxTokensPerSecond,
-              prices,
-              capabilities: [],
-              cached: false
-            }
-          : { ...known, targets: [...known.targets, target] }
-      )
+      const contextTokens =
+        known.targets.length === 0 ? facts.contextTokens : longestOf([known.contextTokens, facts.contextTokens])
+      models.set(model, { ...known, contextTokens, targets: [...known.targets, target] })
     }
   }
   return [...models.values()]
@@ -156,12 +183,13 @@ export const gatewaySnapshot = (
   version: number | null,
   loopback: ConnectedProvider,
   given: ReadonlyArray<ConnectedProvider>,
-  warnings: ReadonlyArray<string>
+  warnings: ReadonlyArray<string>,
+  catalogue: Catalogue = builtInCatalogue
 ): GatewaySnapshot => {
   const providers = new Map([loopback, ...given].map((provider) => [provider.id, provider]))
-  const own = (document.models ?? []).map((model) => configured(model, providers))
+  const own = (document.models ?? []).map((model) => configured(model, providers, catalogue))
   const taken = new Set([loopbackModel, ...own.flatMap(({ aliases, id }) => [id, ...aliases])])
-  const models = [loopbackRunning(loopback), ...own, ...catalogued(given).filter(({ id }) => !taken.has(id))]
+  const models = [loopbackRunning(loopback), ...own, ...catalogued(given, catalogue).filter(({ id }) => !taken.has(id))]
   const names = new Map<string, ServedModel>()
   for (const model of models) {
     for (const { model: name, provider } of model.targets) {
@@ -176,8 +204,8 @@ export const gatewaySnapshot = (
     const [id = ""] = name.split("/", 1)
     const own = name.slice(id.length + 1)
     const provider = providers.get(id)
-    const prices = ceilings.get(id)
-    if (provider === undefined || prices === undefined || own === "") return undefined
+    const prices = withFees(ceilings.get(id) ?? null, catalogue, provider?.vendor)
+    if (provider === undefined || prices === null || own === "") return undefined
     return {
       id: name,
       aliases: [],
@@ -186,6 +214,7 @@ export const gatewaySnapshot = (
       contextTokens: null,
       maxOutputTokens: null,
       maxTokensPerSecond: defaultMaxTokensPerSecond,
+      maxTokensPerToolUse: defaultMaxTokensPerToolUse,
       prices,
       capabilities: ["embeddings"],
       cached: false
@@ -201,7 +230,7 @@ export const gatewaySnapshot = (
     strategy === "subscription-first" ? ["Without subscriptions, subscription-first is the order of priority."] : []
   return {
     version,
-    catalogueVersion: `${factsVersion}/${version ?? 0}`,
+    catalogueVersion: `${catalogue.version}/${version ?? 0}`,
     providers,
     models,
     modelNamed: (name) => names.get(name) ?? unlisted(name),

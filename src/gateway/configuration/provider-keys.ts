@@ -40,7 +40,8 @@ export class ProviderKeys extends Context.Service<
         const directory = yield* files.realPath(llm.secretsDirectory.value)
         const file = yield* files.realPath(path.join(directory, name))
         // A symbolic link may lead out of the directory, which the file name does not show.
-        if (!file.startsWith(`${directory}${path.sep}`)) return missing(`The file ${name} lies outside.`)
+        if (!file.startsWith(`${directory}${path.sep}`))
+          return missing(`The file ${name} lies outside Llm:SecretsDirectory.`)
         const text = (yield* files.readFileString(file)).trim()
         return /^[\x21-\x7e]+$/.test(text) ? { key: Redacted.make(text) } : missing(`The file ${name} holds no key.`)
       })

@@ -86,9 +86,7 @@ export class GatewayConfiguration extends Context.Service<
           for (const [place, credential] of credentialsOf(provider)) {
             const reference = referenceOf(credential)
             const path = ["payload", "providers", index, ...place]
-            // A file may be written later, so that a missing one is only a warning.
-            if (reference.kind !== "secret" && reference.kind !== "environment") continue
-            if (errors.some((fault) => fault.path.join() === path.join())) continue
+            if (reference.kind === "literal" || errors.some((fault) => fault.path.join() === path.join())) continue
             const read = yield* keys.read(credential, provider.baseUrl)
             if (read.key === undefined) errors.push({ path, message: read.warning })
           }

@@ -63,7 +63,11 @@ const areCertificates = (pem: string): boolean => {
 export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): ReadonlyArray<Fault> => {
   const faults: Array<Fault> = []
   const ids = new Set([loopbackId])
-  const withoutEmbeddings = new Set(providers.flatMap(({ dialect, id }) => (dialect === "anthropic" ? [id] : [])))
+  const withoutEmbeddings = new Set(
+    providers.flatMap(({ apis, dialect, id }) =>
+      dialect === "anthropic" || apis?.includes("embeddings") === false ? [id] : []
+    )
+  )
   for (const [index, provider] of providers.entries()) {
     const { dialect, id, tlsCa } = provider
     const at = ["payload", "providers", index]
@@ -74,6 +78,9 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
     for (const [path, reference] of credentialsOf(provider)) {
       const fault = referenceFault(referenceOf(reference))
       if (fault !== undefined) faults.push({ path: [...at, ...path], message: fault })
+    }
+    if (provider.apis !== undefined && dialect === "anthropic") {
+      faults.push({ path: [...at, "apis"], message: "Anthropic's dialect has messages alone" })
     }
     if (tlsCa !== undefined && !areCertificates(tlsCa)) {
       faults.push({ path: [...at, "tlsCa"], message: "Expected certificates in PEM" })
@@ -92,7 +99,7 @@ export const faultsIn = ({ models = [], providers = [] }: GatewayDocument): Read
       if (!ids.has(provider)) {
         faults.push({ path: [...at, "targets", place, "provider"], message: "No provider has this id" })
       } else if (kind === "embedding" && withoutEmbeddings.has(provider)) {
-        faults.push({ path: [...at, "targets", place, "provider"], message: "Anthropic's dialect has no embeddings" })
+        faults.push({ path: [...at, "targets", place, "provider"], message: "This provider has no embeddings" })
       }
     }
   }

@@ -41,6 +41,8 @@ export interface CapConstraints {
   readonly byMoney: boolean
   /** A cap in money or tokens that denies calls: the cost must be bounded. */
   readonly byHard: boolean
+  /** A cap in money that denies calls: every fee must be known. */
+  readonly byHardMoney: boolean
   /** The copies of caps that this is based on, which may be stale; the ledger then has them read again. */
   readonly books?: ReadonlyMap<TenantId, CapIndex>
 }
@@ -84,6 +86,8 @@ export class BudgetReservations extends Context.Service<
             byMoney: subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
             byHard:
               subject.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft"),
+            byHardMoney:
+              subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd" && cap.mode !== "soft"),
             books: known
           }
         })

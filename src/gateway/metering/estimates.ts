@@ -7,6 +7,7 @@ import { CostUnbounded, ModelUnpriced, TurnBudgetExceeded } from "../configurati
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { inputWithTools, toolLimits } from "./provider-tools.ts"
 
 /** The amounts that a call is admitted with. */
 export interface Estimate {
@@ -15,6 +16,8 @@ export interface Estimate {
   readonly outputTokens: number
   /** The output limit to send, if the caller set none and one is needed. */
   readonly limit: number | undefined
+  /** The limit on the uses of the provider's tools to send, if the caller set none and one is needed. */
+  readonly toolLimit: number | undefined
   readonly amountNanoUsd: bigint
   readonly tokens: number
 }
@@ -28,6 +31,7 @@ export interface EstimateTerms {
   /** Upper bound of the input that any of the targets accepts; null if there is none. */
   readonly contextTokens: number | null
   readonly defaultOutputTokens: number
+  readonly defaultToolUses: number
   readonly hasOutput: boolean
 }
 
@@ -35,16 +39,22 @@ const tablesOf = (targets: ReadonlyArray<ModelTarget>): ReadonlyArray<RateTable>
   targets.flatMap(({ rates }) => (rates === null ? [] : [rates]))
 
 const estimateWith = (
-  { bound, contextTokens, constraints, hasOutput, targets }: EstimateTerms,
+  { bound, contextTokens, constraints, defaultToolUses, hasOutput, model, targets }: EstimateTerms,
   outputTokens: number
 ): Estimate => {
-  const inputTokens = Math.min(bound.inputTokens, contextTokens ?? Infinity)
+  const tools =
+    bound.tools === undefined ? undefined : toolLimits(bound.tools, defaultToolUses, model.maxTokensPerToolUse)
+  const inputTokens =
+    tools === undefined
+      ? Math.min(bound.inputTokens, contextTokens ?? Infinity)
+      : inputWithTools(bound.inputTokens, tools, contextTokens)
   const all = hasOutput ? outputTokens * bound.choices + bound.extraOutputTokens : 0
   return {
     inputTokens,
     outputTokens,
     limit: hasOutput && bound.askedOutputTokens === undefined && constraints.byHard ? outputTokens : undefined,
-    amountNanoUsd: costBound(inputTokens, all, tablesOf(targets)),
+    toolLimit: constraints.byHard ? tools?.limit : undefined,
+    amountNanoUsd: costBound(inputTokens, all, tablesOf(targets), tools?.maxFees),
     tokens: inputTokens + all
   }
 }
@@ -55,6 +65,16 @@ export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, Gatewa
   if (constraints.byMoney && targets.some(({ rates }) => rates === null)) {
     const detail = `The model ${model.id} has no price, and a cap in money applies.`
     return Effect.fail(gatewayError(new ModelUnpriced({ detail })))
+  }
+  const unknown = constraints.byHardMoney
+    ? bound.tools?.tools.find(
+        ({ billed }) => billed !== undefined && targets.some(({ rates }) => rates?.toolFees[billed] === undefined)
+      )
+    : undefined
+  if (unknown !== undefined) {
+    const at = unknown.path.join(".")
+    const detail = `${at}: The fee of this tool is not known for ${model.id}, and a hard cap in money applies; configure \`prices.toolUses.${unknown.billed}\`.`
+    return Effect.fail(gatewayError(new ModelUnpriced({ detail }), { param: at }))
   }
   const [unbounded] = bound.unbounded
   if (constraints.byHard && unbounded !== undefined) {

@@ -27,6 +27,14 @@ const gatherArguments = (calls: unknown, texts: Array<string>): void => {
   }
 }
 
+/** An item of the Responses API. */
+const gatherItem = (item: Json, texts: Array<string>): void => {
+  gather(item.content, texts)
+  gather(item.summary, texts)
+  gather(item.output, texts)
+  for (const said of [item.arguments, item.input]) if (typeof said === "string") texts.push(said)
+}
+
 /** The definitions of tools, which are part of the prompt; their format differs between vendors. */
 export const toolTextsOf = ({ tools }: Json): ReadonlyArray<string> => listIn(tools).map((tool) => JSON.stringify(tool))
 
@@ -39,8 +47,12 @@ export const textsOf = (body: Json): RequestTexts => {
     gather(message.content, texts)
     gatherArguments(message.tool_calls, texts)
   }
-  for (const input of typeof body.input === "string" ? [body.input] : listIn(body.input)) {
-    if (typeof input === "string") texts.push(input)
+  gather(body.instructions, texts)
+  for (const given of [body.input, body.prompt]) {
+    for (const input of typeof given === "string" ? [given] : listIn(given)) {
+      if (typeof input === "string") texts.push(input)
+      else if (isJson(input)) gatherItem(input, texts)
+    }
   }
   // The canonical JSON of a string is the shortest, so this is a lower bound.
   return { texts, bytes: texts.reduce((sum, text) => sum + Buffer.byteLength(JSON.stringify(text)), 0) }

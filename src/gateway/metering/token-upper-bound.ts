@@ -1,6 +1,7 @@
 import { isJson, listIn } from "../../kernel/parsed-json.ts"
 import { type Dialect } from "../translation/domain.ts"
 import { type Fault } from "../../kernel/problem.ts"
+import { isProviderTool, type ProviderTools, providerToolsOf, unboundedTools } from "./provider-tools.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -15,6 +16,8 @@ export interface TokenUpperBound {
   readonly choices: number
   /** The output limit that the caller set. */
   readonly askedOutputTokens: number | undefined
+  /** The tools that the provider runs; the input tokens are those of the request alone. */
+  readonly tools?: ProviderTools | undefined
   /** Members whose cost cannot be bounded in advance. */
   readonly unbounded: ReadonlyArray<Fault>
 }
@@ -23,15 +26,15 @@ export interface TokenUpperBound {
  * A token takes at least one byte of text, so the bytes of a request bound its tokens. These constants bound what a vendor
  * adds, rounded up from the vendors' documentation.
  */
-const perRequest = 100
-const perMessage = 16
-const perTool = 64
+export const perRequest = 100
+export const perMessage = 16
+export const perTool = 64
 /** The system prompts that Anthropic and OpenAI add for tools. */
-const withTools = 1000
+export const withTools = 1000
 /** The schema of a tool that Anthropic defines, such as its text editor. */
 const perVendorTool = 1000
 /** Covers OpenAI's ten thousand patches and Anthropic's largest image of 4,784 tokens. */
-const perImage = 12_000
+export const perImage = 12_000
 /**
  * This model counts 2,833 tokens for an image and 5,667 for each of eight tiles, so that it costs as much as with others.
  */
@@ -53,10 +56,10 @@ const deepest = 8
 /** Part types in OpenAI's dialect that hold text, including those that other providers added. */
 const texts = new Set(["text", "refusal", "thinking", "reasoning"])
 
-const positive = (value: unknown): number | undefined =>
+export const positive = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : undefined
 
-const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
+export const embedded = /^data:(?:image\/|application\/pdf)[^,]*;base64,/
 
 class Walk {
   /** Bytes of the request that are not text. */
@@ -64,6 +67,8 @@ class Walk {
   tokens = 0
   /** The part of them for images and documents. */
   mediaTokens = 0
+  /** The first document that stands elsewhere. */
+  remote: Fault["path"] | undefined
   readonly unbounded: Array<Fault> = []
   private readonly dialect: Dialect
   private readonly imageTokens: number
@@ -110,8 +115,10 @@ class Walk {
       case "tool_result":
         this.content(part.content, [...at, "content"], depth + 1)
         break
-      case "input_audio":
+      // Only code in the container of the tool reads it.
       case "container_upload":
+        break
+      case "input_audio":
         this.refuse(at, `A part of type ${part.type} has no bound`)
         break
       default:
@@ -123,9 +130,12 @@ class Walk {
   }
 
   private document(data: string | undefined, at: Fault["path"]): void {
-    if (data === undefined) return this.refuse(at, "A document that stands elsewhere has no bound")
+    if (data === undefined) {
+      this.remote ??= at
+      return
+    }
     this.payloadBytes += data.length
-    this.media(perPage * Math.min(maxPages, Math.ceil((data.length * 3) / 4 / bytesPerPage)))
+    this.media(documentTokens(data))
   }
 
   private media(tokens: number): void {
@@ -143,6 +153,8 @@ const base64Of = (source: unknown): string | undefined =>
     ? source.data
     : undefined
 
+const apis = { openai: "chat", anthropic: "messages" } as const
+
 /** Tools that Anthropic defines and the caller runs. */
 const runByCaller = /^(?:bash|text_editor|computer|memory|browser)_/
 
@@ -153,39 +165,46 @@ const tools = (dialect: Dialect, body: Json, walk: Walk): void => {
     const type = isJson(tool) && typeof tool.type === "string" ? tool.type : "custom"
     if (type === "custom" || type === "function") walk.tokens += perTool
     else if (dialect === "anthropic" && runByCaller.test(type)) walk.tokens += perVendorTool
+    else if (isProviderTool(tool, apis[dialect])) walk.tokens += perVendorTool
     else walk.refuse(["tools", index], "A tool that the provider runs has no bound")
   }
 }
 
 /** Members that add costs beyond the tokens at the model's prices. */
-const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, free: ReadonlyArray<unknown>]>>> = {
-  openai: [
-    ["service_tier", ["auto", "default", "flex"]],
-    ["web_search_options", []],
-    ["audio", []],
-    ["moderation", []],
-    // xAI bills its search per source; OpenRouter routes to models of the caller's choice, and bills its plugins.
-    ["search_parameters", []],
-    ["models", []],
-    ["plugins", []]
-  ],
-  anthropic: [
-    ["speed", ["standard"]],
-    ["inference_geo", ["global"]],
-    ["mcp_servers", []],
-    ["container", []],
-    ["fallbacks", []]
-  ]
-}
+export const priced: Readonly<Record<Dialect, ReadonlyArray<readonly [member: string, free: ReadonlyArray<unknown>]>>> =
+  {
+    openai: [
+      ["service_tier", ["auto", "default", "flex"]],
+      ["audio", []],
+      ["moderation", []],
+      // xAI bills its search per source; OpenRouter routes to models of the caller's choice, and bills its plugins.
+      ["search_parameters", []],
+      ["models", []],
+      ["plugins", []]
+    ],
+    anthropic: [
+      ["speed", ["standard"]],
+      ["inference_geo", ["global"]],
+      ["fallbacks", []]
+    ]
+  }
 
 const bytesOf = (value: unknown): number => (value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value) ?? ""))
 
-/** The maximum usage of a chat request. `bodyBytes` is the size of its JSON. */
+/** The maximum tokens of a document that is part of a request. */
+export const documentTokens = (data: string): number =>
+  perPage * Math.min(maxPages, Math.ceil((data.length * 3) / 4 / bytesPerPage))
+
+/**
+ * The maximum usage of a chat request. `bodyBytes` is the size of its JSON. A document that stands elsewhere is as long as
+ * what the model reads, if that is known.
+ */
 export const chatBound = (
   dialect: Dialect,
   body: Json,
   bodyBytes: number,
-  imageTokens: number = perImage
+  imageTokens: number = perImage,
+  contextTokens: number | null = null
 ): TokenUpperBound => {
   const walk = new Walk(dialect, imageTokens)
   const messages = listIn(body.messages)
@@ -199,19 +218,28 @@ export const chatBound = (
       walk.refuse([member], "What this costs has no bound")
     }
   }
+  const providerTools = providerToolsOf(body, apis[dialect])
+  if (providerTools !== undefined) walk.unbounded.push(...unboundedTools(providerTools))
   const { context_management: managed } = body
-  for (const [index, edit] of listIn(isJson(managed) ? managed.edits : undefined).entries()) {
-    // Other edits shorten the model's input; compaction has a model read all of it and summarize it.
-    if (isJson(edit) && String(edit.type).startsWith("compact")) {
-      walk.refuse(["context_management", "edits", index], "A compaction has no bound")
-    }
+  // Other edits shorten the model's input; compaction has a model read all of it and summarize it.
+  const compacts = listIn(isJson(managed) ? managed.edits : undefined).some(
+    (edit) => isJson(edit) && String(edit.type).startsWith("compact")
+  )
+  if (walk.remote !== undefined && contextTokens === null) {
+    walk.refuse(
+      walk.remote,
+      "A document that stands elsewhere has no bound where the model's `contextTokens` is not known"
+    )
   }
   if (listIn(body.modalities).some((modality) => modality !== "text")) walk.refuse(["modalities"], "Audio has no bound")
+  const given = bodyBytes - walk.payloadBytes + walk.tokens + perRequest + perMessage * messages.length
+  const read = walk.remote === undefined ? given : Math.max(given, contextTokens ?? 0)
   return {
     mediaTokens: walk.mediaTokens,
-    inputTokens: bodyBytes - walk.payloadBytes + walk.tokens + perRequest + perMessage * messages.length,
+    inputTokens: compacts ? 2 * read : read,
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,
-    choices: dialect === "openai" ? (positive(body.n) ?? 1) : 1,
+    choices: dialect === "openai" ? (positive(body.n) ?? 1) : compacts ? 2 : 1,
+    ...(providerTools === undefined ? {} : { tools: providerTools }),
     askedOutputTokens:
       dialect === "openai" ? askedOfOpenAi(body) : body.max_tokens === 0 ? 0 : positive(body.max_tokens),
     unbounded: walk.unbounded

@@ -1,5 +1,5 @@
 import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
-import { noUsage, type TokenUsage } from "../translation/domain.ts"
+import { noUsage, type TokenUsage, type ToolUses } from "../translation/domain.ts"
 import { type AnswerFacts } from "../telemetry/answer-facts.ts"
 import { type Attempt } from "../routing/router.ts"
 import { type TokenUpperBound } from "./token-upper-bound.ts"
@@ -10,8 +10,9 @@ import { type Estimate } from "./estimates.ts"
 import { type BudgetReservation, type Settlement } from "./budget-reservations.ts"
 import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
 import { type Operation } from "../providers/provider.ts"
-import { type Rates } from "../catalog/rate-domain.ts"
+import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { inputWithTools, toolLimits, ToolUseReader } from "./provider-tools.ts"
 import { encodingOf } from "./token-counts.ts"
 
 /** Bytes of text that count as one token where neither a provider nor a tokenizer counts them. */
@@ -38,6 +39,8 @@ export interface MeteredCall {
 /** The output of the model so far. */
 export interface Progress {
   readonly usage: TokenUsage | undefined
+  /** The uses of the tools that the provider runs. */
+  readonly toolUses?: ToolUses | undefined
   /** Whether the model reported its end. */
   readonly finished: boolean
   readonly textBytes: number
@@ -171,6 +174,12 @@ export class UsageMeter {
     return rates === null ? 0n : costOf(usage, rates)
   }
 
+  /** A new reader of the uses of the tools that the provider runs; undefined if the request has none. */
+  makeToolUseReader(): ToolUseReader | undefined {
+    const { tools } = this.call.bound
+    return tools === undefined ? undefined : new ToolUseReader(tools)
+  }
+
   /** Whether to keep the text of the response: a tokenizer can count it. */
   get countsTokens(): boolean {
     return this.target !== undefined && encodingOf(this.target) !== undefined
@@ -180,8 +189,9 @@ export class UsageMeter {
    * The usage to charge if the provider reported none, or only a part. Texts are counted by the model's tokenizer, or else
    * by their bytes; images and documents count as their upper bound. The result never exceeds the reservation.
    */
-  estimate({ textBytes, texts, usage }: Progress): Effect.Effect<TokenUsage> {
+  estimate({ textBytes, texts, toolUses, usage }: Progress): Effect.Effect<TokenUsage> {
     const { call, estimated, target } = this
+    const withResults = (inputTokens: number) => this.withResults(inputTokens, toolUses, maxInput)
     const { bound } = call
     const maxInput = estimated?.inputTokens ?? Infinity
     const maxOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
@@ -194,13 +204,25 @@ export class UsageMeter {
       const byBytes = () =>
         Math.ceil(call.texts().reduce((sum, text) => sum + Buffer.byteLength(text), 0) / bytesPerToken)
       const asked = mediaTokens + Option.getOrElse(input, byBytes)
+      const read = usage?.inputTokens ?? 0
       const answered = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
       return {
         ...(usage ?? noUsage),
-        inputTokens: usage?.inputTokens || Math.min(maxInput, asked),
+        ...(toolUses === undefined ? {} : { toolUses }),
+        inputTokens: withResults(read || Math.min(maxInput, asked)),
         outputTokens: Math.max(usage?.outputTokens ?? 0, Math.min(maxOutput, answered))
       }
     })
+  }
+
+  /** Input tokens with the results of the tools that were used, which the model read, but no more than was reserved. */
+  private withResults(inputTokens: number, uses: ToolUses | undefined, maxInput: number): number {
+    const { bound, model } = this.call
+    if (uses === undefined || bound.tools === undefined) return inputTokens
+    const used = Object.values(uses).reduce((sum, count) => sum + count, 0)
+    const { maxResultTokens } = toolLimits(bound.tools, 0, model.maxTokensPerToolUse)
+    const most = inputWithTools(inputTokens, { maxResultTokens, uses: used }, model.contextTokens)
+    return Math.max(inputTokens, Math.min(maxInput, most))
   }
 
   /** → ended: charges a usage; returns its cost. */
@@ -293,7 +315,7 @@ export class UsageMeter {
       modelServed: target?.model,
       provider: target?.provider.id,
       ...usage,
-      rates: rates === null ? null : textsOf(ratesFor(rates, usage?.inputTokens ?? 0)),
+      rates: rates === null ? null : ratesText(rates, usage),
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
       upstreamLatencyMs: this.upstreamMs(now),
@@ -348,6 +370,15 @@ export class UsageMeter {
 }
 
 const noProgress = (): Progress => ({ usage: undefined, finished: false, textBytes: 0, texts: [] })
+
+/** The rates that a usage was charged at. */
+const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
+  const rates = ratesFor(table, usage?.inputTokens ?? 0)
+  if (usage?.toolUses === undefined) return textsOf(rates)
+  return JSON.stringify({ ...rates, ...table.toolFees }, (_, rate: unknown) =>
+    typeof rate === "bigint" ? String(rate) : rate
+  )
+}
 
 /** Rates as usage rows store them, in JSON; cached, since a configuration has few. */
 const written = new WeakMap<Rates, string>()

@@ -15,7 +15,13 @@ import { BudgetReservations } from "../metering/budget-reservations.ts"
 import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
 import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
-import { chatBound, embeddingBound, imageTokensOf } from "../metering/token-upper-bound.ts"
+import {
+  compactionBound,
+  completionsBound,
+  responsesBound,
+  usualCompletionTokens
+} from "../metering/responses-upper-bound.ts"
+import { chatBound, embeddingBound, imageTokensOf, type TokenUpperBound } from "../metering/token-upper-bound.ts"
 import { thinksUnseen } from "../metering/unseen-thinking.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
@@ -84,7 +90,7 @@ export class CallPipeline extends Context.Service<
       const router = yield* Router
       const transcripts = yield* Transcripts
       const settings = yield* Settings
-      const { defaultMaxOutputTokens: defaultOutputTokens } = settings.llm.gateway
+      const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
       const { acquireTimeoutSeconds } = settings.database
       const routingFacts = {
         latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
@@ -93,7 +99,7 @@ export class CallPipeline extends Context.Service<
 
       /** Step 1: the model, its candidates in their order, and the upper bound of the tokens. */
       const resolve = (call: Call): ResolvedCall | GatewayError => {
-        const { body, bytes, dialect, fallbacks = [], operation } = call
+        const { body, fallbacks = [], operation } = call
         const invalid = validateRequest(call)
         if (invalid !== undefined) return invalid
         const gateway = configuration.snapshot()
@@ -104,20 +110,26 @@ export class CallPipeline extends Context.Service<
           models.push(found)
         }
         const model = models[0]!
-        const candidates = candidatesOf(gateway, models, operation, routingFacts)
+        const candidates = candidatesOf(gateway, models, operation, routingFacts, call.onlyProvider)
         const targets = candidates.map(({ target }) => target)
-        const hasOutput = operation === "chat"
-        const bound = hasOutput
-          ? chatBound(dialect, body, bytes.length, imageTokensOf(targets.map(({ model: name }) => name)))
-          : embeddingBound(body, bytes.length)
         // A fallback may have a longer context than the model.
-        const contextTokens = fallbacks.length === 0 ? model.contextTokens : null
+        const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
+        const contextTokens = contexts.length < models.length ? null : Math.max(...contexts)
+        const bound = boundOf(call, model.maxOutputTokens, contextTokens, targets)
         return {
           call,
           gateway,
           model,
           candidates,
-          terms: { model, targets, bound, contextTokens, defaultOutputTokens, hasOutput }
+          terms: {
+            model,
+            targets,
+            bound,
+            contextTokens,
+            defaultOutputTokens: operation === "completions" ? usualCompletionTokens : defaultOutputTokens,
+            defaultToolUses,
+            hasOutput: operation !== "embed"
+          }
         }
       }
 
@@ -152,7 +164,7 @@ export class CallPipeline extends Context.Service<
       ) =>
         perTurnNanoUsd === null && reservation === undefined
           ? reservations.constraintsOf(subject)
-          : Effect.succeed({ byMoney: true, byHard: true })
+          : Effect.succeed({ byMoney: true, byHard: true, byHardMoney: true })
 
       /** Steps 3 and 4: admits the call at one candidate after the other, and sends it, until one answers. */
       const route = Effect.fnUntraced(function* (
@@ -189,7 +201,7 @@ export class CallPipeline extends Context.Service<
             }
             // Providers have a deadline of their own.
             info?.limit(undefined)
-            const body = yield* providerRequest(call, target, estimate.limit, estimate.outputTokens)
+            const body = yield* providerRequest(call, target, estimate)
             const made = yield* attempt(call, target, body, meter, routing, deadline)
             if (made._tag === "Success") return { target, answer: made.success }
             const { failure } = made
@@ -319,6 +331,28 @@ export class CallPipeline extends Context.Service<
       })
     })
   )
+}
+
+/** The upper bound of a call's tokens at any of its targets. */
+const boundOf = (
+  { body, bytes, dialect, operation }: Call,
+  maxOutputTokens: number | null,
+  contextTokens: number | null,
+  targets: ReadonlyArray<ModelTarget>
+): TokenUpperBound => {
+  const perImage = () => imageTokensOf(targets.map(({ model }) => model))
+  switch (operation) {
+    case "embed":
+      return embeddingBound(body, bytes.length)
+    case "completions":
+      return completionsBound(body, bytes.length)
+    case "compact":
+      return compactionBound(body, bytes.length, perImage(), contextTokens, maxOutputTokens)
+    case "responses":
+      return responsesBound(body, bytes.length, perImage(), contextTokens)
+    default:
+      return chatBound(dialect, body, bytes.length, perImage(), contextTokens)
+  }
 }
 
 /** The subject of a call at a candidate: caps may name the model, or its provider. */

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { type Fault } from "../../kernel/problem.ts"
-import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
 import { MalformedJson, PayloadTooLarge } from "../../kernel/problems.ts"
 import { headersOf } from "../../platform/http/request.ts"
 import { bytesOf, declaresMoreThan } from "../../platform/http/request-body.ts"
@@ -42,6 +42,10 @@ export interface Call extends DialectRequest {
   readonly fallbacks?: ReadonlyArray<string>
   /** Whether to use the response cache; by default the model's configuration decides. */
   readonly cache?: boolean | undefined
+  /** The one provider that may be called, because it stores what the request refers to. */
+  readonly onlyProvider?: string | undefined
+  /** The ids that a caller gets in the place of a provider's. */
+  readonly idsFor?: ((provider: string) => (id: string) => string) | undefined
   readonly idempotency?: CallKey | undefined
   /** Writes an error into a stream that has begun, in the dialect of the caller. */
   writeError(error: DialectError): string
@@ -88,41 +92,107 @@ const metered = new Set(
     "search_parameters",
     "models",
     "plugins",
-    "context_management"
+    "context_management",
+    "max_output_tokens",
+    "previous_response_id",
+    "background",
+    "conversation",
+    "instructions",
+    "prompt",
+    "best_of"
   ])
 )
 
+type Expect = (member: string, isGood: boolean, expected: string) => void
+
+const isSwitch = (value: unknown): boolean => value === undefined || value === null || typeof value === "boolean"
+
+/** The members of a chat completion, or of a message. */
+const expectMessages = ({ body, dialect, operation }: DialectRequest, expect: Expect, faults: Array<Fault>): void => {
+  const { messages } = body
+  expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
+  for (const [index, message] of Array.isArray(messages) ? messages.entries() : []) {
+    const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
+    if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
+  }
+  for (const name of ["max_tokens", "max_completion_tokens"]) {
+    // A request for zero output tokens is valid for Anthropic: it fills the prompt cache.
+    const least = dialect === "anthropic" ? 0 : 1
+    expect(name, isLimit(body[name], least, maxOutputTokens), `a whole number from ${least} to ${maxOutputTokens}`)
+  }
+  expect("n", isLimit(body.n, 1, maxChoices), `a whole number from 1 to ${maxChoices}`)
+  expect("stream", isSwitch(body.stream), "a boolean")
+  if (dialect === "anthropic" && operation === "chat") {
+    expect("max_tokens", typeof body.max_tokens === "number", "the output limit")
+  }
+}
+
+/** The members of a request of the Responses API. */
+const expectInput = ({ body }: DialectRequest, expect: Expect, faults: Array<Fault>): void => {
+  const { input } = body
+  expect(
+    "input",
+    (input ?? null) === null || typeof input === "string" || Array.isArray(input),
+    "text, or a list of items"
+  )
+  for (const [index, item] of listIn(input).entries()) {
+    if (!isJson(item)) faults.push({ path: ["input", index], message: "Expected an item" })
+  }
+  const isAsked = isLimit(body.max_output_tokens, 1, maxOutputTokens)
+  expect("max_output_tokens", isAsked, `a whole number from 1 to ${maxOutputTokens}`)
+  expect("stream", isSwitch(body.stream), "a boolean")
+}
+
+/** The members of a text completion. */
+const expectPrompt = ({ body }: DialectRequest, expect: Expect): void => {
+  const { prompt } = body
+  expect(
+    "prompt",
+    typeof prompt === "string" || (Array.isArray(prompt) && prompt.length > 0),
+    "text, or a list of texts"
+  )
+  if (Array.isArray(prompt))
+    expect("prompt", prompt.length <= maxInputs || !isTexts(prompt), `at most ${maxInputs} texts`)
+  expect("max_tokens", isLimit(body.max_tokens, 0, maxOutputTokens), `a whole number from 0 to ${maxOutputTokens}`)
+  for (const name of ["n", "best_of"]) {
+    expect(name, isLimit(body[name], 1, maxChoices), `a whole number from 1 to ${maxChoices}`)
+  }
+  expect("stream", isSwitch(body.stream), "a boolean")
+}
+
+/** Whether a prompt is a list of texts, and not the tokens of one. */
+export const isTexts = (prompt: ReadonlyArray<unknown>): boolean => typeof prompt[0] !== "number"
+
 /** The errors of a request that is invalid in its own dialect, limited to the members that metering reads. */
-export const validateRequest = ({ body, dialect, operation }: DialectRequest): GatewayError | undefined => {
+export const validateRequest = (request: DialectRequest): GatewayError | undefined => {
+  const { body, dialect, operation } = request
   const faults: Array<Fault> = []
-  const expect = (member: string, isGood: boolean, expected: string) => {
+  const expect: Expect = (member, isGood, expected) => {
     if (!isGood) faults.push({ path: [member], message: `Expected ${expected}` })
   }
   for (const name in body) {
     const small = foldedName(name)
     expect(name, small === name || !metered.has(small), `${small}, in small letters`)
   }
-  if (operation === "embed") {
-    const { input } = body
-    expect("input", typeof input === "string" || (Array.isArray(input) && input.length > 0), "text, or a list of texts")
-    if (Array.isArray(input)) expect("input", input.length <= maxInputs, `at most ${maxInputs} inputs`)
-  } else {
-    const { messages } = body
-    expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
-    for (const [index, message] of Array.isArray(messages) ? messages.entries() : []) {
-      const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
-      if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
+  switch (operation) {
+    case "embed": {
+      const { input } = body
+      const isInput = typeof input === "string" || (Array.isArray(input) && input.length > 0)
+      expect("input", isInput, "text, or a list of texts")
+      if (Array.isArray(input)) expect("input", input.length <= maxInputs, `at most ${maxInputs} inputs`)
+      break
     }
-    for (const name of ["max_tokens", "max_completion_tokens"]) {
-      // A request for zero output tokens is valid for Anthropic: it fills the prompt cache.
-      const least = dialect === "anthropic" ? 0 : 1
-      expect(name, isLimit(body[name], least, maxOutputTokens), `a whole number from ${least} to ${maxOutputTokens}`)
-    }
-    expect("n", isLimit(body.n, 1, maxChoices), `a whole number from 1 to ${maxChoices}`)
-    expect("stream", body.stream === undefined || body.stream === null || typeof body.stream === "boolean", "a boolean")
-    if (dialect === "anthropic" && operation === "chat") {
-      expect("max_tokens", typeof body.max_tokens === "number", "the output limit")
-    }
+    case "responses":
+    case "count-responses":
+    case "compact":
+      expectInput(request, expect, faults)
+      break
+    case "completions":
+      expectPrompt(request, expect)
+      break
+    case "chat":
+    case "count-tokens":
+      expectMessages(request, expect, faults)
   }
   if (faults.length > 0) return invalidMembers(faults)
   return dialect === "anthropic" && (body.thread ?? null) !== null ? noThreads : undefined

@@ -1,44 +1,57 @@
-import { Context, Effect, Layer, type Scope } from "effect"
+import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { Router } from "../routing/router.ts"
+import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
 import { chatBound } from "../metering/token-upper-bound.ts"
+import { TokenCounts } from "../metering/token-counts.ts"
+import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { resolveModel } from "../routing/resolve-model.ts"
 import { providerRequest } from "./provider-request.ts"
 import { type Call, validateRequest } from "./call-request.ts"
 import { forwardedResponseHeaders, GatewayError, providerError } from "../errors/gateway-error.ts"
 
-/** A request's token count, as Anthropic's API returns it. */
+/** A request's token count, as its vendor's API returns it. */
 export interface Counted {
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: Uint8Array
 }
 
-/** Requests token counts from providers, which is free. */
+/** Token counts: from providers, which is free, or of the gateway's own. */
 export class MessageCounts extends Context.Service<
   MessageCounts,
-  { count(call: Call): Effect.Effect<Counted, GatewayError, Scope.Scope> }
+  {
+    /** Counts a request in the dialect of a provider that counts; otherwise, the gateway estimates. */
+    count(call: Call): Effect.Effect<Counted, GatewayError, Scope.Scope>
+    /** The tokens of a chat request, by the model's tokenizer where it is known, or else estimated. */
+    countOwn(call: Call): Effect.Effect<number, GatewayError>
+  }
 >()("app/gateway/MessageCounts") {
   static readonly layer = Layer.effect(
     MessageCounts,
     Effect.gen(function* () {
       const router = yield* Router
       const configuration = yield* GatewayConfiguration
+      const counts = yield* TokenCounts
 
-      const count = Effect.fn("MessageCounts.count")(function* (call: Call) {
+      const resolved = (
+        call: Call
+      ): Effect.Effect<{ readonly gateway: GatewaySnapshot; readonly model: ServedModel }, GatewayError> => {
         const invalid = validateRequest(call)
-        if (invalid !== undefined) return yield* invalid
+        if (invalid !== undefined) return Effect.fail(invalid)
         const gateway = configuration.snapshot()
         const model = resolveModel(gateway, call.body.model, call.operation)
-        if (model instanceof GatewayError) return yield* model
-        const counting = model.targets.find(({ provider }) => provider.dialect === "anthropic")
+        return model instanceof GatewayError ? Effect.fail(model) : Effect.succeed({ gateway, model })
+      }
+
+      const count = Effect.fn("MessageCounts.count")(function* (call: Call) {
+        const { gateway, model } = yield* resolved(call)
+        const counting = model.targets.find(isCounting(call))
         if (counting === undefined) {
-          // Other providers do not count tokens; the upper bound that admission uses is never too small.
-          const { inputTokens } = chatBound("anthropic", call.body, call.bytes.length)
-          return { headers: {}, bytes: counted(Math.ceil(inputTokens / 3)) }
+          return { headers: {}, bytes: counted(estimated(call)) }
         }
-        const body = yield* providerRequest(call, counting, undefined, 1)
+        const body = yield* providerRequest(call, counting, { limit: undefined, outputTokens: 1, toolLimit: undefined })
         const answer = yield* Effect.mapError(
-          router.send(counting, { operation: "count-tokens", body, headers: call.headers }, gateway.routing),
+          router.send(counting, { operation: call.operation, body, headers: call.headers }, gateway.routing),
           (failure) => providerError(failure, counting.provider.id)
         )
         return {
@@ -47,9 +60,32 @@ export class MessageCounts extends Context.Service<
         }
       })
 
-      return MessageCounts.of({ count })
+      const countOwn = Effect.fn("MessageCounts.countOwn")(function* (call: Call) {
+        const { model } = yield* resolved(call)
+        const [target] = model.targets
+        if (target === undefined) return estimated(call)
+        const texts = [...textsOf(call.body).texts, ...toolTextsOf(call.body)]
+        const tokens = yield* counts.countFor(call.caller.subject.tenantId, target, texts)
+        return Option.getOrElse(tokens, () => estimated(call))
+      })
+
+      return MessageCounts.of({ count, countOwn })
     })
   )
 }
+
+/** Whether a target's provider counts the tokens of a call. */
+const isCounting =
+  ({ onlyProvider, operation }: Call) =>
+  ({ provider }: ModelTarget): boolean =>
+    operation === "count-tokens"
+      ? provider.dialect === "anthropic"
+      : provider.apis.has("responses") && (onlyProvider ?? provider.id) === provider.id
+
+/** The bytes of a request for each of its tokens, about; the upper bound of admission takes one. */
+const bytesPerToken = 3
+
+const estimated = ({ body, bytes, dialect }: Call): number =>
+  Math.ceil(chatBound(dialect, body, bytes.length).inputTokens / bytesPerToken)
 
 const counted = (inputTokens: number) => new TextEncoder().encode(JSON.stringify({ input_tokens: inputTokens }))

@@ -10,6 +10,8 @@ import { cuts, type Edit, edited, mergePatch, placesIn } from "../json/json-edit
 import { type DialectRequest } from "./call-request.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type Estimate } from "../metering/estimates.ts"
+import { providerToolsOf } from "../metering/provider-tools.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -72,10 +74,20 @@ const olderLimit = ({ max_completion_tokens: newer, max_tokens: older }: Json): 
 const changes = (
   { body, dialect, operation }: DialectRequest,
   target: ModelTarget,
-  limit: number | undefined
+  { limit, toolLimit }: Limits
 ): Json => {
   const changed: Record<string, unknown> = {}
   if (body.model !== target.model) changed.model = target.model
+  if (operation === "responses") {
+    if (limit !== undefined) changed.max_output_tokens = limit
+    if (toolLimit !== undefined) changed.max_tool_calls = toolLimit
+    return changed
+  }
+  if (operation === "completions") {
+    if (limit !== undefined) changed.max_tokens = limit
+    if (body.stream === true) changed.stream_options = { include_usage: true }
+    return changed
+  }
   if (operation !== "chat") return changed
   if (limit !== undefined) changed[dialect === "openai" ? limitMember(target) : "max_tokens"] = limit
   if (dialect === "openai" && knowsOlderLimitAlone(target)) Object.assign(changed, olderLimit(body))
@@ -83,23 +95,43 @@ const changes = (
   return changed
 }
 
-/**
- * The body for a target. `limit` is the output limit to send if the caller set none; `outputTokens` is the limit that the
- * other dialect always requires.
- */
+/** The limits of an estimate: those to send if the caller set none, and the output that the other dialect has to limit. */
+export type Limits = Pick<Estimate, "limit" | "outputTokens" | "toolLimit">
+
+/** The body for a target. */
 export const providerRequest = (
   incoming: DialectRequest,
   target: ModelTarget,
-  limit: number | undefined,
-  outputTokens: number
+  limits: Limits
 ): Effect.Effect<string | Uint8Array, GatewayError> => {
   const { body, bytes } = incoming
+  const { outputTokens, toolLimit } = limits
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
-  const patch = mergePatch(bytes, body, changes(incoming, target, limit))
+  const patch = mergePatch(bytes, body, changes(incoming, target, limits))
   const unsigned = incoming.dialect === "anthropic" ? withoutUnsignedThinking(bytes, body) : []
-  return Effect.succeed(edited(bytes, [...patch, ...unsigned]))
+  const limited = toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit)
+  return Effect.succeed(edited(bytes, [...patch, ...unsigned, ...limited]))
+}
+
+/** Limits the uses of each of Anthropic's tools that takes a limit and has none. */
+const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> => {
+  const unlimited = providerToolsOf(body, "messages")?.tools.filter(
+    ({ maxUses, takesLimit }) => takesLimit && maxUses === undefined
+  )
+  const member = placesIn(json, 0, ["tools"]).at(-1)
+  if (unlimited === undefined || unlimited.length === 0 || member?.name !== "tools") return []
+  const tools = placesIn(json, member.value)
+  return unlimited.flatMap(({ path }): ReadonlyArray<Edit> => {
+    const tool = tools[Number(path[1])]
+    if (tool === undefined) return []
+    const text = `"max_uses":${limit}`
+    const given = placesIn(json, tool.value).find(({ name }) => name === "max_uses")
+    return given === undefined
+      ? [{ start: tool.end - 1, end: tool.end - 1, text: `,${text}` }]
+      : [{ start: given.start, end: given.end, text }]
+  })
 }
 
 const isUnsigned = (block: unknown): boolean =>

@@ -3,6 +3,8 @@ import { Message } from "../translation/anthropic-messages/domain.ts"
 import { completionToMessage, messageToCompletion } from "../translation/anthropic-messages/answers.ts"
 import { type Dialect, noUsage, type TokenUsage } from "../translation/domain.ts"
 import { ChatCompletion, textOfWords, thoughtOf } from "../translation/openai-chat/domain.ts"
+import { renamedResponse, textsOfResponse, wholeToEvents } from "../translation/openai-responses/native-events.ts"
+import { usageOfResponse } from "../translation/openai-responses/usage.ts"
 import { StreamToWhole } from "../translation/stream-to-whole.ts"
 import { plausibleUsage } from "../translation/usage.ts"
 import { toCompletionUsage, usageOfCompletion, usageOfEmbedding } from "../translation/openai-chat/usage.ts"
@@ -17,7 +19,8 @@ import { wholeToStream } from "../translation/whole-to-stream.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
-import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
+import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 /** A complete response in its caller's dialect, and the usage that the provider reported. */
 interface Whole {
@@ -29,10 +32,20 @@ interface Whole {
 const decodeCompletion = Schema.decodeUnknownOption(Schema.fromJsonString(ChatCompletion))
 const decodeMessage = Schema.decodeUnknownOption(Schema.fromJsonString(Message))
 
-/** The usage that a completion or an embedding reports. */
+/** The usage that a response in OpenAI's dialect reports. */
 const usageIn = (value: unknown, operation: Operation): TokenUsage | undefined => {
   if (typeof value !== "object" || value === null || !("usage" in value)) return undefined
-  return plausibleUsage(operation === "embed" ? usageOfEmbedding(value.usage) : usageOfCompletion(value.usage))
+  return plausibleUsage(usageReaders[operation](value.usage))
+}
+
+const usageReaders: Readonly<Record<Operation, (usage: unknown) => TokenUsage>> = {
+  chat: usageOfCompletion,
+  "count-tokens": usageOfCompletion,
+  completions: usageOfCompletion,
+  embed: usageOfEmbedding,
+  responses: usageOfResponse,
+  "count-responses": usageOfResponse,
+  compact: usageOfResponse
 }
 
 const utf8 = new TextEncoder()
@@ -40,8 +53,7 @@ const utf8 = new TextEncoder()
 /** A complete response; JSON that cannot be parsed is passed on in its own dialect, and counted by its bytes. */
 const wholeAnswer = (
   bytes: Uint8Array,
-  { createdSeconds, from, head, to }: Pick<StreamOptions, "createdSeconds" | "from" | "head" | "to">,
-  operation: Operation,
+  { createdSeconds, from, head, operation, rename, to }: Omit<StreamOptions, "includeUsage" | "keepsWords">,
   provider: string
 ): Result.Result<Whole, GatewayError> => {
   // An empty response was broken off.
@@ -61,7 +73,8 @@ const wholeAnswer = (
   if (to === from) {
     const value = parsedJson(text)
     if (value === undefined) return Result.fail(unreadableAnswer(provider))
-    return Result.succeed({ bytes, usage: usageIn(value, operation), facts: factsIn(value) })
+    const out = rename === undefined ? bytes : utf8.encode(renamedResponse(text, value, rename))
+    return Result.succeed({ bytes: out, usage: usageIn(value, operation), facts: factsIn(value) })
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Result.fail(unreadableAnswer(provider))
@@ -99,8 +112,12 @@ const gatheredAnswer = Effect.fnUntraced(function* (
 
 const json = (value: object): Uint8Array => utf8.encode(JSON.stringify(value))
 
-const progressOf = ({ finished, textBytes, texts, usage }: StreamTransformer): Progress => ({
+const progressOf = (
+  { finished, textBytes, texts, usage }: StreamTransformer,
+  tools: ToolUseReader | undefined
+): Progress => ({
   usage,
+  toolUses: tools?.uses,
   finished,
   textBytes,
   // Truncated text would count fewer tokens than the output has.
@@ -108,8 +125,17 @@ const progressOf = ({ finished, textBytes, texts, usage }: StreamTransformer): P
 })
 
 /** The text of a response, for counting; undefined if it cannot be extracted. */
-const extractText = (bytes: Uint8Array, dialect: Dialect): ReadonlyArray<string> | undefined => {
+const extractText = (bytes: Uint8Array, dialect: Dialect, operation: Operation): ReadonlyArray<string> | undefined => {
   const text = Buffer.from(bytes).toString("utf8")
+  if (operation !== "chat") {
+    const answer = parsedJson(text)
+    if (!isJson(answer)) return undefined
+    return operation === "completions"
+      ? listIn(answer.choices).flatMap((choice) =>
+          isJson(choice) && typeof choice.text === "string" ? [choice.text] : []
+        )
+      : textsOfResponse(answer)
+  }
   const words =
     dialect === "anthropic"
       ? Option.map(decodeMessage(text), ({ content }) =>
@@ -150,7 +176,7 @@ const streamedAnswer = (
 ): Stream.Stream<Uint8Array> => {
   const relay = new StreamTransformer(options)
   meter.streams(meter.now, relay.facts)
-  meter.observe(() => progressOf(relay))
+  meter.observe(() => progressOf(relay, options.toolUses))
   let waiting: ReadonlyArray<Uint8Array> = first
   let ended = false
 
@@ -158,7 +184,8 @@ const streamedAnswer = (
   const end = Effect.fnUntraced(function* (failure: ProviderFailure | undefined) {
     ended = true
     const complete = relay.finished && relay.isCounted
-    const usage = complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay))
+    const usage =
+      complete && relay.usage !== undefined ? relay.usage : yield* meter.estimate(progressOf(relay, options.toolUses))
     const last = relay.end(usage, failure?.error)
     const broken = relay.failure ?? failure?.error
     if (complete && failure === undefined && relay.failure === undefined) meter.completedUsage = usage
@@ -249,12 +276,18 @@ export interface CallAnswer {
 }
 
 /** The options for writing a response, streamed or complete. */
-const answerOptions = ({ body, dialect, writeError }: Call, { provider, model }: ModelTarget, meter: UsageMeter) => {
+const answerOptions = (
+  { body, dialect, idsFor, operation, writeError }: Call,
+  { provider, model }: ModelTarget,
+  meter: UsageMeter
+) => {
   const { now } = meter
   const id = meter.reservationId ?? ""
   const asked = body.stream_options
   return {
     options: {
+      operation,
+      rename: idsFor?.(provider.id),
       from: provider.dialect,
       to: dialect,
       head: {
@@ -287,7 +320,9 @@ const streamOf = (
   meter: UsageMeter
 ): CallAnswer => {
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const body = streamedAnswer(first, rest, { ...options, includeUsage, keepsWords: meter.countsTokens }, meter)
+  const toolUses = meter.makeToolUseReader()
+  const whole = { ...options, includeUsage, keepsWords: meter.countsTokens, toolUses }
+  const body = streamedAnswer(first, rest, whole, meter)
   const remaining = meter.remaining(undefined)
   return {
     status,
@@ -306,7 +341,7 @@ const streamOf = (
 /** The basis for counting a complete response without a usage: its text, or all of its bytes; vectors have neither. */
 const progressIn = (given: Uint8Array, { operation }: Call, target: ModelTarget, meter: UsageMeter): Progress => {
   if (operation === "embed") return { usage: undefined, finished: true, textBytes: 0, texts: [] }
-  const text = extractText(given, target.provider.dialect)
+  const text = extractText(given, target.provider.dialect, operation)
   if (text === undefined) {
     const textBytes = Math.max(given.length, meter.answeredBytes)
     return { usage: undefined, finished: true, textBytes, texts: [] }
@@ -326,13 +361,18 @@ const wholeOf = (
   given: Uint8Array,
   meter: UsageMeter
 ): Effect.Effect<CallAnswer, GatewayError> => {
-  const { body, dialect, operation } = call
+  const { body, dialect } = call
   const { includeUsage, options, report } = answerOptions(call, target, meter)
-  const whole = wholeAnswer(given, options, operation, target.provider.id)
+  const whole = wholeAnswer(given, options, target.provider.id)
   const read = Result.getOrElse(whole, () => ({ usage: undefined, facts: undefined }))
   meter.describe(read.facts)
+  const toolUses = meter.makeToolUseReader()
+  toolUses?.read(parsedJson(Buffer.from(given).toString("utf8")))
+  const told = usageWithTools(read.usage, toolUses)
   const used =
-    read.usage === undefined ? meter.estimate(progressIn(given, call, target, meter)) : Effect.succeed(read.usage)
+    told === undefined
+      ? meter.estimate({ ...progressIn(given, call, target, meter), toolUses: toolUses?.uses })
+      : Effect.succeed(told)
   return Effect.flatMapEager(used, (usage) => {
     const remaining = meter.remaining(meter.cost(usage))
     const cost = meter.settle(usage, read.usage === undefined ? "estimated" : "provider_usage", status)
@@ -343,7 +383,11 @@ const wholeOf = (
         ? withUsage(whole.success.bytes, dialect, usage)
         : whole.success.bytes
     const streamed =
-      body.stream === true ? wholeToStream(Buffer.from(bytes).toString("utf8"), dialect, includeUsage) : undefined
+      body.stream !== true
+        ? undefined
+        : call.operation === "responses"
+          ? wholeToEvents(Buffer.from(bytes).toString("utf8"))
+          : wholeToStream(Buffer.from(bytes).toString("utf8"), dialect, includeUsage)
     return Effect.succeed({
       status,
       headers: {

@@ -10,8 +10,11 @@ import { ChatChunk, textOfWords, thoughtOf } from "../translation/openai-chat/do
 import { plausibleUsage } from "../translation/usage.ts"
 import { laterUsage, usageOfMessage } from "../translation/anthropic-messages/usage.ts"
 import { usageOfCompletion } from "../translation/openai-chat/usage.ts"
-import { StreamFacts } from "../telemetry/answer-facts.ts"
+import { NativeEvents } from "../translation/openai-responses/native-events.ts"
+import { type Operation } from "../providers/provider.ts"
+import { endOfResponse, StreamFacts } from "../telemetry/answer-facts.ts"
 import { parsedJson } from "../../kernel/parsed-json.ts"
+import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)
 const decodeEvent = Schema.decodeUnknownOption(MessageEvent)
@@ -26,16 +29,21 @@ export const maxKeptBytes = 262_144
 export interface StreamOptions {
   /** Whether to keep the text for a tokenizer. */
   readonly keepsWords: boolean
+  readonly operation: Operation
   /** The dialect of the incoming events. */
   readonly from: Dialect
   /** The dialect of the outgoing events. */
   readonly to: Dialect
   readonly head: AnswerHead
   readonly createdSeconds: number
+  /** Reads the uses of the tools that the provider runs; undefined if the request has none. */
+  readonly toolUses?: ToolUseReader | undefined
   /** Writes an error as an event, in the dialect of the caller. */
   readonly writeError: (error: DialectError) => string
   /** Whether the caller requested usage; the gateway always requests it from the provider. Only in OpenAI's dialect. */
   readonly includeUsage: boolean
+  /** The gateway's id for one of the provider's. */
+  readonly rename?: ((id: string) => string) | undefined
 }
 
 /**
@@ -68,11 +76,17 @@ export class StreamTransformer {
   /** Whether to remove the provider's usage, because the caller did not request it. */
   private readonly hidesUsage: boolean
   private readonly translates: boolean
+  /** The reader of a response's events; undefined for other streams. */
+  private readonly events: NativeEvents | undefined
+  private readonly isRenaming: boolean
 
   constructor(options: StreamOptions) {
     this.options = options
     this.translates = options.from !== options.to
-    this.hidesUsage = !this.translates && options.from === "openai" && !options.includeUsage
+    this.events = options.operation === "responses" ? new NativeEvents(options.rename) : undefined
+    this.isRenaming = this.events !== undefined && options.rename !== undefined
+    this.hidesUsage =
+      !this.translates && options.from === "openai" && !options.includeUsage && this.events === undefined
     this.toEvents = new ChunksToEvents(options.head)
     this.toChunks = new EventsToChunks(options.head, options.createdSeconds, options.includeUsage)
   }
@@ -90,9 +104,15 @@ export class StreamTransformer {
     return utf8.encode(this.options.to === "anthropic" ? written([{ type: "ping" }]) : comment)
   }
 
+  /** Whether events are written anew, and not passed on as bytes. */
+  private get rewrites(): boolean {
+    return this.translates || this.hidesUsage || this.isRenaming
+  }
+
   /** The usage that the provider reported so far. */
   get usage(): TokenUsage | undefined {
-    return plausibleUsage(this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage))
+    const usage = this.messageUsage === undefined ? this.completionUsage : usageOfMessage(this.messageUsage)
+    return usageWithTools(plausibleUsage(usage), this.options.toolUses)
   }
 
   /** A keep-alive signal of the provider is passed on to the caller. */
@@ -103,7 +123,7 @@ export class StreamTransformer {
       this.isUntold ||= this.failure === undefined
       this.failure ??= { status: 502, message: "The provider sent an event without end.", code: "provider-error" }
     }
-    if (!this.translates && !this.hidesUsage) return bytes
+    if (!this.rewrites) return bytes
     const isSign = out === "" && (isComment(bytes) || events.some(({ event }) => event === "ping"))
     return isSign ? this.signOfLife : utf8.encode(out)
   }
@@ -114,14 +134,14 @@ export class StreamTransformer {
       .end()
       .map((event) => this.take(event))
       .join("")
-    const own = this.translates || this.hidesUsage ? rest : ""
+    const own = this.rewrites ? rest : ""
     if (this.failure !== undefined && !this.translates && !this.isUntold) return utf8.encode(own)
     const broken = this.failure ?? failure ?? (this.finished ? undefined : brokenOff)
     return utf8.encode(
       broken === undefined
         ? own + this.closing(usage)
         : // Terminates the unfinished event first.
-          own + (this.isUntold ? "\n\n" : "") + this.options.writeError(broken)
+          own + (this.isUntold ? "\n\n" : "") + (this.events?.failed(broken) ?? this.options.writeError(broken))
     )
   }
 
@@ -139,6 +159,8 @@ export class StreamTransformer {
       return this.hidesUsage ? dataText(data) : ""
     }
     const value = parsedJson(data)
+    this.options.toolUses?.read(value)
+    if (this.events !== undefined) return this.takeResponse(this.events, value, data, event)
     return this.options.from === "openai" ? this.takeChunk(value, data) : this.takeEvent(value, event)
   }
 
@@ -153,6 +175,22 @@ export class StreamTransformer {
     for (const word of words) if (word) this.texts.push(word)
   }
 
+  /** An event of the Responses API; the last one has the usage, and none follows it. */
+  private takeResponse(events: NativeEvents, value: unknown, data: string, name: string): string {
+    const { failure, isLast, response, said, usage } = events.take(value)
+    this.say(...said)
+    if (failure !== undefined) this.failure = failure
+    if (response !== undefined) this.facts.of(response)
+    if (isLast) {
+      this.done = true
+      if (response !== undefined) this.finish(String(endOfResponse(response)), 0)
+      this.completionUsage = usage
+      this.countedBytes = this.textBytes
+    }
+    if (!this.isRenaming) return ""
+    return `${name === "message" ? "" : `event: ${name}\n`}${dataText(events.renamed(data, value))}`
+  }
+
   private takeChunk(value: unknown, data: string): string {
     const failure = errorInEvent(value)
     if (failure !== undefined) {
@@ -164,7 +202,8 @@ export class StreamTransformer {
     const chunk = decoded.value
     if (chunk.usage) this.completionUsage = usageOfCompletion(chunk.usage)
     this.facts.of(chunk)
-    for (const { delta, finish_reason: reason, index } of chunk.choices ?? []) {
+    for (const { delta, finish_reason: reason, index, text } of chunk.choices ?? []) {
+      this.say(text)
       if (reason) this.finish(reason, index ?? 0)
       this.say(textOfWords(delta?.content), thoughtOf(delta), delta?.refusal)
       for (const call of delta?.tool_calls ?? []) {

@@ -74,7 +74,7 @@ const decoded = (answer: ProviderAnswer, maxBytes: number): Effect.Effect<Provid
 
 /** A request to a provider. */
 export interface ExchangeRequest {
-  readonly method: "GET" | "POST"
+  readonly method: "GET" | "POST" | "DELETE"
   readonly origin: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>

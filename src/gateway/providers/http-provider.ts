@@ -37,7 +37,14 @@ export interface Vendor {
 /** OpenAI, and the many providers of its dialect; `baseUrl` ends in `/v1`. */
 export const openAi: Vendor = {
   dialect: "openai",
-  paths: { chat: "/chat/completions", embed: "/embeddings" },
+  paths: {
+    chat: "/chat/completions",
+    embed: "/embeddings",
+    responses: "/responses",
+    "count-responses": "/responses/input_tokens",
+    compact: "/responses/compact",
+    completions: "/completions"
+  },
   modelsPath: "/models",
   headers: {},
   authorize: (apiKey) => ({ authorization: `Bearer ${apiKey}` })
@@ -132,7 +139,14 @@ export const makeHttpProvider = (
     }))
   }).pipe(Effect.scoped)
 
-  return { id, dialect: vendor.dialect, send, listModels }
+  const { responses } = vendor.paths
+  const stored: Provider["stored"] =
+    responses === undefined
+      ? undefined
+      : ({ method, path }) =>
+          answered({ method, path: base + responses + path, headers: { ...vendor.headers, ...fixed } })
+
+  return { id, dialect: vendor.dialect, send, ...(stored === undefined ? {} : { stored }), listModels }
 }
 
 /** The cost is unknown, as after a broken connection. */

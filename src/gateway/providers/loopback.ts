@@ -1,6 +1,7 @@
 import { isJson } from "../../kernel/parsed-json.ts"
 import { Cause, Clock, Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
+import { LoopbackResponses } from "./loopback-responses.ts"
 import { type Provider, type ProviderAnswer, ProviderFailure, type ProviderRequest } from "./provider.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -188,9 +189,35 @@ const malformed = new ProviderFailure({
 })
 
 const uniqueBytes = 16
+const eventStream = { "content-type": "text/event-stream" }
+
+/** The tokens of a completion without a limit, as OpenAI's API has it. */
+const usualCompletionTokens = 16
+
+const textChoices = (text: string, reason: string | null) => [{ index: 0, text, logprobs: null, finish_reason: reason }]
+
+/** The text of a completion: the prompt, up to its limit. */
+const textCompletion = (body: Json, unique: string, created: number) => {
+  const prompt = Array.isArray(body.prompt) ? body.prompt.join("") : String(body.prompt)
+  const whole = tokensOf(prompt)
+  const tokens = whole.slice(0, typeof body.max_tokens === "number" ? body.max_tokens : usualCompletionTokens)
+  const head = { id: `cmpl-${unique}`, object: "text_completion", created, model: loopbackModel }
+  const finish_reason = tokens.length < whole.length ? "length" : "stop"
+  const usage = usageOf({ prompt_tokens: whole.length, completion_tokens: tokens.length })
+  if (body.stream !== true) return json({ ...head, choices: textChoices(tokens.join(""), finish_reason), usage })
+  const includesUsage = isJson(body.stream_options) && body.stream_options.include_usage === true
+  const first = [
+    ...tokens.map((token) => event(JSON.stringify({ ...head, choices: textChoices(token, null) }))),
+    event(JSON.stringify({ ...head, choices: textChoices("", finish_reason) })),
+    ...(includesUsage ? [event(JSON.stringify({ ...head, choices: [], usage }))] : []),
+    event("[DONE]")
+  ]
+  return { status: 200, headers: eventStream, body: { first, rest: Cause.done() } }
+}
 
 const answer = Effect.fnUntraced(function* (
   random: SecureRandom.SecureRandom["Service"],
+  responses: LoopbackResponses,
   { body: raw, operation }: ProviderRequest
 ) {
   const body: unknown = yield* Effect.try({
@@ -199,21 +226,34 @@ const answer = Effect.fnUntraced(function* (
   })
   if (!isJson(body)) return yield* malformed
   if (operation === "embed") return json(embeddings(body))
-  const said = say(body, Buffer.from(yield* random.randomBytes(uniqueBytes)).toString("hex"))
+  if (operation === "count-responses") return json(yield* responses.count(body))
+  const unique = Buffer.from(yield* random.randomBytes(uniqueBytes)).toString("hex")
   const created = Math.floor((yield* Clock.currentTimeMillis) / 1000)
+  if (operation === "completions") return textCompletion(body, unique, created)
+  if (operation === "compact") return json(yield* responses.compact(body, unique, created))
+  if (operation === "responses") {
+    const { events, response } = yield* responses.create(body, unique, created)
+    if (body.stream !== true) return json(response)
+    const first = events.map((one) => utf8.encode(`event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`))
+    return { status: 200, headers: eventStream, body: { first, rest: Cause.done() } }
+  }
+  const said = say(body, unique)
   if (body.stream !== true) return json(completion(said, created))
   const includeUsage = isJson(body.stream_options) && body.stream_options.include_usage === true
-  const headers = { "content-type": "text/event-stream" }
-  return { status: 200, headers, body: { first: chunks(said, created, includeUsage), rest: Cause.done() } }
+  return { status: 200, headers: eventStream, body: { first: chunks(said, created, includeUsage), rest: Cause.done() } }
 })
 
 /**
  * Echoes the last message in OpenAI's dialect with exact token counts; it needs no account. Everything but the id and the
  * time depends only on the request.
  */
-export const makeLoopback = (random: SecureRandom.SecureRandom["Service"]): Provider => ({
-  id: loopbackId,
-  dialect: "openai",
-  send: (request) => answer(random, request),
-  listModels: Effect.succeed([{ id: loopbackModel, ownedBy: "application-manager", createdAt: null }])
-})
+export const makeLoopback = (random: SecureRandom.SecureRandom["Service"]): Provider => {
+  const responses = new LoopbackResponses(say)
+  return {
+    id: loopbackId,
+    dialect: "openai",
+    send: (request) => answer(random, responses, request),
+    stored: (request) => Effect.map(responses.stored(request), json),
+    listModels: Effect.succeed([{ id: loopbackModel, ownedBy: "application-manager", createdAt: null }])
+  }
+}

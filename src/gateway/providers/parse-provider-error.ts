@@ -29,7 +29,7 @@ const errorIn = (data: unknown): unknown => {
   return data.error || (data.object === "error" || data.type === "error" ? data : undefined)
 }
 /** Members that only a response without an error has. */
-const answers = ["choices", "content", "data"]
+const answers = ["choices", "content", "data", "output"]
 
 const headOf = (bytes: Uint8Array): string => Buffer.from(bytes.subarray(0, longestHead)).toString("utf8")
 

@@ -3,7 +3,21 @@ import { type Dialect } from "../translation/domain.ts"
 import { type DialectError } from "../translation/errors.ts"
 
 /** The operation that a provider performs, named alike in both dialects. */
-export type Operation = "chat" | "embed" | "count-tokens"
+export type Operation = "chat" | "embed" | "count-tokens" | "responses" | "count-responses" | "compact" | "completions"
+
+/** An API that a provider of OpenAI's dialect may speak; one of Anthropic's speaks `chat` alone, as messages. */
+export type ProviderApi = "chat" | "responses" | "completions" | "embeddings"
+
+/** The API that an operation belongs to. */
+export const apiOf: Readonly<Record<Operation, ProviderApi>> = {
+  chat: "chat",
+  "count-tokens": "chat",
+  embed: "embeddings",
+  responses: "responses",
+  "count-responses": "responses",
+  compact: "responses",
+  completions: "completions"
+}
 
 /** A request to a provider; its body is JSON in the provider's dialect. */
 export interface ProviderRequest {
@@ -13,6 +27,13 @@ export interface ProviderRequest {
   readonly headers: Readonly<Record<string, string>>
   /** When the complete response must have arrived, in milliseconds since 1970. */
   readonly deadline?: number | undefined
+}
+
+/** A request about a response that its provider stores. */
+export interface StoredRequest {
+  readonly method: "GET" | "POST" | "DELETE"
+  /** Below the path of the Responses API. */
+  readonly path: string
 }
 
 /** The bytes of a streamed response; the stream ends or fails. */
@@ -54,6 +75,8 @@ export interface Provider {
   readonly dialect: Dialect
   /** Sends a request; closing the scope cancels the rest of the response. */
   send(request: ProviderRequest): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
+  /** Reads or changes a response that the provider stores, which is free; undefined where it stores none. */
+  readonly stored?: (request: StoredRequest) => Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
   /** Requests the list of models, which is free. */
   listModels: Effect.Effect<ReadonlyArray<ProviderModel>, ProviderFailure>
 }

@@ -2,7 +2,7 @@ import { ModelNotFound } from "../configuration/domain.ts"
 import { type Strategy } from "../configuration/configuration-domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../errors/gateway-error.ts"
-import { type Operation } from "../providers/provider.ts"
+import { apiOf, type Operation } from "../providers/provider.ts"
 
 /** The error for an unknown model name. */
 export const modelNotFound = (gateway: GatewaySnapshot, name: string): GatewayError<ModelNotFound> => {
@@ -32,10 +32,22 @@ export const resolveModel = (
   const model = gateway.modelNamed(name)
   if (model === undefined) return modelNotFound(gateway, name)
   const embeds = model.kind === "embedding" || model.capabilities.includes("embeddings")
-  return (operation === "embed" ? embeds : model.kind === "chat")
+  if (!(operation === "embed" ? embeds : model.kind === "chat")) {
+    return invalidMember("model", `The model \`${name}\` does not do this.`, "model_not_supported")
+  }
+  // Tokens are estimated where no provider counts them.
+  return operation === "count-tokens" || model.targets.length === 0 || speaks(model, operation)
     ? model
-    : invalidMember("model", `The model \`${name}\` does not do this.`, "model_not_supported")
+    : invalidMember(
+        "model",
+        `No provider of the model \`${name}\` has this API: its configuration names none with \`${apiOf[operation]}\` in \`apis\`.`,
+        "model_not_supported"
+      )
 }
+
+/** Whether any provider of a model has the API of an operation. */
+export const speaks = ({ targets }: ServedModel, operation: Operation): boolean =>
+  targets.some(({ provider }) => provider.apis.has(apiOf[operation]))
 
 /** A target that a call may be sent to, and the model that it serves: the requested one, or a fallback. */
 export interface Candidate {
@@ -48,11 +60,14 @@ export const candidatesOf = (
   gateway: GatewaySnapshot,
   models: ReadonlyArray<ServedModel>,
   operation: Operation,
-  facts: RoutingFacts
+  facts: RoutingFacts,
+  onlyProvider?: string
 ): ReadonlyArray<Candidate> =>
   models.flatMap((model) => {
-    // Only OpenAI's dialect has embeddings.
-    const able = model.targets.filter(({ provider }) => operation !== "embed" || provider.dialect === "openai")
+    const able = model.targets.filter(
+      ({ provider }) =>
+        provider.apis.has(apiOf[operation]) && (onlyProvider === undefined || provider.id === onlyProvider)
+    )
     return routeOrder(able, gateway.routing.strategy, facts).map((target) => ({ model, target }))
   })
 

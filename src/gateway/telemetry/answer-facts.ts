@@ -16,12 +16,16 @@ export const nameOf = (value: unknown): string | undefined =>
 const memberOf = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined
 
+/** How a response of the Responses API ended: why it is incomplete, or else its status. */
+export const endOfResponse = (response: unknown): unknown =>
+  memberOf(memberOf(response, "incomplete_details"), "reason") ?? memberOf(response, "status")
+
 /** The metadata of a complete response in either dialect. */
 export const factsIn = (answer: unknown): AnswerFacts => {
   const choices = memberOf(answer, "choices")
   const reasons = Array.isArray(choices)
     ? choices.map((choice) => memberOf(choice, "finish_reason"))
-    : [memberOf(answer, "stop_reason")]
+    : [memberOf(answer, "stop_reason") ?? endOfResponse(answer)]
   return {
     id: nameOf(memberOf(answer, "id")),
     model: nameOf(memberOf(answer, "model")),
@@ -39,7 +43,7 @@ export class StreamFacts implements AnswerFacts {
     return [...this.reasons.values()]
   }
 
-  of(event: { readonly id?: string | null; readonly model?: string | null }): void {
+  of(event: { readonly id?: unknown; readonly model?: unknown }): void {
     this.id ??= nameOf(event.id)
     this.model ??= nameOf(event.model)
   }

@@ -9,7 +9,11 @@ import { type ConnectedProvider, type ModelTarget } from "../configuration/gatew
 export const operationNames: Readonly<Record<Operation, string>> = {
   chat: "chat",
   embed: "embeddings",
-  "count-tokens": "count_tokens"
+  "count-tokens": "count_tokens",
+  responses: "chat",
+  "count-responses": "count_tokens",
+  compact: "chat",
+  completions: "text_completion"
 }
 
 /** Names in the conventions for vendors that the catalogue names differently. */
@@ -48,6 +52,7 @@ type Json = Readonly<Record<string, unknown>>
 const told: ReadonlyArray<readonly [member: string, attribute: string, type: "number" | "string" | "boolean"]> = [
   ["max_tokens", "gen_ai.request.max_tokens", "number"],
   ["max_completion_tokens", "gen_ai.request.max_tokens", "number"],
+  ["max_output_tokens", "gen_ai.request.max_tokens", "number"],
   ["temperature", "gen_ai.request.temperature", "number"],
   ["top_p", "gen_ai.request.top_p", "number"],
   ["top_k", "gen_ai.request.top_k", "number"],
@@ -63,7 +68,8 @@ const memberOf = (value: unknown, name: string): unknown =>
 
 /** The output type that the request asks for, in OpenAI's or Anthropic's form. */
 const outputTypeOf = (body: Json): "json" | "text" | undefined => {
-  const format = memberOf(body.response_format ?? memberOf(body.output_config, "format"), "type")
+  const { output_config: config, response_format: asked, text } = body
+  const format = memberOf(asked ?? memberOf(config ?? text, "format"), "type")
   return typeof format === "string" ? (format.startsWith("json") ? "json" : "text") : undefined
 }
 

@@ -19,7 +19,7 @@ export class ContentsRepository extends Context.Service<
     find(reservationId: string): Effect.Effect<Option.Option<StoredContent>>
     purge(before: DateTime.Utc): Effect.Effect<void>
   }
->()("app/gateway-contents/ContentsRepository") {
+>()("app/gateway/ContentsRepository") {
   static readonly layer = Layer.effect(
     ContentsRepository,
     Effect.gen(function* () {

@@ -29,7 +29,7 @@ export class Transcripts extends Context.Service<
     record<A extends Uint8Array | Stream.Stream<Uint8Array>>(call: SpokenCall, answer: A): Effect.Effect<A>
     get(reservationId: string): Effect.Effect<GatewayContent, GatewayContentNotFound>
   }
->()("app/gateway-contents/GatewayContents") {
+>()("app/gateway/GatewayContents") {
   static readonly layerNoDeps = Layer.effect(
     Transcripts,
     Effect.gen(function* () {

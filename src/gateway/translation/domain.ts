@@ -5,6 +5,13 @@ import { type Fault } from "../../kernel/problem.ts"
 export const Dialect = Schema.Literals(["openai", "anthropic"]).annotate({ examples: ["openai"] })
 export type Dialect = typeof Dialect.Type
 
+/** Tools that providers run, and bill by use. */
+export const billedTools = ["webSearch", "codeExecution", "fileSearch", "imageGeneration"] as const
+export type BilledTool = (typeof billedTools)[number]
+
+/** How often each of them was used: a search, an image, or a container in which code ran. */
+export type ToolUses = { readonly [Tool in BilledTool]?: number }
+
 /**
  * Tokens by class. Cached, cache-write and reasoning tokens are included in input and output, whatever the vendor's own
  * convention.
@@ -17,6 +24,8 @@ export interface TokenUsage {
   /** The part of `cacheWriteTokens` that is kept for an hour. */
   readonly cacheWrite1hTokens: number
   readonly reasoningTokens: number
+  /** Uses of tools that the provider bills beside the tokens; absent where there were none. */
+  readonly toolUses?: ToolUses
 }
 
 export const noUsage: TokenUsage = {

@@ -19,13 +19,25 @@ const add = (whole: Members, members: Json): void => {
   }
 }
 
+/** The last event of the Responses API. */
+const endsResponse = /^response\.(?:completed|incomplete|failed)$/
+
+interface Choice {
+  readonly message: Members
+  readonly calls: Map<number, Members>
+  /** Of a text completion. */
+  text?: string
+}
+
 /** Assembles a streamed response into the complete one that the caller requested: some providers always stream. */
 export class StreamToWhole {
   /** Whether the last event has arrived. */
   done = false
   private failed = false
+  /** Of the Responses API, whose last event has all of it. */
+  private response: Json | undefined
   private readonly head: Members = {}
-  private readonly choices = new Map<number, { readonly message: Members; readonly calls: Map<number, Members> }>()
+  private readonly choices = new Map<number, Choice>()
   private readonly reasons = new Map<number, unknown>()
   private readonly blocks = new Map<number, { readonly block: Members; json: string }>()
   private readonly dialect: Dialect
@@ -43,6 +55,7 @@ export class StreamToWhole {
   end(): Json | undefined {
     for (const { data } of this.reader.end()) this.take(data)
     if (this.failed || this.reader.failure !== undefined) return undefined
+    if (this.response !== undefined) return this.response
     return this.dialect === "openai" ? this.completion() : this.message()
   }
 
@@ -51,6 +64,10 @@ export class StreamToWhole {
     const event = parsedJson(data)
     if (!isJson(event)) return
     if (event.error) this.failed = true
+    if (isJson(event.response) && endsResponse.test(String(event.type))) {
+      this.done = true
+      this.response = event.response
+    }
     if (this.dialect === "openai") this.takeChunk(event)
     else this.takeEvent(event)
   }
@@ -59,9 +76,13 @@ export class StreamToWhole {
     add(this.head, head)
     for (const choice of list(choices)) {
       const place = placeOf(choice)
-      const known = this.choices.get(place) ?? { message: { role: "assistant", content: null }, calls: new Map() }
+      const known: Choice = this.choices.get(place) ?? {
+        message: { role: "assistant", content: null },
+        calls: new Map()
+      }
       this.choices.set(place, known)
       if (choice.finish_reason) this.reasons.set(place, choice.finish_reason)
+      if (typeof choice.text === "string") known.text = (known.text ?? "") + choice.text
       const { tool_calls: calls, ...delta } = isJson(choice.delta) ? choice.delta : {}
       add(known.message, delta)
       for (const call of list(calls)) takeCall(known.calls, call)
@@ -70,12 +91,14 @@ export class StreamToWhole {
 
   private completion(): Json | undefined {
     if (this.choices.size === 0 || this.reasons.size < this.choices.size) return undefined
-    const choices = [...this.choices].map(([index, { calls, message }]) => ({
-      index,
-      message: calls.size === 0 ? message : { ...message, tool_calls: [...calls.values()] },
-      finish_reason: this.reasons.get(index)
-    }))
-    return { ...this.head, object: "chat.completion", choices }
+    const choices = [...this.choices].map(([index, { calls, message, text }]) => {
+      const finish_reason = this.reasons.get(index)
+      if (text !== undefined) return { index, text, finish_reason }
+      const whole = calls.size === 0 ? message : { ...message, tool_calls: [...calls.values()] }
+      return { index, message: whole, finish_reason }
+    })
+    const isText = this.head.object === "text_completion"
+    return { ...this.head, object: isText ? "text_completion" : "chat.completion", choices }
   }
 
   private takeEvent(event: Json): void {

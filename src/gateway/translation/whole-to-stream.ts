@@ -15,10 +15,19 @@ export const wholeToStream = (text: string, dialect: Dialect, includeUsage: bool
 }
 
 const chunksOf = ({ choices, usage, ...head }: Json, includeUsage: boolean): string => {
-  const chunk = (members: Json) => ({ ...head, object: "chat.completion.chunk", ...members })
+  const isText = head.object === "text_completion"
+  const chunk = (members: Json) => ({
+    ...head,
+    object: isText ? "text_completion" : "chat.completion.chunk",
+    ...members
+  })
   const given = listIn(choices).filter(isJson)
-  const said = given.map(({ index = 0, message }) => ({ index, delta: deltaOf(message), finish_reason: null }))
-  const ended = given.map(({ finish_reason, index = 0 }) => ({ index, delta: {}, finish_reason }))
+  const said = given.map(({ index = 0, message, text }) =>
+    isText ? { index, text, finish_reason: null } : { index, delta: deltaOf(message), finish_reason: null }
+  )
+  const ended = given.map(({ finish_reason, index = 0 }) =>
+    isText ? { index, text: "", finish_reason } : { index, delta: {}, finish_reason }
+  )
   return [
     chunk({ choices: said }),
     chunk({ choices: ended }),

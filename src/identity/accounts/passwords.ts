@@ -76,7 +76,8 @@ export class Passwords extends Context.Service<Passwords>()("app/accounts/Passwo
 
     return {
       /** Hashes a new password, unless it is a common one; `about` is what is known of its owner, `member` its place in the payload. */
-      hash /** Whether a password is the one that was hashed; without a hash it does the same work and says no. */,
+      hash,
+      /** Whether a password is the one that was hashed; without a hash it does the same work and says no. */
       verify
     }
   })

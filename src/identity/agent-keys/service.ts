@@ -120,7 +120,8 @@ export class AgentKeys extends Context.Service<AgentKeys>()("app/agent-keys/Agen
 
     return {
       list,
-      register /** Ends a key, and with it what it minted if `withCredentials`; again does nothing. */,
+      register,
+      /** Ends a key, and with it what it minted if `withCredentials`; again does nothing. */
       revoke
     }
   })

@@ -18,7 +18,7 @@ export interface LiveToken {
 export type TokenRefusal = "no-token-of-ours" | "unknown" | "revoked" | "expired"
 
 /** The check of access tokens: the signature, then the stored credential, a second old at most. */
-export class AccessTokens extends Context.Service<AccessTokens>()("app/tokens/AccessTokens", {
+export class AccessTokens extends Context.Service<AccessTokens>()("app/identity/AccessTokens", {
   make: Effect.gen(function* () {
     const authCaches = yield* AuthCacheInvalidation
     const digest = yield* Digest.Digest
@@ -87,7 +87,8 @@ export class AccessTokens extends Context.Service<AccessTokens>()("app/tokens/Ac
       Effect.map(Cache.get(identities, token), ({ id, ours }) => (ours ? Option.some(id) : Option.none()))
 
     return {
-      inspect /** The credential of a token that this service signed, live or not. */,
+      inspect,
+      /** The credential of a token that this service signed, live or not. */
       credentialOf
     }
   })

@@ -47,7 +47,7 @@ export class AgentClients extends Context.Service<
     /** Refuses as every failure of authentication is refused: one answer, and the reason to the audit. */
     refuse(agentId: string, reason: string, client?: Client): Effect.Effect<never, InvalidClient | RateLimited>
   }
->()("app/tokens/AgentClients") {
+>()("app/identity/AgentClients") {
   static readonly layerNoDeps = Layer.effect(
     AgentClients,
     Effect.gen(function* () {

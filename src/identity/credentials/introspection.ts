@@ -6,7 +6,7 @@ import { type Introspection } from "./domain.ts"
 import { actOf, usd } from "./mint.ts"
 
 /** Answers what a token may do now (RFC 7662); a token that is not live, or not the caller's to see, is not active. */
-export class TokenIntrospection extends Context.Service<TokenIntrospection>()("app/tokens/TokenIntrospection", {
+export class TokenIntrospection extends Context.Service<TokenIntrospection>()("app/identity/TokenIntrospection", {
   make: Effect.gen(function* () {
     const tokens = yield* AccessTokens
     const { publicUrl } = (yield* Settings).api

@@ -71,7 +71,7 @@ export type MintFault =
 export class MintRefused extends Data.TaggedError("MintRefused")<{ readonly fault: MintFault }> {}
 
 /** Mints credentials: one statement stores a credential with its audit entry, then its token is signed. */
-export class CredentialMint extends Context.Service<CredentialMint>()("app/tokens/CredentialMint", {
+export class CredentialMint extends Context.Service<CredentialMint>()("app/identity/CredentialMint", {
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const delegations = yield* Delegations

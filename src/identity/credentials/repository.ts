@@ -111,7 +111,7 @@ export type CredentialRow = typeof CredentialRow.Type
 const Revoked = Schema.Struct({ id: CredentialId, agentId: AgentId, tenantId: TenantId, subject: Schema.String })
 export type Revoked = typeof Revoked.Type
 
-export class TokensRepository extends Context.Service<TokensRepository>()("app/tokens/TokensRepository", {
+export class TokensRepository extends Context.Service<TokensRepository>()("app/identity/TokensRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const selectClient = SqlSchema.findOneOption({

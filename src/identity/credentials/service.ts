@@ -20,7 +20,7 @@ import { type CredentialRow, TokensRepository } from "./repository.ts"
 import { scopesWithin } from "./scopes.ts"
 
 /** Credentials for operators of agents: issued by hand, listed, revoked. */
-export class AgentCredentials extends Context.Service<AgentCredentials>()("app/tokens/AgentCredentials", {
+export class AgentCredentials extends Context.Service<AgentCredentials>()("app/identity/AgentCredentials", {
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const audit = yield* Audit
@@ -95,7 +95,8 @@ export class AgentCredentials extends Context.Service<AgentCredentials>()("app/t
 
     return {
       issue,
-      list /** Ends a credential and all below it; one that is over, unknown or another's is left as it is, without a word. */,
+      list,
+      /** Ends a credential and all below it; one that is over, unknown or another's is left as it is, without a word. */
       revoke
     }
   })

@@ -117,8 +117,10 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
 
     return {
       list,
-      create /** Ends a grant and all that was minted under it; again does nothing. */,
-      revoke /** Records that a grant was used; written some seconds later. */,
+      create,
+      /** Ends a grant and all that was minted under it; again does nothing. */
+      revoke,
+      /** Records that a grant was used; written some seconds later. */
       used: uses.record
     }
   })

@@ -13,7 +13,7 @@ import {
 import { AuthorizationServer, JsonWebKeys } from "./domain.ts"
 
 /** Answers a request that cannot be read with OAuth's `invalid_request`. */
-export class OAuthRequests extends HttpApiMiddleware.Service<OAuthRequests>()("app/tokens/OAuthRequests", {
+export class OAuthRequests extends HttpApiMiddleware.Service<OAuthRequests>()("app/identity/OAuthRequests", {
   error: InvalidRequest
 }) {}
 

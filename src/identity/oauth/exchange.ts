@@ -42,7 +42,7 @@ export interface BegunExchange {
 }
 
 /** The rules of acting on behalf (RFC 8693): nothing ever grows, and no chain bites its tail. */
-export class Exchanges extends Context.Service<Exchanges>()("app/tokens/Exchanges", {
+export class Exchanges extends Context.Service<Exchanges>()("app/identity/Exchanges", {
   make: Effect.gen(function* () {
     const accounts = yield* SubjectTokens
     const keys = yield* AttestationKeys

@@ -7,7 +7,7 @@ const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"]
 const methods = ["private_key_jwt"]
 
 /** The public metadata of access tokens: the keys that sign them, and the authorization server that issues them. */
-export class TokenMetadata extends Context.Service<TokenMetadata>()("app/tokens/TokenMetadata", {
+export class TokenMetadata extends Context.Service<TokenMetadata>()("app/identity/TokenMetadata", {
   make: Effect.gen(function* () {
     const { publishedFor } = yield* AttestationKeys
     const { publicUrl } = (yield* Settings).api

@@ -19,7 +19,7 @@ import { type Client, type ExchangeClient } from "../credentials/repository.ts"
 import { scopesWithin } from "../credentials/scopes.ts"
 
 /** The grants by which an agent gets a token for its assertion: its own, and on behalf of a subject. */
-export class AgentGrants extends Context.Service<AgentGrants>()("app/tokens/AgentGrants", {
+export class AgentGrants extends Context.Service<AgentGrants>()("app/identity/AgentGrants", {
   make: Effect.gen(function* () {
     const clients = yield* AgentClients
     const exchanges = yield* Exchanges
@@ -82,7 +82,8 @@ export class AgentGrants extends Context.Service<AgentGrants>()("app/tokens/Agen
 
     return {
       /** RFC 7523 §2.2; `endpoint` is the path that was called, which the assertion may be for. */
-      token /** RFC 8693. */,
+      token,
+      /** RFC 8693. */
       exchange
     }
   })

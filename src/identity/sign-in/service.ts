@@ -133,8 +133,10 @@ export class SignIn extends Context.Service<SignIn>()("app/sign-in/SignIn", {
     })
 
     return {
-      login /** Puts a new token in the place of the one that the request came with. */,
-      refresh /** Ends the sign-in that the request came with, if it came with any; answers the cookie that takes the browser's away. */,
+      login,
+      /** Puts a new token in the place of the one that the request came with. */
+      refresh,
+      /** Ends the sign-in that the request came with, if it came with any; answers the cookie that takes the browser's away. */
       logout
     }
   })

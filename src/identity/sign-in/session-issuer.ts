@@ -77,8 +77,10 @@ export class SessionIssuer extends Context.Service<SessionIssuer>()("app/sign-in
     })
 
     return {
-      cookie /** Begins a sign-in of an account, and with it the interface session of its trial user; fails when that may have none. */,
-      begin /** Gives a sign-in a token; a random one unless it is given. */,
+      cookie,
+      /** Begins a sign-in of an account, and with it the interface session of its trial user; fails when that may have none. */
+      begin,
+      /** Gives a sign-in a token; a random one unless it is given. */
       issue
     }
   })

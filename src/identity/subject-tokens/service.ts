@@ -20,7 +20,7 @@ export interface SaidSubject {
 }
 
 /** Tokens by which accounts let agents act for them: signed, short, and good for one agent's exchanges alone. */
-export class SubjectTokens extends Context.Service<SubjectTokens>()("app/tokens/SubjectTokens", {
+export class SubjectTokens extends Context.Service<SubjectTokens>()("app/identity/SubjectTokens", {
   make: Effect.gen(function* () {
     const agents = yield* Agents
     const audit = yield* Audit
@@ -67,7 +67,8 @@ export class SubjectTokens extends Context.Service<SubjectTokens>()("app/tokens/
 
     return {
       /** For the account that calls, and an agent that it may see. */
-      issue /** What a token for this agent says that is not over; none for any other text. */,
+      issue,
+      /** What a token for this agent says that is not over; none for any other text. */
       read
     }
   })

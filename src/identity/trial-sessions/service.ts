@@ -66,7 +66,8 @@ export class Sessions extends Context.Service<Sessions>()("app/sessions/Sessions
 
     return {
       list,
-      create /** Like `create`, for an account that signs in: when the session ends, it is signed out. */,
+      create,
+      /** Like `create`, for an account that signs in: when the session ends, it is signed out. */
       openSignIn,
       touch,
       end,

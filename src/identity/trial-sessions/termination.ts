@@ -48,7 +48,8 @@ export class TrialSessionTermination extends Context.Service<TrialSessionTermina
 
       return {
         /** Ends every session of a user within the caller's change, and answers the entries that record it. */
-        endAllOf /** Ends the sessions that have been idle for too long; answers how many. */,
+        endAllOf,
+        /** Ends the sessions that have been idle for too long; answers how many. */
         endIdle
       }
     })

@@ -77,7 +77,8 @@ export class HealthChecks extends Context.Service<HealthChecks>()("app/health/He
     return {
       /** The same object to all who ask within a millisecond. */
       health,
-      ready /** Whether the database has this build's migrations and functions; fails when the database does not answer. */,
+      ready,
+      /** Whether the database has this build's migrations and functions; fails when the database does not answer. */
       migrations: Effect.map(repository.appliedSchema, migrationsOf)
     }
   })

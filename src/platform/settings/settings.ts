@@ -124,6 +124,11 @@ const settings = {
     "16384",
     "Output limit of calls that set none where a hard cap applies"
   ),
+  "Llm:Gateway:DefaultMaxToolUses": setting(
+    integer(1, 1000),
+    "5",
+    "Uses of tools that a provider runs, for calls that set no limit where a hard cap applies"
+  ),
   "Llm:Gateway:MaxBodyBytes": setting(integer(1024, 2 ** 30), "33554432", "Largest body of a gateway call in bytes"),
   "Llm:Gateway:LogContent": setting(flag, "false", "Store prompts and completions, encrypted, for administrators"),
   "Llm:Gateway:LogContentRetentionDays": setting(integer(1, 3650), "30", "Days that prompts and completions are kept"),
@@ -147,6 +152,11 @@ const settings = {
     integer(0, 36_500),
     "0",
     "Days that a past month of audit entries is kept; 0: forever"
+  ),
+  "Usage:RetentionDays": setting(
+    integer(0, 36_500),
+    "0",
+    "Days that a past month of usage rows is kept; their sums stay; 0: forever"
   ),
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),

@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeDatabase } from "../../support/database.ts"
 import { startService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 
 it.live("replicas that start at once make each built-in application and role once, as the system", () =>
   Effect.gen(function* () {
@@ -60,5 +61,21 @@ it.live("a later start makes nothing and uses up no id", () =>
       body: { name: "Fourth", applicationId: application.body.id, capabilities: [] }
     })
     assert.strictEqual(role.body.id, 4)
+  }).pipe(Effect.scoped)
+)
+
+it.live("a start of a later version gives built-in roles the capabilities that it adds, as the system", () =>
+  Effect.gen(function* () {
+    const database = yield* makeDatabase
+    yield* Effect.scoped(startService(database))
+    yield* asSuperuser(database, (sql) => sql`UPDATE roles SET capabilities = '{agents:read}' WHERE name = 'Operator'`)
+    const { call } = yield* startService(database)
+    const { body: roles } = yield* call("GET", "/api/roles")
+    assert.include(roles[1].capabilities, "llm:complete")
+    const log = yield* call("GET", "/api/audit-logs?actionType=RoleUpdated")
+    assert.deepStrictEqual(
+      log.body.items.map(({ userId, entityId }: Record<string, unknown>) => [userId, entityId]),
+      [["system", String(roles[1].id)]]
+    )
   }).pipe(Effect.scoped)
 )

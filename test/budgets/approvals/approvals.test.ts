@@ -148,6 +148,24 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("an approval that is repeated has its first answer, although the agent is suspended meanwhile", () =>
+    Effect.gen(function* () {
+      const { asking, post, service, tenantId } = yield* setting()
+      const agent = yield* makeAgent(service, { tenantId })
+      const held = yield* post("/api/spend/reserve", { amountUsd: 1.5, agentId: agent.id }, { key: asking })
+      const headers = { "idempotency-key": crypto.randomUUID() }
+      const { key } = yield* makeKey(service, ["budgets:approve"], { tenantId })
+      const decide = () => post(approve(held.body.id), { ceilingUsd: 0.5 }, { key, headers })
+      const first = yield* decide()
+      assert.strictEqual(first.status, 200, first.text)
+      const suspended = yield* service.call("PATCH", `/api/agents/${agent.id}`, { body: { status: "suspended" } })
+      assert.strictEqual(suspended.status, 200, suspended.text)
+      const again = yield* decide()
+      assert.strictEqual(again.headers.get("idempotency-replayed"), "true", again.text)
+      assert.deepStrictEqual([again.status, again.body], [first.status, first.body])
+    })
+  )
+
   it.effect("403: by whom the requester is, made, or was made by, over any number of steps; a system caller may", () =>
     Effect.gen(function* () {
       const { hold, owner, post, service, tenantId } = yield* setting()

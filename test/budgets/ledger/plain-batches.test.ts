@@ -45,11 +45,11 @@ const rowsOf = Effect.fnUntraced(function* (tenantId: TenantId) {
             FROM unnest(b.counter_ids) WITH ORDINALITY AS e(id, place) JOIN budget_counters k ON k.id = e.id),
           json_build_array(e.kind, e.amount, e.tokens, e.requests, e.overrun, e.late, e.usage, e.metadata, e.created_by,
             e.occurred_at - b.created_at, e.buckets, e.counter_ids = b.counter_ids),
-          to_jsonb(u) - ARRAY['tenant_id', 'reservation_id', 'charge_id', 'occurred_at'], u.charge_id = b.charge_id
+          to_jsonb(u) - ARRAY['tenant_id', 'reservation_id', 'charge_id', 'occurred_at', 'batch'], u.charge_id = b.charge_id
         ) AS row
       FROM budget_reservations b
       LEFT JOIN budget_entries e ON e.tenant_id = b.tenant_id AND e.id = b.charge_id
-      LEFT JOIN gateway_usage u ON u.tenant_id = b.tenant_id AND u.reservation_id = b.id
+      LEFT JOIN usage_rows u ON u.tenant_id = b.tenant_id AND u.reservation_id = b.id
       WHERE b.tenant_id = ${tenantId} ORDER BY b.id`
   )
   return rows.map(({ row }) => row)

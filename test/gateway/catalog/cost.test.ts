@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { type TokenUsage } from "../../../src/gateway/translation/domain.ts"
-import { factsOf, modelsOf } from "../../../src/gateway/catalog/catalogue.ts"
+import { builtInCatalogue } from "../../../src/gateway/catalog/catalogue.ts"
 import { costBound, costOf, ratesFor, rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { Prices } from "../../../src/gateway/catalog/rate-domain.ts"
+
+const { factsOf, modelsOf } = builtInCatalogue
 
 const prices = (written: object) => rateTable(Schema.decodeUnknownSync(Prices)(written))
 

@@ -259,17 +259,16 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
     Effect.gen(function* () {
       const service = yield* TestService
       const document = {
-        providers: [provider("one", { apiKey: "env:MISTRAL_API_KEY" }), provider("two", { apiKey: "file:two" })],
+        providers: [provider("one", { apiKey: "env:MISTRAL_API_KEY" })],
         models: [model("unpriced")]
       }
       yield* withVariable("MISTRAL_API_KEY", put(service, document))
       const reloaded = yield* service.call("POST", "/api/llm/admin/reload")
-      assert.deepStrictEqual(reloaded.body.providers, ["loopback", "one", "two"])
+      assert.deepStrictEqual(reloaded.body.providers, ["loopback", "one"])
       assert.deepStrictEqual(reloaded.body.models, ["loopback-1", "unpriced"])
-      assert.lengthOf(reloaded.body.warnings, 3)
+      assert.lengthOf(reloaded.body.warnings, 2)
       assert.match(reloaded.body.warnings[0], /^Provider one: .*MISTRAL_API_KEY is not set/)
-      assert.match(reloaded.body.warnings[1], /^Provider two: .*Llm:SecretsDirectory/)
-      assert.match(reloaded.body.warnings[2], /^Model unpriced: /)
+      assert.match(reloaded.body.warnings[1], /^Model unpriced: /)
     })
   )
 
@@ -283,8 +282,9 @@ layer(serviceLayer(), options)("the gateway's configuration", (it) => {
       const { body: models } = yield* service.call("GET", "/api/llm/models")
       const known = (id: string) => models.find((one: { readonly id: string }) => one.id === id)
       const prices = { inputUsdPerMTok: 2.5, outputUsdPerMTok: 10, cacheReadUsdPerMTok: 1.25 }
-      assert.deepStrictEqual(known("gpt-4o").prices, prices)
-      assert.deepStrictEqual(known("mine").prices, prices)
+      assert.deepInclude(known("gpt-4o").prices, prices)
+      assert.strictEqual(known("gpt-4o").prices.toolUses.webSearch, 0.01)
+      assert.deepInclude(known("mine").prices, prices)
       assert.deepStrictEqual(known("mine").providers, ["eu"])
       assert.strictEqual(known("mine").maxOutputTokens, 16_384)
       assert.strictEqual(known("mine").status, "available")
@@ -355,18 +355,23 @@ describe("a configuration file", () => {
       yield* Effect.promise(() => fs.symlink(path.join(outside, "secret"), path.join(directory, "link")))
       const service = yield* startService(database, { Llm__SecretsDirectory: directory })
       const baseUrl = standIn.url
-      yield* put(service, {
-        providers: [
-          provider("good", { baseUrl, apiKey: "file:good" }),
-          provider("link", { baseUrl, apiKey: "file:link" }),
-          provider("gone", { baseUrl, apiKey: "file:gone" })
-        ]
+      const refused = yield* put(service, {
+        providers: ["good", "link", "gone"].map((name) => provider(name, { baseUrl, apiKey: `file:${name}` }))
       })
+      assert.strictEqual(refused.status, 400)
+      assert.deepStrictEqual(
+        refused.body.errors.map(({ message }: { readonly message: string }) => message),
+        ["The file link lies outside Llm:SecretsDirectory.", "The file gone cannot be read (NotFound)."]
+      )
+      const saved = yield* put(service, { providers: [provider("good", { baseUrl, apiKey: "file:good" })] })
+      assert.strictEqual(saved.status, 200, saved.text)
+      yield* service.call("POST", "/api/llm/providers/test", { body: { providerId: "good" } })
+      yield* Effect.promise(() => fs.rm(path.join(directory, "good")))
       const reloaded = yield* service.call("POST", "/api/llm/admin/reload")
-      assert.lengthOf(reloaded.body.warnings, 2)
-      for (const providerId of ["good", "link"]) {
-        yield* service.call("POST", "/api/llm/providers/test", { body: { providerId } })
-      }
+      assert.deepStrictEqual(reloaded.body.warnings.slice(0, 1), [
+        "Provider good: The file good cannot be read (NotFound)."
+      ])
+      yield* service.call("POST", "/api/llm/providers/test", { body: { providerId: "good" } })
       assert.deepStrictEqual(
         standIn.requests.map(({ headers }) => headers.authorization),
         ["Bearer sk-from-file", undefined]

@@ -24,7 +24,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     Effect.gen(function* () {
       for (const [members, code] of [
         [{ model: "odd" }, "model_unpriced"],
-        [{ web_search_options: {} }, "cost_unbounded"]
+        [{ search_parameters: {} }, "cost_unbounded"]
       ] as const) {
         const { key, service, standIn, tenantId } = yield* setting({ unit: "usd", limit: 1 })
         const refused = yield* ask(service, key, members)

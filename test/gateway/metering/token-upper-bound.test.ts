@@ -110,7 +110,7 @@ describe("the bound of a request", () => {
           tools: [{ type: "function", function: {} }, { type: "web_search" }]
         })
       ),
-      ["messages.0.content.0", "messages.0.content.1", "service_tier", "web_search_options", "modalities", "tools.1"]
+      ["messages.0.content.0", "messages.0.content.1", "service_tier", "modalities", "tools.1"]
     )
     assert.sameMembers(
       paths(
@@ -118,11 +118,35 @@ describe("the bound of a request", () => {
           ...says([{ type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }]),
           speed: "fast",
           mcp_servers: [{}],
-          tools: [{ name: "f" }, { type: "bash_20250124", name: "bash" }, { type: "web_search_20260318" }]
+          tools: [{ name: "f" }, { type: "bash_20250124", name: "bash" }, { type: "advisor_20260301" }]
         })
       ),
-      ["messages.0.content.0", "speed", "mcp_servers", "tools.2"]
+      ["messages.0.content.0", "speed", "tools.2"]
     )
+  })
+
+  it("is what a model can read for a document that stands elsewhere", () => {
+    const remote = [
+      ["anthropic", { type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }],
+      ["anthropic", { type: "document", source: { type: "file", file_id: "file_1" } }],
+      ["openai", { type: "file", file: { file_id: "file_1" } }]
+    ] as const
+    for (const [dialect, part] of remote) {
+      const known = chatBound(dialect, says([part]), 100, undefined, 200_000)
+      assert.deepStrictEqual([known.inputTokens, known.unbounded], [200_000, []])
+    }
+  })
+
+  it("has a compaction read and write as much again", () => {
+    const body = { ...says("Hi"), max_tokens: 50 }
+    const once = bound("anthropic", body)
+    const twice = chatBound(
+      "anthropic",
+      { ...body, context_management: { edits: [{ type: "compact_20260112" }] } },
+      Buffer.byteLength(JSON.stringify(body))
+    )
+    assert.deepStrictEqual([twice.inputTokens, twice.choices], [2 * once.inputTokens, 2])
+    assert.isEmpty(twice.unbounded)
   })
 
   it("bounds embeddings by their bytes, and token lists by their length", () => {

@@ -9,7 +9,7 @@ import { eventually } from "../../support/waiting.ts"
 interface Frame {
   readonly text: string
   /** What the caller has received once the frame was relayed, in each dialect; frames that send nothing have none. */
-  readonly seen: { readonly openai?: string; readonly anthropic?: string }
+  readonly seen: { readonly openai?: string; readonly anthropic?: string; readonly responses?: string }
   /** Whether the model has reported its end. */
   readonly finished: boolean
 }
@@ -27,11 +27,15 @@ const openAiUsage = {
   prompt_tokens_details: { cached_tokens: used.cached }
 }
 const openAiFrames: ReadonlyArray<Frame> = [
-  { text: delta("One"), seen: { openai: "One", anthropic: "One" }, finished: false },
-  { text: delta("Two"), seen: { openai: "Two", anthropic: "Two" }, finished: false },
+  { text: delta("One"), seen: { openai: "One", anthropic: "One", responses: "One" }, finished: false },
+  { text: delta("Two"), seen: { openai: "Two", anthropic: "Two", responses: "Two" }, finished: false },
   { text: delta("", "stop"), seen: { openai: `"stop"` }, finished: true },
   { text: chunk({ choices: [], usage: openAiUsage }), seen: { openai: "prompt_tokens" }, finished: true },
-  { text: "data: [DONE]\n\n", seen: { openai: "[DONE]", anthropic: "message_stop" }, finished: true }
+  {
+    text: "data: [DONE]\n\n",
+    seen: { openai: "[DONE]", anthropic: "message_stop", responses: "response.completed" },
+    finished: true
+  }
 ]
 
 const anthropicUsage = {
@@ -47,15 +51,15 @@ const anthropicFrames: ReadonlyArray<Frame> = [
       type: "message_start",
       message: { id: "m", role: "assistant", content: [], usage: { ...anthropicUsage, output_tokens: 1 } }
     }),
-    seen: { anthropic: "message_start", openai: `"role"` },
+    seen: { anthropic: "message_start", openai: `"role"`, responses: "response.created" },
     finished: false
   },
   {
     text: event({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }) + text("One"),
-    seen: { anthropic: "One", openai: "One" },
+    seen: { anthropic: "One", openai: "One", responses: "One" },
     finished: false
   },
-  { text: text("Two"), seen: { anthropic: "Two", openai: "Two" }, finished: false },
+  { text: text("Two"), seen: { anthropic: "Two", openai: "Two", responses: "Two" }, finished: false },
   {
     text:
       event({ type: "content_block_stop", index: 0 }) +
@@ -63,16 +67,56 @@ const anthropicFrames: ReadonlyArray<Frame> = [
     seen: { anthropic: "message_delta" },
     finished: true
   },
-  { text: event({ type: "message_stop" }), seen: { anthropic: "message_stop", openai: "[DONE]" }, finished: true }
+  {
+    text: event({ type: "message_stop" }),
+    seen: { anthropic: "message_stop", openai: "[DONE]", responses: "response.completed" },
+    finished: true
+  }
+]
+
+const response = { id: "resp_1", object: "response", model: "gpt", output: [] }
+const words = (said: string) =>
+  event({ type: "response.output_text.delta", item_id: "msg_1", output_index: 0, content_index: 0, delta: said })
+const responsesFrames: ReadonlyArray<Frame> = [
+  {
+    text: event({ type: "response.created", response: { ...response, status: "in_progress" } }),
+    seen: { responses: "response.created" },
+    finished: false
+  },
+  { text: words("One"), seen: { responses: "One" }, finished: false },
+  { text: words("Two"), seen: { responses: "Two" }, finished: false },
+  {
+    text: event({
+      type: "response.completed",
+      response: {
+        ...response,
+        status: "completed",
+        usage: {
+          input_tokens: used.input,
+          input_tokens_details: { cached_tokens: used.cached },
+          output_tokens: used.output
+        }
+      }
+    }),
+    seen: { responses: "response.completed" },
+    finished: true
+  }
 ]
 
 const vendors = {
   openai: { frames: openAiFrames, members: { dialect: "openai" } },
-  anthropic: { frames: anthropicFrames, members: { dialect: "anthropic" } }
+  anthropic: { frames: anthropicFrames, members: { dialect: "anthropic" } },
+  responses: { frames: responsesFrames, members: { dialect: "openai", apis: ["responses"] } }
 }
-const paths = { openai: "/v1/chat/completions", anthropic: "/v1/messages" }
+const paths = { openai: "/v1/chat/completions", anthropic: "/v1/messages", responses: "/v1/responses" }
 type Dialect = keyof typeof paths
-const dialects: ReadonlyArray<Dialect> = ["openai", "anthropic"]
+const dialects: ReadonlyArray<Dialect> = ["openai", "anthropic", "responses"]
+
+const bodies = {
+  openai: { max_tokens: 30, messages: [{ role: "user", content: "Hi" }], stream_options: { include_usage: true } },
+  anthropic: { max_tokens: 30, messages: [{ role: "user", content: "Hi" }] },
+  responses: { max_output_tokens: 30, input: "Hi" }
+}
 
 /** Sends the frames up to one, and the others once the caller has left. */
 const pausing = (frames: ReadonlyArray<Frame>, after: number) => {
@@ -96,7 +140,7 @@ const leaveAt = ({ url }: TestService["Service"], key: string, path: string, bod
       method: "POST",
       signal: controller.signal,
       headers: { "x-api-key": key, "content-type": "application/json" },
-      body: JSON.stringify({ model: "gpt", stream: true, messages: [{ role: "user", content: "Hi" }], ...body })
+      body: JSON.stringify({ model: "gpt", stream: true, ...body })
     })
     assert.strictEqual(response.status, 200)
     let received = ""
@@ -114,12 +158,14 @@ const ended = (service: TestService["Service"], tenantId: string) =>
 
 const setUp = Effect.fnUntraced(function* (standIn: ProviderStandIn, dialect: Dialect, members: object = {}) {
   const service = yield* TestService
-  const baseUrl = dialect === "openai" ? `${standIn.url}/v1` : standIn.url
-  yield* configure(service, [provider("p", standIn, { dialect, baseUrl })], [model("gpt", ["p"], members)])
+  const baseUrl = dialect === "anthropic" ? standIn.url : `${standIn.url}/v1`
+  yield* configure(
+    service,
+    [provider("p", standIn, { ...vendors[dialect].members, baseUrl })],
+    [model("gpt", ["p"], members)]
+  )
   return { service, ...(yield* spender(service, [{ limit: 1 }])) }
 })
-
-const includeUsage = { stream_options: { include_usage: true } }
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "a caller that leaves a stream",
@@ -135,8 +181,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
               const { answer, resume } = pausing(frames, index)
               const standIn = yield* startProvider(answer)
               const { key, service, tenantId } = yield* setUp(standIn, from)
-              const body = { max_tokens: 30, ...(to === "openai" ? includeUsage : {}) }
-              yield* leaveAt(service, key, paths[to], body, last)
+              yield* leaveAt(service, key, paths[to], bodies[to], last)
               if (!finished) {
                 yield* eventually(
                   Effect.sync(() => standIn.aborted),
@@ -173,7 +218,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const { answer } = pausing(openAiFrames, 0)
         const standIn = yield* startProvider(answer)
         const { key, service, tenantId } = yield* setUp(standIn, "openai", { maxTokensPerSecond: 100_000 })
-        yield* leaveAt(service, key, paths.openai, { max_tokens: 30, reasoning_effort: "high" }, "One")
+        yield* leaveAt(service, key, paths.openai, { ...bodies.openai, reasoning_effort: "high" }, "One")
         yield* ended(service, tenantId)
         const [row] = yield* usageRows(service, tenantId)
         assert.deepInclude(row, { method: "aborted", inputTokens: 1, outputTokens: 30 })
@@ -185,19 +230,15 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         const { answer, resume } = pausing(openAiFrames, openAiFrames.length - 1)
         const standIn = yield* startProvider(answer)
         const { key, service } = yield* setUp(standIn, "openai", { cache: true })
-        yield* leaveAt(service, key, paths.openai, { max_tokens: 30 }, "[DONE]")
+        const { stream_options: _, ...body } = bodies.openai
+        yield* leaveAt(service, key, paths.openai, body, "[DONE]")
         for (let times = 0; times < 3; times++) yield* service.call("GET", "/health")
         resume()
         const again = Effect.promise(() =>
           fetch(`${service.url}${paths.openai}`, {
             method: "POST",
             headers: { "x-api-key": key, "content-type": "application/json" },
-            body: JSON.stringify({
-              model: "gpt",
-              stream: true,
-              messages: [{ role: "user", content: "Hi" }],
-              max_tokens: 30
-            })
+            body: JSON.stringify({ model: "gpt", stream: true, ...body })
           }).then(async (response) => ({ cache: response.headers.get("x-cache"), text: await response.text() }))
         )
         const answered = yield* eventually(again, ({ cache }) => cache === "hit")

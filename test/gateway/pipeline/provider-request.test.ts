@@ -19,7 +19,11 @@ const sent = Effect.fnUntraced(function* (
   const target = { ...own, model: name ?? own.model, provider: { ...own.provider, vendor, dialect } }
   const body = JSON.parse(text)
   const bytes = new TextEncoder().encode(text)
-  const out = yield* providerRequest({ dialect, operation: "chat", body, bytes }, target, limit, 10)
+  const out = yield* providerRequest({ dialect, operation: "chat", body, bytes }, target, {
+    limit,
+    outputTokens: 10,
+    toolLimit: undefined
+  })
   return typeof out === "string" ? out : Buffer.from(out).toString("utf8")
 })
 

@@ -7,7 +7,7 @@ import { Bulkheads } from "../../../src/gateway/routing/bulkheads.ts"
 import { rateTable } from "../../../src/gateway/catalog/cost.ts"
 import { type Provider, providerCredentials, ProviderFailure } from "../../../src/gateway/providers/provider.ts"
 import { routeOrder } from "../../../src/gateway/routing/resolve-model.ts"
-import { gatewaySnapshot, type ModelTarget } from "../../../src/gateway/configuration/gateway-snapshot.ts"
+import { gatewaySnapshot, type ModelTarget, usualApis } from "../../../src/gateway/configuration/gateway-snapshot.ts"
 import { ProviderHealth } from "../../../src/gateway/routing/provider-health.ts"
 import { Settings } from "../../../src/platform/settings/settings.ts"
 import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
@@ -15,7 +15,7 @@ import { repeatableLoopback, runningLoopback } from "../../support/loopback.ts"
 const loopback = repeatableLoopback()
 
 const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget => ({
-  provider: { id: "p", dialect: "openai", vendor: undefined, maxConcurrency: 2, provider: loopback },
+  provider: { id: "p", dialect: "openai", vendor: undefined, maxConcurrency: 2, apis: usualApis, provider: loopback },
   model,
   weight: 1,
   priority: 0,

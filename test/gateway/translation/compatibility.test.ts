@@ -89,7 +89,7 @@ const reservations = (service: TestService["Service"]) =>
     service,
     (sql) => sql<{ readonly state: string; readonly cost: string | null; readonly method: string | null }>`
       SELECT r.state, r.actual::text AS cost, u.method FROM budget_reservations r
-      LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
+      LEFT JOIN usage_rows u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
       ORDER BY r.id`
   )
 

@@ -12,6 +12,7 @@ import { z } from "zod"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { anthropicVendor, openAiVendor, said } from "../../support/vendors.ts"
 
 interface Connection {
@@ -105,18 +106,30 @@ const clients: Readonly<
   ]
 }
 
+/** The models, and what their providers speak. */
+const served = {
+  gpt: "OpenAI's dialect",
+  claude: "Anthropic's dialect",
+  "o-native": "the Responses API"
+}
+
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("clients that people use", (it) => {
   for (const [client, [run, calls]] of Object.entries(clients)) {
-    for (const name of ["gpt", "claude"]) {
-      it.effect(`${client}, with ${name === "gpt" ? "OpenAI's" : "Anthropic's"} dialect behind, exactly charged`, () =>
+    for (const [name, behind] of Object.entries(served)) {
+      it.effect(`${client}, with ${behind} behind, exactly charged`, () =>
         Effect.gen(function* () {
           const service = yield* TestService
           const openai = yield* startProvider(openAiVendor)
+          const native = yield* startProvider(makeResponsesVendor())
           const anthropic = yield* startProvider(anthropicVendor)
           yield* configure(
             service,
-            [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url })],
-            [model("gpt", ["oa"]), model("claude", ["an"])]
+            [
+              provider("oa", openai),
+              provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url }),
+              provider("re", native, { apis: ["chat", "responses"] })
+            ],
+            [model("gpt", ["oa"]), model("claude", ["an"]), model("o-native", ["re"])]
           )
           const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
           const answers = yield* Effect.promise(() => run({ baseURL: `${service.url}/v1`, apiKey: key, name }))

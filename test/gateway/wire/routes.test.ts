@@ -9,7 +9,8 @@ import { configure, model, provider } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { countOf } from "../../support/statements.ts"
-import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
+import { makeResponsesVendor } from "../../support/responses-vendor.ts"
+import { anthropicVendor } from "../../support/vendors.ts"
 
 /** The routes in the gateway's own words that ask a provider for something. */
 const ownRoutes = (): ReadonlyArray<string> => {
@@ -44,18 +45,25 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("keeps money free for what it asks, and charges it", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const openai = yield* startProvider(openAiVendor)
+      const openai = yield* startProvider(makeResponsesVendor())
       const anthropic = yield* startProvider(anthropicVendor)
       yield* configure(
         service,
-        [provider("oa", openai), { id: "an", dialect: "anthropic", baseUrl: anthropic.url }],
-        [model("gpt", ["oa"]), model("claude", ["an"]), model("vectors", ["oa"], { kind: "embedding" })]
+        [
+          provider("oa", openai, { apis: ["chat", "responses", "completions", "embeddings"] }),
+          { id: "an", dialect: "anthropic", baseUrl: anthropic.url }
+        ],
+        [
+          model("gpt", ["oa"], { maxOutputTokens: 99 }),
+          model("claude", ["an"]),
+          model("vectors", ["oa"], { kind: "embedding" })
+        ]
       )
       const messages = [{ role: "user", content: "Hi" }]
       const asked = () => openai.requests.length + anthropic.requests.length
       const charged = Effect.andThen(
         service.call("GET", "/api/budgets/caps?limit=1"),
-        countOf(service.database, "gateway_usage")
+        countOf(service.database, "usage_rows")
       )
       const walked = new Set<string>()
       const walk = Effect.fnUntraced(function* (route: string, body: object, costs: boolean) {
@@ -68,18 +76,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
       for (const { operation, path: route } of gatewayRoutes) {
         if (operation === "embed") yield* walk(route, { model: "vectors", input: "a" }, true)
+        else if (operation === "completions") yield* walk(route, { model: "gpt", prompt: "a" }, true)
         else {
           for (const name of operation === "chat" ? ["gpt", "claude"] : ["claude"]) {
             yield* walk(route, { model: name, max_tokens: 9, messages }, operation === "chat")
           }
         }
       }
+      for (const name of ["gpt", "claude"]) yield* walk("/v1/responses", { model: name, input: "a" }, true)
+      yield* walk("/v1/responses/compact", { model: "gpt", input: "a" }, true)
+      yield* walk("/v1/responses/input_tokens", { model: "gpt", input: "a" }, false)
       yield* walk("/api/llm/complete", { model: "gpt", messages }, true)
       yield* walk("/api/llm/embed", { model: "vectors", input: "a" }, true)
       // A route that is new has to be walked too.
       assert.deepStrictEqual(
         [...walked].toSorted(),
-        [...gatewayRoutes.map(({ path: route }) => route), ...ownRoutes()].toSorted()
+        [
+          ...gatewayRoutes.map(({ path: route }) => route),
+          ...["", "/compact", "/input_tokens"].map((below) => `/v1/responses${below}`),
+          ...ownRoutes()
+        ].toSorted()
       )
     }).pipe(Effect.scoped)
   )

@@ -54,7 +54,7 @@ const reservations = (service: Service) =>
     service,
     (sql) => sql<{ readonly state: string; readonly actual: string | null; readonly method: string | null }>`
       SELECT r.state, r.actual::text, u.method FROM budget_reservations r
-      LEFT JOIN gateway_usage u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
+      LEFT JOIN usage_rows u ON u.tenant_id = r.tenant_id AND u.reservation_id = r.id
       ORDER BY r.id`
   )
 const last = (service: Service) => Effect.map(reservations(service), (rows) => rows.at(-1))

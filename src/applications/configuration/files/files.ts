@@ -139,10 +139,12 @@ export class ConfigurationFiles extends Context.Service<ConfigurationFiles>()("a
     })
 
     return {
-      save /** Adds a version with the content of an earlier one. */,
+      save,
+      /** Adds a version with the content of an earlier one. */
       rollback,
       versions: list,
-      version /** To the newest version unless `to` says another; from the one before that unless `from` does. */,
+      version,
+      /** To the newest version unless `to` says another; from the one before that unless `from` does. */
       diff
     }
   })

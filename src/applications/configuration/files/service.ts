@@ -178,9 +178,11 @@ export class Configuration extends Context.Service<Configuration>()("app/configu
       /** The whole tree, in the form of the answer. */
       tree,
       get,
-      getByPath /** What can be restored, the latest thousand. */,
+      getByPath,
+      /** What can be restored, the latest thousand. */
       deleted,
-      create /** Renames, moves or gives another schema. */,
+      create,
+      /** Renames, moves or gives another schema. */
       move,
       delete: remove,
       restore

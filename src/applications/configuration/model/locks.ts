@@ -53,8 +53,10 @@ export class ConfigurationLocks extends Context.Service<ConfigurationLocks>()("a
       managed: [
         ...managed
       ] /** Locks the tree of an application that is not system-owned; answers who changes it, and when. */,
-      tree /** Locks the tree of a node and the node, deleted or not. */,
-      inTree /** Locks a node that is not deleted. */,
+      tree,
+      /** Locks the tree of a node and the node, deleted or not. */
+      inTree,
+      /** Locks a node that is not deleted. */
       node
     }
   })

@@ -72,7 +72,8 @@ export class ConfigurationArchives extends Context.Service<ConfigurationArchives
 
       return {
         /** The tree as it is at this moment, sent while its contents are read. */
-        exported /** The files and folders of a zip archive. */,
+        exported,
+        /** The files and folders of a zip archive. */
         readZip: Effect.fn("ConfigurationArchives.readZip")(nodesOfZip)
       }
     })

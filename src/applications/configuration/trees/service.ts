@@ -173,7 +173,8 @@ export class ConfigurationTrees extends Context.Service<ConfigurationTrees>()("a
 
     return {
       /** Takes a tree back to what it was at a moment, or says what that would change. */
-      rollback /** Makes a tree what an archive says, or says what that would change. */,
+      rollback,
+      /** Makes a tree what an archive says, or says what that would change. */
       importAll
     }
   })

@@ -136,6 +136,8 @@ export const ChatChunk = Schema.Struct({
     Schema.Array(
       Schema.Struct({
         index: optional(Schema.Int),
+        /** Of a text completion. */
+        text: optional(Schema.String),
         delta: optional(
           Schema.Struct({
             content: optional(Words),

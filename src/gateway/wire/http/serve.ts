@@ -103,7 +103,7 @@ const unexpected = (defect: unknown): Effect.Effect<never, GatewayError<GatewayP
   )
 }
 
-const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
+export const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
   const response =
     body instanceof Uint8Array
       ? HttpServerResponse.uint8Array(body, { status, contentType: "application/json" })

@@ -14,10 +14,19 @@ const embeddings: CallRoute = {
   operation: "embed",
   capability: "llm:embed"
 }
+/** The older API, which editors use to complete text. */
+const completions: CallRoute = {
+  path: "/v1/completions",
+  dialect: "openai",
+  operation: "completions",
+  capability: "llm:complete"
+}
 
-export const openAiRoutes = [chat, embeddings] as const
+export const openAiRoutes = [chat, embeddings, completions] as const
 
-/** Chat completions and embeddings, as OpenAI's SDKs call them. */
+/** Chat completions, text completions and embeddings, as OpenAI's SDKs call them. */
 export const OpenAiChatLayer = Layer.unwrap(
-  Effect.map(makeCallRoutes, (route) => Layer.mergeAll(route(chat, openAiErrors), route(embeddings, openAiErrors)))
+  Effect.map(makeCallRoutes, (route) =>
+    Layer.mergeAll(route(chat, openAiErrors), route(embeddings, openAiErrors), route(completions, openAiErrors))
+  )
 )

@@ -1,18 +1,21 @@
-import { ByteSize, Effect, Layer } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ByteSize, Effect, Layer, Option, type Scope } from "effect"
+import { HttpIncomingMessage, HttpRouter, HttpServerResponse } from "effect/http"
+import { type TenantId } from "../../../kernel/identifier.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
 import { asServed, makeAuthenticated, makeCallReader, serve } from "../http/serve.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
-import { Responses } from "./service.ts"
+import { type StoredRequest } from "../../providers/provider.ts"
+import { NativeResponses } from "./native.ts"
+import { type IncomingResponse, Responses } from "./service.ts"
 
 const capability = "llm:complete"
 
 /** The paths of the Responses API, each with its methods. */
 export const responsesPaths: ReadonlyArray<readonly [path: RegExp, methods: string]> = [
-  [/^\/v1\/responses$/, "POST"],
+  [/^\/v1\/responses(?:\/input_tokens|\/compact)?$/, "POST"],
   [/^\/v1\/responses\/[^/]+$/, "GET, HEAD, DELETE"],
   [/^\/v1\/responses\/[^/]+\/input_items$/, "GET, HEAD"],
   [/^\/v1\/responses\/[^/]+\/cancel$/, "POST"]
@@ -33,6 +36,10 @@ const notInBackground = invalidMember(
   "Only responses that are made in the background can be cancelled; close the connection to stop one that is streamed."
 )
 
+const notStreamed = Effect.fail(
+  invalidMember("stream", "stream: Only responses that are made in the background can be streamed again")
+)
+
 /** The Responses API, as OpenAI's SDKs and Codex call it. */
 export const OpenAiResponsesLayer = Layer.unwrap(
   Effect.gen(function* () {
@@ -40,39 +47,47 @@ export const OpenAiResponsesLayer = Layer.unwrap(
     const authenticated = yield* makeAuthenticated
     const conversations = yield* Conversations
     const readCall = yield* makeCallReader
+    const natives = yield* NativeResponses
     const responses = yield* Responses
     const { maxBodyBytes } = (yield* Settings).llm.gateway
 
-    const create = HttpRouter.add(
-      "POST",
-      "/v1/responses",
-      Effect.provideService(
-        serve(
-          "/v1/responses",
-          () => openAiErrors,
-          (request, requestId) =>
-            authenticated(
-              request,
-              capability,
-              Effect.flatMap(readCall("/v1/responses", request, requestId, openAiErrors), (call) =>
-                responses.create(call, requestId)
-              )
-            )
-        ),
-        HttpIncomingMessage.MaxBodySize,
-        ByteSize.bytes(maxBodyBytes)
-      ),
-      asServed
-    )
-
-    /** A path of a stored response. */
-    const stored = (
-      method: "GET" | "POST" | "DELETE",
+    /** A path that makes a call. */
+    const called = (
       path: `/${string}`,
       work: (
-        tenantId: Effect.Success<ReturnType<typeof tenantOf>>,
-        id: string
-      ) => Effect.Effect<object, GatewayError<GatewayProblem>, HttpServerRequest.HttpServerRequest>
+        call: IncomingResponse,
+        requestId: string
+      ) => Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError<GatewayProblem>, Scope.Scope>
+    ) =>
+      HttpRouter.add(
+        "POST",
+        path,
+        Effect.provideService(
+          serve(
+            path,
+            () => openAiErrors,
+            (request, requestId) =>
+              authenticated(
+                request,
+                capability,
+                Effect.flatMap(readCall(path, request, requestId, openAiErrors), (call) => work(call, requestId))
+              )
+          ),
+          HttpIncomingMessage.MaxBodySize,
+          ByteSize.bytes(maxBodyBytes)
+        ),
+        asServed
+      )
+
+    /** A path of a stored response: `work` answers for one that the gateway stores, others are their provider's. */
+    const stored = (
+      method: StoredRequest["method"],
+      path: `/${string}`,
+      work: (
+        tenantId: TenantId,
+        id: string,
+        asked: URLSearchParams
+      ) => Effect.Effect<object, GatewayError<GatewayProblem>>
     ) =>
       HttpRouter.add(
         method,
@@ -86,8 +101,18 @@ export const OpenAiResponsesLayer = Layer.unwrap(
               capability,
               Effect.gen(function* () {
                 const { id = "" } = yield* HttpRouter.params
-                const shown = yield* work(yield* tenantOf(), id)
-                return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
+                const tenantId = yield* tenantOf()
+                const asked = new URL(request.url, "http://localhost").searchParams
+                if (asked.get("stream") === "true") return yield* notStreamed
+                const after = asked.get("after")
+                if (after !== null) asked.set("after", yield* natives.itemId(tenantId, after))
+                const query = method === "GET" && asked.size > 0 ? `?${asked.toString()}` : ""
+                const suffix = `${path.slice("/v1/responses/:id".length)}${query}`
+                const held = yield* natives.stored(tenantId, id, method, suffix)
+                const headers = { "request-id": requestId }
+                return Option.isSome(held)
+                  ? HttpServerResponse.uint8Array(held.value, { contentType: "application/json", headers })
+                  : HttpServerResponse.jsonUnsafe(yield* work(tenantId, id, asked), { headers })
               })
             )
         ),
@@ -96,21 +121,21 @@ export const OpenAiResponsesLayer = Layer.unwrap(
     const tenantOf = () => Effect.map(Effect.orDie(attribution.resolve({})), ({ tenantId }) => tenantId)
 
     return Layer.mergeAll(
-      create,
+      called("/v1/responses", responses.create),
+      called("/v1/responses/input_tokens", responses.count),
+      called("/v1/responses/compact", responses.compact),
       stored("GET", "/v1/responses/:id", (tenantId, id) =>
         Effect.map(conversations.find(tenantId, id), ({ response }) => response)
       ),
       stored("DELETE", "/v1/responses/:id", (tenantId, id) =>
         Effect.as(conversations.remove(tenantId, id), { id, object: "response", deleted: true })
       ),
-      stored("GET", "/v1/responses/:id/input_items", (tenantId, id) =>
-        Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
-          Effect.map(conversations.find(tenantId, id), ({ input }) => {
-            const hex = id.slice("resp_".length)
-            const items = input.map((item, index) => ({ ...item, id: item.id ?? `in_${hex}_${index}` }))
-            return pageOf(items, new URL(url, "http://localhost").searchParams)
-          })
-        )
+      stored("GET", "/v1/responses/:id/input_items", (tenantId, id, asked) =>
+        Effect.map(conversations.find(tenantId, id), ({ input }) => {
+          const hex = id.slice("resp_".length)
+          const items = input.map((item, index) => ({ ...item, id: item.id ?? `in_${hex}_${index}` }))
+          return pageOf(items, asked)
+        })
       ),
       stored("POST", "/v1/responses/:id/cancel", (tenantId, id) =>
         Effect.andThen(conversations.find(tenantId, id), Effect.fail(notInBackground))

@@ -5,7 +5,7 @@ import { type TenantId } from "../../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
 import { Conversations } from "../../conversations/service.ts"
 import {
-  type GatewayError,
+  GatewayError,
   type GatewayProblem,
   invalidMember,
   invalidMembers,
@@ -13,7 +13,9 @@ import {
 } from "../../errors/gateway-error.ts"
 import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
+import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { resolveModel } from "../../routing/resolve-model.ts"
 import { noUsage, type TokenUsage } from "../../translation/domain.ts"
 import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
@@ -23,6 +25,9 @@ import { type ResponseHead } from "../../translation/openai-responses/answers.ts
 import { ChunksToResponse, type ResponseEvent } from "../../translation/openai-responses/chunks-to-events.ts"
 import { type ResponseItem, ResponsesRequest } from "../../translation/openai-responses/domain.ts"
 import { responsesToChat } from "../../translation/openai-responses/to-chat.ts"
+import { GatewayConfiguration } from "../../configuration/service.ts"
+import { responseOf } from "../http/serve.ts"
+import { NativeResponses, unsupported } from "./native.ts"
 import { parsedJson } from "../../../kernel/parsed-json.ts"
 import { faultsOf } from "../../../platform/http/validation.ts"
 
@@ -47,24 +52,24 @@ interface Prepared {
 
 type Failure = GatewayError<GatewayProblem>
 
-const withoutForm = ({ background, conversation, prompt }: ResponsesRequest): Failure | undefined => {
-  if (background === true) {
-    return invalidMember("background", "background: The gateway answers while the caller waits; send background: false")
-  }
-  if ((conversation ?? null) !== null) {
-    return invalidMember(
-      "conversation",
-      "conversation: The gateway stores no conversations by id; send previous_response_id, or all items"
-    )
-  }
-  return (prompt ?? null) === null
+const withoutForm = (request: ResponsesRequest): Failure | undefined =>
+  unsupported(request) ??
+  ((request.prompt ?? null) === null
     ? undefined
-    : invalidMember("prompt", "prompt: The gateway has no prompt templates; send instructions and input")
-}
+    : invalidMember("prompt", "prompt: The gateway has no prompt templates; send instructions and input"))
+
+/** Why another provider may answer: this one failed before its first byte. */
+const isProviders = ({ error, problem }: Failure): boolean =>
+  problem._tag === "ProviderUnavailable" ||
+  problem._tag === "ProviderTimeout" ||
+  (error.original !== undefined && (problem._tag === "Overloaded" || problem._tag === "RateLimited"))
 
 const make = Effect.gen(function* () {
   const conversations = yield* Conversations
   const pipeline = yield* CallPipeline
+  const configuration = yield* GatewayConfiguration
+  const counts = yield* MessageCounts
+  const natives = yield* NativeResponses
   const newId = (yield* SecureRandom.SecureRandom).uuidV7()
 
   const itemsOf = Effect.fnUntraced(function* (tenantId: TenantId, { input, previous_response_id }: ResponsesRequest) {
@@ -116,7 +121,22 @@ const make = Effect.gen(function* () {
           .keep({ createdBy, tenantId }, head.id, head.request.previous_response_id ?? null, { input: kept, response })
           .pipe(Effect.catchCause((cause) => Effect.logError("A response could not be stored", cause)))
 
+  /** Passes a request to a provider that speaks the Responses API, or translates it for one that does not. */
   const create = Effect.fn("Responses.create")(function* (
+    incoming: IncomingResponse,
+    requestId: string
+  ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
+    const call = yield* natives.prepare(incoming, "responses")
+    if (call === undefined) return yield* bridged(incoming, requestId)
+    const passed = Effect.map(pipeline.call(call), (answer) => responseOf(answer, requestId))
+    const model = configuration.snapshot().modelNamed(String(call.body.model))
+    const hasOthers = model?.targets.some(({ provider }) => !provider.apis.has("responses")) === true
+    return yield* hasOthers && call.onlyProvider === undefined
+      ? Effect.catchIf(passed, isProviders, () => bridged(incoming, requestId))
+      : passed
+  })
+
+  const bridged = Effect.fn("Responses.bridged")(function* (
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
@@ -144,10 +164,49 @@ const make = Effect.gen(function* () {
     return HttpServerResponse.jsonUnsafe(response, { headers })
   })
 
-  return { create }
+  /** The tokens of a request: counted by its provider, or by the model's tokenizer, or else estimated from its bytes. */
+  const count = Effect.fn("Responses.count")(function* (
+    incoming: IncomingResponse,
+    requestId: string
+  ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
+    const call = yield* natives.prepare(incoming, "count-responses")
+    if (call !== undefined) {
+      const { bytes, headers } = yield* counts.count(call)
+      return responseOf({ status: 200, headers, body: bytes }, requestId)
+    }
+    const { call: chat } = yield* prepare(incoming)
+    const input_tokens = yield* counts.countOwn(chat)
+    return HttpServerResponse.jsonUnsafe(
+      { object: "response.input_tokens", input_tokens },
+      { headers: { "request-id": requestId } }
+    )
+  })
+
+  /** Shortens a conversation, which only a provider that speaks the Responses API can do. */
+  const compact = Effect.fn("Responses.compact")(function* (
+    incoming: IncomingResponse,
+    requestId: string
+  ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
+    const call = yield* natives.prepare(incoming, "compact")
+    if (call === undefined) {
+      // An unknown model is told as such.
+      const model = resolveModel(configuration.snapshot(), incoming.body.model, "chat")
+      return yield* model instanceof GatewayError ? model : notCompacted(String(incoming.body.model))
+    }
+    return responseOf(yield* pipeline.call(call), requestId)
+  })
+
+  return { create, count, compact }
 })
 
-/** The Responses API for models whose provider speaks chat completions or Anthropic messages. */
+const notCompacted = (model: string): Failure =>
+  invalidMember(
+    "model",
+    `model: No provider of ${model} compacts conversations; summarize the conversation with a request of its own, and send the summary`,
+    "model_not_supported"
+  )
+
+/** The Responses API for every model, whatever its provider speaks. */
 export class Responses extends Context.Service<Responses, Effect.Success<typeof make>>()("app/gateway/Responses") {
   static readonly layer = Layer.effect(Responses, make)
 }

@@ -17,7 +17,14 @@ export const gatewayRoutes = [...openAiRoutes, ...anthropicRoutes] as const
 const served = [...gatewayRoutes.map(({ path }) => path), "/v1/responses", "/v1/models"].join(", ")
 
 /** Paths of the vendors that a client finds when its base URL has no `/v1`. */
-const withoutVersion = ["/chat/completions", "/embeddings", "/responses", "/models", "/messages"] as const
+const withoutVersion = [
+  "/chat/completions",
+  "/completions",
+  "/embeddings",
+  "/responses",
+  "/models",
+  "/messages"
+] as const
 
 const unknownPath = (url: string, publicUrl: string): GatewayError<RouteNotFound> => {
   const [path = ""] = url.split("?")

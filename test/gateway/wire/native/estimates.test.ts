@@ -18,9 +18,10 @@ const terms: EstimateTerms = {
   model: { ...model, maxOutputTokens: 500 },
   targets: model.targets,
   bound,
-  constraints: { byMoney: true, byHard: true },
+  constraints: { byMoney: true, byHard: true, byHardMoney: true },
   contextTokens: null,
   defaultOutputTokens: 16_384,
+  defaultToolUses: 5,
   hasOutput: true
 }
 
@@ -33,7 +34,7 @@ describe("what a call is let in with", () => {
       assert.deepStrictEqual([free.outputTokens, free.limit, free.tokens], [500, 500, 1500])
       const asked = yield* estimateOf({ ...terms, bound: { ...bound, askedOutputTokens: 70, choices: 3 } })
       assert.deepStrictEqual([asked.outputTokens, asked.limit, asked.tokens], [70, undefined, 1210])
-      const soft = yield* estimateOf({ ...terms, constraints: { byMoney: true, byHard: false } })
+      const soft = yield* estimateOf({ ...terms, constraints: { byMoney: true, byHard: false, byHardMoney: false } })
       assert.isUndefined(soft.limit)
       const short = yield* estimateOf({ ...terms, contextTokens: 400 })
       assert.strictEqual(short.inputTokens, 400)

@@ -1,0 +1,150 @@
+import { isJson, listIn, parsedJson } from "../../../kernel/parsed-json.ts"
+import { type TokenUsage } from "../domain.ts"
+import { type DialectError, readError } from "../errors.ts"
+import { usageOfResponse } from "./usage.ts"
+
+type Json = Readonly<Record<string, unknown>>
+type Rename = (id: string) => string
+
+/** Members whose value is the id of a response or of an item. Quotes within texts are escaped, so these are members. */
+const idMembers = /"(?:id|item_id|previous_response_id|approval_request_id|first_id|last_id)"\s*:\s*"([^"\\]+)"/g
+
+const idsOfItem = (item: unknown): ReadonlyArray<unknown> => (isJson(item) ? [item.id, item.approval_request_id] : [])
+
+const idsOfResponse = (response: unknown): ReadonlyArray<unknown> =>
+  isJson(response) ? [response.id, response.previous_response_id, ...listIn(response.output).flatMap(idsOfItem)] : []
+
+/** Renames the ids that a text has as members, if they are among the given ones; the rest stays byte for byte. */
+const renamed = (json: string, ids: ReadonlyArray<unknown>, rename: Rename): string => {
+  const known = new Set(ids)
+  return json.replace(idMembers, (member: string, id: string) =>
+    known.has(id) ? `${member.slice(0, -id.length - 1)}${rename(id)}"` : member
+  )
+}
+
+/** The text of a response with other ids. */
+export const renamedResponse = (json: string, response: unknown, rename: Rename): string =>
+  renamed(json, idsOfResponse(response), rename)
+
+/** The text of a list of items with other ids. */
+export const renamedItems = (json: string, list: unknown, rename: Rename): string =>
+  renamed(json, isJson(list) ? listIn(list.data).flatMap(idsOfItem) : [], rename)
+
+/** The texts that a model wrote in a response, with the names of the functions that it calls. */
+export const textsOfResponse = (response: unknown): ReadonlyArray<string> =>
+  (isJson(response) ? listIn(response.output) : []).flatMap((item) => {
+    if (!isJson(item)) return []
+    const parts = [...listIn(item.content), ...listIn(item.summary)].filter(isJson)
+    return [item.name, item.arguments, item.input, ...parts.flatMap(({ refusal, text }) => [text, refusal])].filter(
+      (text): text is string => typeof text === "string"
+    )
+  })
+
+/** What an event of a response's stream says. */
+export interface ReadEvent {
+  readonly said: ReadonlyArray<string>
+  readonly response: Json | undefined
+  /** Set in the last event, if it has a usage. */
+  readonly usage: TokenUsage | undefined
+  /** Whether it is the last event. */
+  readonly isLast: boolean
+  readonly failure: DialectError | undefined
+}
+
+const lastEvents = new Set<unknown>(["response.completed", "response.incomplete", "response.failed"])
+
+/**
+ * Reads the events of a response from a provider that speaks the Responses API. They pass unchanged but for the ids, which
+ * become the gateway's.
+ */
+export class NativeEvents {
+  /** The response as its provider reported it last. */
+  private response: Json = { object: "response", output: [] }
+  private sequence = -1
+  private readonly rename: Rename | undefined
+
+  constructor(rename: Rename | undefined) {
+    this.rename = rename
+  }
+
+  take(event: unknown): ReadEvent {
+    if (!isJson(event)) return nothing
+    const { delta, item, sequence_number: sequence, type } = event
+    if (typeof sequence === "number") this.sequence = sequence
+    if (type === "error") return { ...nothing, failure: readError(502, event), isLast: true }
+    if (typeof delta === "string") return { ...nothing, said: [delta] }
+    if (type === "response.output_item.added" && isJson(item) && typeof item.name === "string") {
+      return { ...nothing, said: [item.name] }
+    }
+    if (!isJson(event.response)) return nothing
+    const { response } = event
+    this.response = response
+    return {
+      said: [],
+      response,
+      isLast: lastEvents.has(type),
+      usage: lastEvents.has(type) && isJson(response.usage) ? usageOfResponse(response.usage) : undefined,
+      failure: type === "response.failed" ? readError(502, response) : undefined
+    }
+  }
+
+  /** The text of an event with the gateway's ids. */
+  renamed(json: string, event: unknown): string {
+    if (this.rename === undefined || !isJson(event)) return json
+    const { item, item_id: id, response } = event
+    const ids = isJson(response) ? idsOfResponse(response) : isJson(item) ? idsOfItem(item) : []
+    return id === undefined && ids.length === 0 ? json : renamed(json, [id, ...ids], this.rename)
+  }
+
+  /** The event that ends a stream which its provider broke off. */
+  failed({ code, message }: DialectError): string {
+    const { rename, response } = this
+    const failed = { ...response, status: "failed", error: { code: code ?? "server_error", message } }
+    const event = { type: "response.failed", sequence_number: this.sequence + 1, response: failed }
+    const json = JSON.stringify(event)
+    return `event: response.failed\ndata: ${rename === undefined ? json : renamedResponse(json, response, rename)}\n\n`
+  }
+}
+
+const nothing: ReadEvent = { said: [], response: undefined, usage: undefined, isLast: false, failure: undefined }
+
+/** The stream of a response that its provider sent as a whole; undefined if it cannot be read. */
+export const wholeToEvents = (text: string): string | undefined => {
+  const response = parsedJson(text)
+  if (!isJson(response)) return undefined
+  let sequence = 0
+  const event = (type: string, members: Json) =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, ...members, sequence_number: sequence++ })}\n\n`
+  const begun = { ...response, status: "in_progress", output: [], usage: null }
+  const eventsOf = (item: Json, output_index: number) => {
+    const at = { item_id: item.id, output_index }
+    const texts = item.type === "message" ? listIn(item.content).filter(isJson) : []
+    return [
+      event("response.output_item.added", { output_index, item: texts.length > 0 ? { ...item, content: [] } : item }),
+      ...texts.flatMap((part, content_index) => {
+        const { refusal, text } = part
+        const [kind, member, words] =
+          typeof refusal === "string" ? ["refusal", "refusal", refusal] : ["output_text", "text", text]
+        const empty = { ...part, [String(member)]: "" }
+        return [
+          event("response.content_part.added", { ...at, content_index, part: empty }),
+          event(`response.${String(kind)}.delta`, { ...at, content_index, delta: words, logprobs: [] }),
+          event(`response.${String(kind)}.done`, { ...at, content_index, [String(member)]: words, logprobs: [] }),
+          event("response.content_part.done", { ...at, content_index, part })
+        ]
+      }),
+      event("response.output_item.done", { output_index, item })
+    ]
+  }
+  return [
+    event("response.created", { response: begun }),
+    event("response.in_progress", { response: begun }),
+    ...listIn(response.output).filter(isJson).flatMap(eventsOf),
+    event(
+      `response.${response.status === "failed" || response.status === "incomplete" ? response.status : "completed"}`,
+      {
+        response
+      }
+    )
+  ].join("")
+}

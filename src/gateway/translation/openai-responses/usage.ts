@@ -1,0 +1,22 @@
+import { type TokenUsage } from "../domain.ts"
+import { count, member } from "../usage.ts"
+
+/** Cached tokens are part of the input, and reasoning is part of the output. */
+export const usageOfResponse = (usage: unknown): TokenUsage => {
+  const inputTokens = count(member(usage, "input_tokens"))
+  const read = member(usage, "input_tokens_details")
+  const cachedInputTokens = Math.min(inputTokens, count(member(read, "cached_tokens")))
+  const outputTokens = Math.max(
+    count(member(usage, "output_tokens")),
+    count(member(usage, "total_tokens")) - inputTokens
+  )
+  const reasoning = count(member(member(usage, "output_tokens_details"), "reasoning_tokens"))
+  return {
+    inputTokens,
+    outputTokens,
+    cachedInputTokens,
+    cacheWriteTokens: Math.min(inputTokens - cachedInputTokens, count(member(read, "cache_write_tokens"))),
+    cacheWrite1hTokens: 0,
+    reasoningTokens: Math.min(outputTokens, reasoning)
+  }
+}

@@ -1,0 +1,54 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { CapId } from "../../budgets/ledger/domain.ts"
+import { FlushSettlements } from "../../budgets/ledger/api.ts"
+import { Access, requires } from "../../kernel/access.ts"
+import { endpoint } from "../../kernel/endpoint.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { pageQuery } from "../../kernel/page.ts"
+import { Forbidden } from "../../kernel/principal.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { usageFilters, usageRange } from "../usage/domain.ts"
+import { Breakdown, capPosition, CapsReport, itemPosition, Overview, ReportDimension } from "./domain.ts"
+
+const read = requires("insights:read")
+
+export class InsightsApi extends HttpApiGroup.make("insights")
+  .add(
+    endpoint.get("overview", "/overview", {
+      summary: "Get the cost overview",
+      description:
+        "What was spent in a range, against the equally long range just before (`previous`), by day, agent and model, with the forecast of the month and the caps that are used the most. A tenant's caller sees its tenant, a system caller all.",
+      access: read,
+      query: { ...usageFilters, ...usageRange },
+      success: Overview,
+      error: [ValidationFailed, Forbidden]
+    }),
+    endpoint.get("by", "/by-:dimension", {
+      summary: "Get the cost by a dimension",
+      description:
+        "The values of a dimension by cost, the highest first; what has none is the item with the key null. Days and hours are those of `timeZone`; their series is the item itself.",
+      access: read,
+      params: { dimension: ReportDimension },
+      query: { ...usageFilters, ...usageRange, ...pageQuery(itemPosition) },
+      success: Breakdown,
+      error: [ValidationFailed, Forbidden]
+    }),
+    endpoint.get("capsStatus", "/caps-status", {
+      summary: "Get the caps with their history",
+      description: "The use of each cap, and beside it what was spent under its scope in the range.",
+      access: read,
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        capId: Schema.optionalKey(CapId),
+        ...usageRange,
+        ...pageQuery(capPosition)
+      },
+      success: CapsReport,
+      error: [ValidationFailed, Forbidden]
+    })
+  )
+  .middleware(FlushSettlements)
+  .middleware(Access)
+  .prefix("/api/insights")
+  .annotateMerge(OpenApi.annotations({ title: "Insights", description: "Where the money went." })) {}

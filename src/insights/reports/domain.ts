@@ -1,0 +1,185 @@
+import { Schema } from "effect"
+import { CapUtilization, UtilizationKey } from "../../budgets/caps/domain.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { cursor, page } from "../../kernel/page.ts"
+import { text } from "../../kernel/text.ts"
+import { NetUsd } from "../usage/domain.ts"
+
+export const reportDimensions = [
+  "agent",
+  "model",
+  "provider",
+  "task-type",
+  "application",
+  "plan",
+  "user",
+  "api-key",
+  "tenant",
+  "day",
+  "hour"
+] as const
+export const ReportDimension = Schema.Literals(reportDimensions)
+export type ReportDimension = typeof ReportDimension.Type
+
+const Count = Schema.Int.pipe(
+  Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
+).annotate({ examples: [1180] })
+const Percent = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -1e21, maximum: 1e21 }))).annotate({
+  examples: [42.5]
+})
+const Key = Schema.String.annotate({ examples: ["gpt-5"] })
+
+export const Totals = Schema.Struct({
+  costUsd: NetUsd.annotate({ description: "What was charged, without what was refunded" }),
+  requests: Count,
+  inputTokens: Count,
+  outputTokens: Count,
+  cachedInputTokens: Count,
+  errors: Count.annotate({ description: "Requests without an answer, or with a status of 400 or above" }),
+  savingsUsd: NetUsd.annotate({ description: "What cached input tokens would have cost more, uncached" })
+}).annotate({ identifier: "UsageTotals" })
+export type Totals = typeof Totals.Type
+
+const point = { costUsd: NetUsd, requests: Count }
+const SeriesPoint = Schema.Struct({ start: Instant, ...point }).annotate({ identifier: "UsagePoint" })
+export type SeriesPoint = typeof SeriesPoint.Type
+const Day = Schema.Struct({ date: Schema.String.annotate({ examples: ["2026-01-31"] }), ...point }).annotate({
+  identifier: "UsageDay"
+})
+const Share = Schema.Struct({
+  key: Schema.NullOr(Key),
+  label: Schema.NullOr(Schema.String).annotate({ description: "The name of what the key identifies" }),
+  costUsd: NetUsd,
+  sharePercent: Percent,
+  requests: Count
+}).annotate({ identifier: "UsageShare" })
+export type Share = typeof Share.Type
+
+const Forecast = Schema.Struct({
+  periodEnd: Instant,
+  costUsd: NetUsd,
+  low: NetUsd,
+  high: NetUsd
+}).annotate({
+  identifier: "CostForecast",
+  description: "The cost of the whole calendar month, with the bounds that nine of ten months stay within"
+})
+export type Forecast = typeof Forecast.Type
+
+export const Overview = Schema.Struct({
+  asOf: Instant.annotate({ description: "Everything that was charged before is counted" }),
+  from: Instant,
+  to: Instant,
+  totals: Totals,
+  previous: Totals,
+  changePercent: Schema.NullOr(Percent).annotate({ description: "Of the cost, against `previous`" }),
+  forecast: Schema.NullOr(Forecast),
+  byDay: Schema.Array(Day),
+  topAgents: Schema.Array(Share),
+  topModels: Schema.Array(Share),
+  caps: Schema.Array(CapUtilization).annotate({ description: "The caps that are used the most" })
+}).annotate({ identifier: "UsageOverview" })
+export type Overview = typeof Overview.Type
+
+const Latency = Schema.NullOr(
+  Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })))
+).annotate({
+  description: "Of the gateway's calls, within 5 %; null without any",
+  examples: [820]
+})
+const Item = Schema.Struct({
+  ...Share.fields,
+  inputTokens: Count,
+  outputTokens: Count,
+  p50LatencyMs: Latency,
+  p95LatencyMs: Latency,
+  errorRate: Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 1 }))).annotate({
+    examples: [0.01]
+  }),
+  series: Schema.Array(SeriesPoint).annotate({ description: "By hour up to two days, else by day" })
+}).annotate({ identifier: "UsageItem" })
+export type Item = typeof Item.Type
+
+/** The place of an item: its cost in nano-dollars, and its key. */
+export const ItemPlace = Schema.Tuple([
+  Schema.String.pipe(Schema.check(Schema.isPattern(/^-?\d{1,19}$/u))),
+  text(0, 500)
+])
+export type ItemPlace = typeof ItemPlace.Type
+export const itemPosition = cursor(ItemPlace)
+
+export const Breakdown = Schema.Struct({
+  asOf: Instant,
+  dimension: ReportDimension,
+  ...page(Item, itemPosition).fields
+}).annotate({ identifier: "UsageBreakdown" })
+
+export const capPosition = cursor(UtilizationKey)
+const CapSeries = Schema.Struct({ ...CapUtilization.fields, series: Schema.Array(SeriesPoint) }).annotate({
+  identifier: "CapSeries"
+})
+export const CapsReport = Schema.Struct({ asOf: Instant, ...page(CapSeries, capPosition).fields }).annotate({
+  identifier: "CapsReport"
+})
+
+/** A range of roll-ups of one grain (day, hour, quarter), or of rows, in epoch milliseconds. */
+export interface Segment {
+  readonly grain: "d" | "h" | "q" | "row"
+  readonly opens: number
+  readonly closes: number
+}
+
+export const hourMillis = 3_600_000
+const grains = [
+  ["d", 86_400_000],
+  ["h", hourMillis],
+  ["q", 900_000]
+] as const
+
+/**
+ * Covers the range between the first and the last of `cuts`, which ascend, with the largest roll-ups that no cut divides,
+ * and with rows where even the smallest would be. Only sums of all rows have quarters of an hour.
+ */
+export const segmentsOf = (cuts: ReadonlyArray<number>, hasQuarters: boolean): ReadonlyArray<Segment> => {
+  const sizes = hasQuarters ? grains : grains.slice(0, 2)
+  const smallest = sizes.at(-1)![1]
+  const segments: Array<{ grain: Segment["grain"]; opens: number; closes: number }> = []
+  const add = (grain: Segment["grain"], opens: number, closes: number) => {
+    const last = segments.at(-1)
+    if (last?.grain === grain && last.closes === opens) last.closes = closes
+    else segments.push({ grain, opens, closes })
+  }
+  let at = cuts[0] ?? 0
+  const end = cuts.at(-1) ?? at
+  let next = 1
+  while (at < end) {
+    while ((cuts[next] ?? end) <= at) next++
+    const cut = cuts[next] ?? end
+    const found = sizes.find(([, size]) => at % size === 0 && at + size <= cut)
+    if (found === undefined) {
+      const closes = Math.min(cut, at - (at % smallest) + smallest)
+      add("row", at, closes)
+      at = closes
+    } else {
+      add(found[0], at, at + found[1])
+      at += found[1]
+    }
+  }
+  return segments
+}
+
+/** The growth of the bounds of the histogram's buckets, so that the middle of one is within 5 % of all in it. */
+const growth = 1.1
+
+/** The latency that a part of all calls stays within, of a histogram: buckets in order, with their counts. */
+export const percentile = (
+  buckets: ReadonlyArray<{ readonly bucket: number; readonly calls: number }>,
+  part: number
+): number | null => {
+  const calls = buckets.reduce((sum, one) => sum + one.calls, 0)
+  if (calls === 0) return null
+  let rank = Math.ceil(calls * part)
+  const { bucket } = buckets.find((one) => (rank -= one.calls) <= 0) ?? buckets.at(-1)!
+  if (bucket <= 0) return bucket + 1
+  return Math.round(((2 * growth ** bucket) / (growth + 1)) * 10) / 10
+}

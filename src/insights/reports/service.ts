@@ -1,0 +1,405 @@
+import { Context, DateTime, Effect, Layer } from "effect"
+import { type UtilizationKey } from "../../budgets/caps/domain.ts"
+import { CapUtilizations } from "../../budgets/caps/utilization.ts"
+import { type CapId } from "../../budgets/ledger/domain.ts"
+import { forecastOf } from "../../budgets/ledger/quantity-domain.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { slice } from "../../kernel/page.ts"
+import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
+import { dayMillis, type Range, type UsageFilter, type UsageRange } from "../usage/domain.ts"
+import { netUsd, requestedRange, visibleUsage } from "../usage/service.ts"
+import {
+  type Forecast,
+  hourMillis,
+  type Item,
+  type ItemPlace,
+  percentile,
+  type ReportDimension,
+  segmentsOf,
+  type SeriesPoint,
+  type Share,
+  type Totals
+} from "./domain.ts"
+import { type Bucket, type Grouping, hasQuarters, ReportsRepository, type Sums } from "./repository.ts"
+
+const topMost = 10
+const hourlyUpTo = 2 * dayMillis
+const trailingDays = 28
+/** Nine of ten values of a normal distribution are within so many deviations. */
+const deviations = 1.645
+
+/** A day of a zone, in epoch milliseconds. */
+interface ZoneDay {
+  readonly date: string
+  readonly start: number
+}
+
+/** Where the money went: sums over ranges, read from roll-ups. */
+export class Reports extends Context.Service<Reports>()("app/insights/Reports", {
+  make: Effect.gen(function* () {
+    const database = yield* Database
+    const repository = yield* ReportsRepository
+    const utilizations = yield* CapUtilizations
+
+    const within = <A, E, R>(principal: Principal, effect: Effect.Effect<A, E, R>) =>
+      database.transaction(scopeOf(principal), effect)
+
+    const readAsOf = Effect.gen(function* () {
+      const now = yield* DateTime.now
+      const pending = yield* repository.pendingSince
+      return pending === undefined ? now : DateTime.min(pending, now)
+    })
+
+    /** The days that a range touches: the first and the last are cut where the range is. */
+    const daysOf = Effect.fnUntraced(function* ({ from, timeZone, to }: Range) {
+      const found = yield* repository.days(timeZone, from, to)
+      if (found.length === 0) {
+        return yield* new ValidationFailed({
+          errors: [{ path: ["query", "timeZone"], message: "Expected a time zone of the IANA database" }]
+        })
+      }
+      const starts = found.map(({ date, start }): ZoneDay => ({ date, start: start.epochMilliseconds }))
+      return starts.filter(({ start }, index) => {
+        const end = starts[index + 1]?.start ?? Infinity
+        // A zone that skips a day has one without length.
+        return end > from && start < to && end > start
+      })
+    })
+
+    const totalsOf = (filter: UsageFilter, from: number, to: number) =>
+      Effect.map(repository.totals(source(filter, "total", [from, to])), ([sums]) => sums ?? nothing)
+
+    const shares = Effect.fnUntraced(function* (
+      filter: UsageFilter,
+      grouping: Grouping,
+      from: number,
+      to: number,
+      after: ItemPlace | undefined,
+      limit: number
+    ) {
+      const rows = yield* repository.ranked(source(filter, grouping, [from, to]), grouping, after, limit)
+      const labels = yield* repository.labels(
+        grouping,
+        rows.map(({ key }) => key).filter((key) => key !== "")
+      )
+      const names = new Map(labels.map(({ key, label }) => [key, label]))
+      return rows.map((row) => ({
+        row,
+        share: {
+          key: row.key === "" ? null : row.key,
+          label: names.get(row.key) ?? (row.key === "" ? null : row.key),
+          costUsd: netUsd(row.cost),
+          sharePercent: percentOf(row.cost, row.total),
+          requests: Number(row.requests)
+        } satisfies Share
+      }))
+    })
+
+    /** The calendar month of a zone that a moment is in. */
+    const monthOf = Effect.fnUntraced(function* (timeZone: string, now: number) {
+      const days = yield* repository.days(timeZone, now - 32 * dayMillis, now + 32 * dayMillis)
+      const today = days.findLast(({ start }) => start.epochMilliseconds <= now)?.date.slice(0, 7) ?? ""
+      const first = days.find(({ date }) => date.startsWith(today))
+      const last = days.find(({ date }) => date.slice(0, 7) > today)
+      return first === undefined || last === undefined
+        ? undefined
+        : { start: first.start.epochMilliseconds, end: last.start.epochMilliseconds }
+    })
+
+    const forecast = Effect.fnUntraced(function* (filter: UsageFilter, { timeZone, to }: Range, now: number) {
+      if (to < now - hourMillis) return null
+      const month = yield* monthOf(timeZone, now)
+      if (month === undefined) return null
+      const { cost } = yield* totalsOf(filter, month.start, ceilHour(now))
+      const projected = forecastOf(cost, month.start, month.end, now)
+      if (projected === undefined) return null
+      const today = now - (now % dayMillis)
+      const days = Array.from({ length: trailingDays + 1 }, (_, day) => today - (trailingDays - day) * dayMillis)
+      const past = yield* repository.series(source(filter, "total", days), "total", days)
+      const spread = deviationOf(
+        days.slice(1).map((_, day) => Number(past.find(({ place }) => place === day)?.cost ?? 0n))
+      )
+      const remaining = (month.end - now) / dayMillis
+      const margin = BigInt(Math.round(deviations * spread * Math.sqrt(remaining)))
+      return {
+        periodEnd: DateTime.makeUnsafe(month.end),
+        costUsd: netUsd(projected),
+        low: netUsd(projected - margin > cost ? projected - margin : cost),
+        high: netUsd(projected + margin)
+      } satisfies Forecast
+    })
+
+    const overview = Effect.fn("Reports.overview")(function* (given: UsageFilter, asked: UsageRange) {
+      const principal = yield* CurrentPrincipal
+      const filter = yield* visibleUsage(principal, given)
+      const range = yield* requestedRange(asked)
+      const { from, to } = range
+      return yield* within(
+        principal,
+        Effect.gen(function* () {
+          const now = (yield* DateTime.now).epochMilliseconds
+          const asOf = yield* readAsOf
+          const days = yield* daysOf(range)
+          const cuts = cutsOf(range, days, now)
+          const byDay = yield* repository.series(source(filter, "total", cuts), "total", cuts)
+          const totals = byDay.reduce<Sums>(plus, nothing)
+          const previous = yield* totalsOf(filter, from - (to - from), from)
+          const agents = yield* shares(filter, "agent", from, openEnd(to, now), undefined, topMost)
+          const models = yield* shares(filter, "model", from, openEnd(to, now), undefined, topMost)
+          const caps = yield* utilizations.list(
+            filter.tenantId === undefined ? {} : { tenantId: filter.tenantId },
+            undefined,
+            maxCaps
+          )
+          return {
+            asOf,
+            from: DateTime.makeUnsafe(from),
+            to: DateTime.makeUnsafe(to),
+            totals: totalsAnswer(totals),
+            previous: totalsAnswer(previous),
+            changePercent: previous.cost === 0n ? null : percentOf(totals.cost - previous.cost, previous.cost),
+            forecast: yield* forecast(filter, range, now),
+            byDay: days.map(({ date }, day) =>
+              Object.assign({ date }, pointOf(byDay.find(({ place }) => place === day)))
+            ),
+            topAgents: agents.map(({ share }) => share),
+            topModels: models.map(({ share }) => share),
+            caps: caps.items.toSorted((one, other) => other.percentUsed - one.percentUsed).slice(0, topMost)
+          }
+        })
+      )
+    })
+
+    /** Days or hours as items, by their cost. */
+    const byTime = Effect.fnUntraced(function* (
+      dimension: "day" | "hour",
+      filter: UsageFilter,
+      range: Range,
+      now: number,
+      after: ItemPlace | undefined,
+      limit: number
+    ) {
+      const days = yield* daysOf(range)
+      const byDay = cutsOf(range, days, now)
+      const cuts = dimension === "day" ? byDay : hoursIn(days, byDay)
+      const keys =
+        dimension === "day"
+          ? days.map(({ date }) => date)
+          : cuts.map((start, index) => new Date(index === 0 ? hourOf(days, start) : start).toISOString())
+      const rows = yield* repository.series(source(filter, "total", cuts), "total", cuts)
+      const total = rows.reduce((sum, { cost }) => sum + cost, 0n)
+      const ranked = rows
+        .map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" }))
+        .toSorted((one, other) => byCost(other.cost, one.cost) || (one.key < other.key ? -1 : 1))
+        .filter(
+          ({ cost, key }) =>
+            after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
+        )
+      const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
+      const buckets = yield* repository.latencies(source(filter, "total", cuts, false), "total", cuts)
+      const bucketsOf = Map.groupBy(buckets, ({ place }) => place)
+      return {
+        nextCursor,
+        items: items.map((row): Item =>
+          Object.assign(itemOf(row, bucketsOf.get(row.place) ?? []), {
+            key: row.key,
+            label: row.key,
+            sharePercent: percentOf(row.cost, total),
+            series: [pointAt(cuts[row.place] ?? 0, row)]
+          })
+        )
+      }
+    })
+
+    const by = Effect.fn("Reports.by")(function* (
+      dimension: ReportDimension,
+      given: UsageFilter,
+      asked: UsageRange,
+      after: ItemPlace | undefined,
+      limit: number
+    ) {
+      const principal = yield* CurrentPrincipal
+      const filter = yield* visibleUsage(principal, given)
+      const range = yield* requestedRange(asked)
+      return yield* within(
+        principal,
+        Effect.gen(function* () {
+          const now = (yield* DateTime.now).epochMilliseconds
+          const asOf = yield* readAsOf
+          if (dimension === "day" || dimension === "hour") {
+            return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, after, limit)) }
+          }
+          const { from } = range
+          const to = openEnd(range.to, now)
+          const found = yield* shares(filter, dimension, from, to, after, limit + 1)
+          const { items, nextCursor } = slice(found, limit, ({ row }): ItemPlace => [String(row.cost), row.key])
+          const keys = items.map(({ row }) => row.key)
+          const days = yield* daysOf(range)
+          const byDay = cutsOf(range, days, now)
+          const cuts = to - from <= hourlyUpTo ? hoursIn(days, byDay) : byDay
+          const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
+          const pointsOf = Map.groupBy(points, ({ key }) => key)
+          const whole = [from, to]
+          const buckets = yield* repository.latencies(source(filter, dimension, whole), dimension, whole, keys)
+          const bucketsOf = Map.groupBy(buckets, ({ key }) => key)
+          return {
+            asOf,
+            dimension,
+            nextCursor,
+            items: items.map(({ row, share }): Item => {
+              const placed = new Map((pointsOf.get(row.key) ?? []).map((point) => [point.place, point]))
+              return Object.assign(itemOf(row, bucketsOf.get(row.key) ?? []), share, { series: seriesOf(cuts, placed) })
+            })
+          }
+        })
+      )
+    })
+
+    const capsStatus = Effect.fn("Reports.capsStatus")(function* (
+      given: { readonly tenantId?: TenantId; readonly capId?: CapId },
+      asked: UsageRange,
+      after: UtilizationKey | undefined,
+      limit: number
+    ) {
+      const principal = yield* CurrentPrincipal
+      const { capId, ...tenant } = given
+      const visible = yield* visibleUsage(principal, tenant)
+      const range = yield* requestedRange(asked)
+      const { items, nextCursor } = yield* utilizations.list(
+        {
+          ...(visible.tenantId === undefined ? {} : { tenantId: visible.tenantId }),
+          ...(capId === undefined ? {} : { capId })
+        },
+        after,
+        limit
+      )
+      return yield* within(
+        principal,
+        Effect.gen(function* () {
+          const now = (yield* DateTime.now).epochMilliseconds
+          const asOf = yield* readAsOf
+          const days = yield* daysOf(range)
+          const byDay = cutsOf(range, days, now)
+          const cuts = range.to - range.from <= hourlyUpTo ? hoursIn(days, byDay) : byDay
+          return {
+            asOf,
+            nextCursor,
+            items: yield* Effect.forEach(items, (item) => {
+              const filter = { ...visible, ...item.scope } as UsageFilter
+              return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
+                Object.assign({}, item, {
+                  series: seriesOf(cuts, new Map(points.map((point) => [point.place, point])))
+                })
+              )
+            })
+          }
+        })
+      )
+    })
+
+    return { overview, by, capsStatus }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(ReportsRepository.layer))
+}
+
+const maxCaps = 200
+
+const source = (filter: UsageFilter, grouping: Grouping, cuts: ReadonlyArray<number>, isWhole = true) => ({
+  filter,
+  segments: segmentsOf(cuts, isWhole && hasQuarters(filter, grouping))
+})
+
+const nothing: Sums = {
+  cost: 0n,
+  requests: 0n,
+  errors: 0n,
+  inputTokens: 0n,
+  outputTokens: 0n,
+  cachedInputTokens: 0n,
+  saved: 0n
+}
+
+const plus = (one: Sums, other: Sums): Sums => ({
+  cost: one.cost + other.cost,
+  requests: one.requests + other.requests,
+  errors: one.errors + other.errors,
+  inputTokens: one.inputTokens + other.inputTokens,
+  outputTokens: one.outputTokens + other.outputTokens,
+  cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens,
+  saved: one.saved + other.saved
+})
+
+const totalsAnswer = (sums: Sums): Totals => ({
+  costUsd: netUsd(sums.cost),
+  requests: Number(sums.requests),
+  inputTokens: Number(sums.inputTokens),
+  outputTokens: Number(sums.outputTokens),
+  cachedInputTokens: Number(sums.cachedInputTokens),
+  errors: Number(sums.errors),
+  savingsUsd: netUsd(sums.saved)
+})
+
+const pointOf = (sums: Pick<Sums, "cost" | "requests"> = nothing) => ({
+  costUsd: netUsd(sums.cost),
+  requests: Number(sums.requests)
+})
+
+const pointAt = (start: number, sums: Pick<Sums, "cost" | "requests"> | undefined): SeriesPoint => ({
+  start: DateTime.makeUnsafe(start),
+  ...pointOf(sums)
+})
+
+const seriesOf = (cuts: ReadonlyArray<number>, placed: ReadonlyMap<number, Sums>): ReadonlyArray<SeriesPoint> =>
+  cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
+
+const itemOf = (sums: Sums, buckets: ReadonlyArray<Bucket>) => ({
+  costUsd: netUsd(sums.cost),
+  requests: Number(sums.requests),
+  inputTokens: Number(sums.inputTokens),
+  outputTokens: Number(sums.outputTokens),
+  p50LatencyMs: percentile(buckets, 0.5),
+  p95LatencyMs: percentile(buckets, 0.95),
+  errorRate: sums.requests === 0n ? 0 : Number(sums.errors) / Number(sums.requests)
+})
+
+const byCost = (one: bigint, other: bigint): number => (one < other ? -1 : one > other ? 1 : 0)
+
+/** In per cent, with two decimals. */
+const percentOf = (part: bigint, whole: bigint): number => (whole === 0n ? 0 : Number((part * 10_000n) / whole) / 100)
+
+const ceilHour = (at: number): number => Math.ceil(at / hourMillis) * hourMillis
+
+/** The end of a range as roll-ups may be read to: nothing has happened after now, so the hour is taken whole. */
+const openEnd = (to: number, now: number): number => (to >= now ? ceilHour(to) : to)
+
+/** Where a range is cut: its start, the starts of its days, and its end. */
+const cutsOf = ({ from, to }: Range, days: ReadonlyArray<ZoneDay>, now: number): ReadonlyArray<number> => {
+  const inside = days.map(({ start }) => start).filter((start) => start > from)
+  const last = inside.at(-1) ?? from
+  return [from, ...inside, Math.max(openEnd(to, now), last + 1)]
+}
+
+/** The hours between cuts by day: they begin with their day, since zones are off by half an hour and less. */
+const hoursIn = (days: ReadonlyArray<ZoneDay>, cuts: ReadonlyArray<number>): ReadonlyArray<number> => {
+  const hours: Array<number> = []
+  for (const [index, cut] of cuts.entries()) {
+    hours.push(cut)
+    const end = cuts[index + 1] ?? cut
+    for (let at = hourOf(days, cut) + hourMillis; at < end; at += hourMillis) hours.push(at)
+  }
+  return hours
+}
+
+/** The start of the hour that a moment is in. */
+const hourOf = (days: ReadonlyArray<ZoneDay>, at: number): number => {
+  const start = days.findLast((day) => day.start <= at)?.start ?? at
+  return start + Math.floor((at - start) / hourMillis) * hourMillis
+}
+
+const deviationOf = (values: ReadonlyArray<number>): number => {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length
+  return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length)
+}

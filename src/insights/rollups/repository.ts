@@ -1,0 +1,57 @@
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+
+/** A sum that two of the ledger, the usage rows and their roll-ups give differently. */
+export const Difference = Schema.Struct({
+  what: Schema.String,
+  tenantId: Schema.String,
+  day: Schema.String,
+  expected: Schema.String,
+  found: Schema.String
+})
+export type Difference = typeof Difference.Type
+
+export class RollupsRepository extends Context.Service<RollupsRepository>()("app/insights/RollupsRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const fold = SqlSchema.findOne({
+      Request: Schema.Int,
+      Result: Schema.Struct({ folded: Schema.Int }),
+      execute: (most) => sql`SELECT usage_fold(${most}) AS folded`
+    })
+    const rebuild = SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ written: Schema.Int }),
+      execute: (day) => sql`SELECT usage_rebuild(${day}::date) AS written`
+    })
+    const differences = SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: Difference,
+      execute: () => sql`SELECT * FROM usage_differences()`
+    })
+    return {
+      /** Adds at most `most` batches to the roll-ups; -1 while another replica does. */
+      fold: Effect.fn("RollupsRepository.fold")((most: number) =>
+        fold(most).pipe(
+          Effect.map(({ folded }) => folded),
+          Effect.orDie
+        )
+      ),
+      /** Computes the roll-ups of a day (`2026-01-31`, UTC) anew. */
+      rebuild: Effect.fn("RollupsRepository.rebuild")((day: string) =>
+        sql`SET LOCAL statement_timeout = '10min'`.pipe(
+          Effect.andThen(rebuild(day)),
+          sql.withTransaction,
+          Effect.map(({ written }) => written),
+          Effect.orDie
+        )
+      ),
+      /** Where the ledger, the usage rows and the roll-ups differ. */
+      differences: Effect.orDie(
+        sql.withTransaction(Effect.andThen(sql`SET LOCAL statement_timeout = '30min'`, differences(undefined)))
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
+}

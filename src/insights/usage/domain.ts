@@ -1,0 +1,151 @@
+import { type DateTime, Schema } from "effect"
+import { ApplicationId } from "../../applications/applications/domain.ts"
+import { TimeZone } from "../../budgets/caps/domain.ts"
+import { ChargeId, Label, PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { ApiKeyId } from "../../identity/api-keys/domain.ts"
+import { exactNumber } from "../../kernel/exact-number.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { integerParameter } from "../../kernel/parameter.ts"
+
+/** What usage can be grouped by beside time and tenant: its number in roll-ups, its column, and the filter on it. */
+export const usageDimensions = {
+  agent: { code: 1, column: "agent_id", filter: "agentId" },
+  model: { code: 2, column: "model", filter: "model" },
+  provider: { code: 3, column: "provider", filter: "provider" },
+  "task-type": { code: 4, column: "task_type", filter: "taskType" },
+  application: { code: 5, column: "application_id", filter: "applicationId" },
+  plan: { code: 6, column: "plan_id", filter: "planId" },
+  user: { code: 7, column: "user_id", filter: "userId" },
+  "api-key": { code: 8, column: "api_key_id", filter: "apiKeyId" }
+} as const
+export type UsageDimension = keyof typeof usageDimensions
+
+/** Filters on usage; those that are given must all match. */
+export const usageFilters = {
+  agentId: Schema.optionalKey(AgentId),
+  model: Schema.optionalKey(Label),
+  provider: Schema.optionalKey(Label),
+  taskType: Schema.optionalKey(Label),
+  applicationId: Schema.optionalKey(integerParameter(ApplicationId)),
+  planId: Schema.optionalKey(PlanId),
+  userId: Schema.optionalKey(Label),
+  apiKeyId: Schema.optionalKey(ApiKeyId),
+  tenantId: Schema.optionalKey(TenantId)
+}
+const UsageFilter = Schema.Struct(usageFilters)
+export type UsageFilter = typeof UsageFilter.Type
+
+/** The range of time that a report is about, and the zone of its days. */
+export const usageRange = {
+  from: Schema.optionalKey(Instant).annotate({ description: "Inclusive; by default 30 days before `to`" }),
+  to: Schema.optionalKey(Instant).annotate({ description: "Exclusive; by default now" }),
+  timeZone: Schema.optionalKey(TimeZone).annotate({ description: "The zone that days begin in; by default UTC" })
+}
+/** A range as it was asked for. */
+export interface UsageRange {
+  readonly from: DateTime.Utc | undefined
+  readonly to: DateTime.Utc | undefined
+  readonly timeZone: string | undefined
+}
+
+/** A range with everything decided, in epoch milliseconds. */
+export interface Range {
+  readonly from: number
+  readonly to: number
+  readonly timeZone: string
+}
+
+export const dayMillis = 86_400_000
+const maxDays = 400
+const defaultDays = 30
+
+/** The range that a request is about, or what is wrong with it. */
+export const rangeOf = (
+  { from, timeZone = "UTC", to }: UsageRange,
+  now: DateTime.Utc
+): Range | { readonly path: ReadonlyArray<string>; readonly message: string } => {
+  const closes = (to ?? now).epochMilliseconds
+  const opens = from?.epochMilliseconds ?? closes - defaultDays * dayMillis
+  if (opens >= closes) return { path: ["query", "from"], message: "Expected a moment before `to`" }
+  if (closes - opens > maxDays * dayMillis) {
+    return { path: ["query", "to"], message: `Expected at most ${maxDays} days after \`from\`` }
+  }
+  return { from: opens, to: closes, timeZone }
+}
+
+/** Dollars with all digits; below zero where refunds exceed charges. */
+export const NetUsd = exactNumber({ examples: [12.5], minimum: -(2 ** 63) })
+
+const Count = Schema.Int.pipe(
+  Schema.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
+).annotate({ examples: [1180] })
+const Name = Schema.String
+
+export const UsageMethod = Schema.Literals([
+  "provider_usage",
+  "aborted",
+  "estimated",
+  "unanswered",
+  "expired",
+  "reported"
+]).annotate({
+  description:
+    "Where the cost comes from: `provider_usage` the provider's own count, `estimated` and `aborted` the gateway's, `unanswered` and `expired` the whole reservation, `reported` the caller of /api/spend",
+  examples: ["provider_usage"]
+})
+
+/** A request: a gateway call that was sent, or a reservation that was reconciled. */
+export const UsageRow = Schema.Struct({
+  id: ChargeId,
+  tenantId: TenantId,
+  occurredAt: Instant,
+  costUsd: NetUsd,
+  agentId: Schema.NullOr(AgentId),
+  planId: Schema.NullOr(PlanId),
+  applicationId: Schema.NullOr(ApplicationId),
+  apiKeyId: Schema.NullOr(ApiKeyId),
+  userId: Schema.NullOr(Name),
+  taskType: Schema.NullOr(Name),
+  model: Schema.NullOr(Name),
+  modelServed: Schema.NullOr(Name),
+  provider: Schema.NullOr(Name),
+  operation: Schema.NullOr(Name),
+  inputTokens: Schema.NullOr(Count),
+  outputTokens: Schema.NullOr(Count),
+  cachedInputTokens: Schema.NullOr(Count),
+  cacheWriteTokens: Schema.NullOr(Count),
+  reasoningTokens: Schema.NullOr(Count),
+  method: UsageMethod,
+  status: Schema.NullOr(Schema.Int).annotate({ description: "The HTTP status of the call", examples: [200] }),
+  latencyMs: Schema.NullOr(Count),
+  timeToFirstTokenMs: Schema.NullOr(Count),
+  late: Schema.Boolean.annotate({ description: "Settled after the reservation had expired or was released" }),
+  reservationId: ReservationId,
+  createdBy: Schema.String.annotate({ examples: ["service-account"] })
+}).annotate({ identifier: "UsageRow" })
+export type UsageRow = typeof UsageRow.Type
+
+/** The members of a row that text in CSV is quoted in. */
+export const usageTexts: ReadonlySet<string> = new Set([
+  "userId",
+  "taskType",
+  "model",
+  "modelServed",
+  "provider",
+  "operation",
+  "createdBy"
+])
+
+/** The place of a row in a list: its moment as PostgreSQL writes it, and its id. */
+export const UsagePlace = Schema.Tuple([
+  Schema.String.pipe(
+    Schema.check(
+      Schema.isPattern(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\+00$/u),
+      Schema.makeFilter((moment) => !Number.isNaN(Date.parse(`${moment.slice(0, 19)}Z`)))
+    )
+  ),
+  Uuid
+])
+export type UsagePlace = typeof UsagePlace.Type

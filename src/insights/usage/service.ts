@@ -1,0 +1,117 @@
+import { BigDecimal, Context, DateTime, Effect, Layer, Option, Stream, Struct } from "effect"
+import { AgentId } from "../../identity/agents/domain.ts"
+import { slice } from "../../kernel/page.ts"
+import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/principal.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type Range, rangeOf, type UsageFilter, type UsagePlace, type UsageRange, type UsageRow } from "./domain.ts"
+import { csvHeader, type ExportPlace, exportStart, type ListedRow, UsageRepository } from "./repository.ts"
+
+export type UsageFormat = "jsonl" | "csv"
+
+const atOnce = 5000
+const monthsAhead = 4
+
+/** The range that a request is about. */
+export const requestedRange = Effect.fnUntraced(function* (
+  given: UsageRange
+): Effect.fn.Return<Range, ValidationFailed> {
+  const range = rangeOf(given, yield* DateTime.now)
+  return "message" in range ? yield* new ValidationFailed({ errors: [range] }) : range
+})
+
+/** A filter narrowed to what the caller may see: its tenant, and of an agent its own usage. */
+export const visibleUsage = (principal: Principal, filter: UsageFilter): Effect.Effect<UsageFilter, Forbidden> => {
+  const { kind, name, tenantId } = principal
+  if (tenantId !== undefined && filter.tenantId !== undefined && filter.tenantId !== tenantId) {
+    return Effect.fail(new Forbidden({ missing: [], detail: "The credential is of another tenant." }))
+  }
+  const within = tenantId === undefined ? filter : { ...filter, tenantId }
+  if (kind !== "agent") return Effect.succeed(within)
+  const agentId = AgentId.make(name.slice("agent:".length))
+  return filter.agentId === undefined || filter.agentId === agentId
+    ? Effect.succeed({ ...within, agentId })
+    : Effect.fail(new Forbidden({ missing: [], detail: "The credential is of another agent." }))
+}
+
+export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
+  make: Effect.gen(function* () {
+    const database = yield* Database
+    const repository = yield* UsageRepository
+    const { retentionDays } = (yield* Settings).usage
+
+    yield* repeatJob("make partitions of usage rows", "1 hour", repository.makePartitions(monthsAhead))
+    yield* repeatJob("drop old months of usage rows", "1 hour", repository.dropMonths(retentionDays))
+
+    return {
+      list: Effect.fn("Usage.list")(function* (
+        filter: UsageFilter,
+        given: UsageRange,
+        after: UsagePlace | undefined,
+        limit: number
+      ) {
+        const principal = yield* CurrentPrincipal
+        const visible = yield* visibleUsage(principal, filter)
+        const range = yield* requestedRange(given)
+        const rows = yield* database.transaction(scopeOf(principal), repository.list(visible, range, after, limit + 1))
+        const { items, nextCursor } = slice(rows, limit, ({ id, place }): UsagePlace => [place, id])
+        return { items: items.map(toRow), nextCursor }
+      }),
+
+      /** The rows as bytes, read while they are sent. */
+      export: Effect.fn("Usage.export")(function* (filter: UsageFilter, given: UsageRange, format: UsageFormat) {
+        const principal = yield* CurrentPrincipal
+        const visible = yield* visibleUsage(principal, filter)
+        const range = yield* requestedRange(given)
+        const scope = scopeOf(principal)
+        const chunks = Stream.paginate(exportStart, (after: ExportPlace) =>
+          Effect.map(
+            database.transaction(scope, repository.exportChunk(visible, range, format, after, atOnce)),
+            ({ lastId, lastMoment, lastTenant, lines }) =>
+              [
+                lines === null ? [] : [lines],
+                lastTenant === null || lastMoment === null || lastId === null
+                  ? Option.none<ExportPlace>()
+                  : Option.some({ tenant: lastTenant, moment: lastMoment, id: lastId })
+              ] as const
+          )
+        ).pipe(
+          Stream.tapCause((cause) => Effect.logError("An export of usage broke off", cause)),
+          // The next rows are read while these are on their way.
+          Stream.buffer({ capacity: 1 })
+        )
+        const text = format === "csv" ? Stream.concat(Stream.make(csvHeader), chunks) : chunks
+        const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
+        return {
+          fileName: `usage-${day}.${format}`,
+          contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
+          content: Stream.encodeText(text)
+        }
+      }),
+
+      /** Drops the months that are older than `Usage:RetentionDays`; answers them. */
+      retire: repository.dropMonths(retentionDays)
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(UsageRepository.layer))
+}
+
+const usdDecimals = 9
+export const netUsd = (nanoUsd: bigint): BigDecimal.BigDecimal => BigDecimal.make(nanoUsd, usdDecimals)
+
+const numberOf = (count: bigint | null): number | null => (count === null ? null : Number(count))
+
+const toRow = (row: ListedRow): UsageRow => ({
+  ...Struct.omit(row, ["place"]),
+  costUsd: netUsd(row.costUsd),
+  inputTokens: numberOf(row.inputTokens),
+  outputTokens: numberOf(row.outputTokens),
+  cachedInputTokens: numberOf(row.cachedInputTokens),
+  cacheWriteTokens: numberOf(row.cacheWriteTokens),
+  reasoningTokens: numberOf(row.reasoningTokens),
+  latencyMs: numberOf(row.latencyMs),
+  timeToFirstTokenMs: numberOf(row.timeToFirstTokenMs)
+})

@@ -1,0 +1,242 @@
+import { assert, describe, it as plain, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import {
+  inputWithTools,
+  providerToolsOf,
+  toolLimits,
+  ToolUseReader,
+  unboundedTools
+} from "../../../src/gateway/metering/provider-tools.ts"
+import { asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
+import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
+
+const fees = { webSearch: 10n, codeExecution: 50n, fileSearch: 2n, imageGeneration: 250n }
+
+const limitsOf = (body: object, api: "chat" | "messages" | "responses") => {
+  const tools = providerToolsOf({ ...body }, api)
+  if (tools === undefined) return undefined
+  const { limit, maxFees, uses } = toolLimits(tools, 5, 10_000)
+  return [uses, limit, maxFees(fees)]
+}
+
+describe("the bound of tools that a provider runs", () => {
+  plain("counts the limit of the request, or else the one that is sent", () => {
+    const search = { type: "web_search_20250305", name: "web_search" }
+    const code = { type: "code_execution_20250825", name: "code_execution" }
+    const fetching = { type: "web_fetch_20250910", name: "web_fetch", max_uses: 3 }
+    const cases: ReadonlyArray<readonly [object, "chat" | "messages" | "responses", unknown]> = [
+      [{ tools: [{ name: "mine", input_schema: {} }] }, "messages", undefined],
+      [{ tools: [search] }, "messages", [5, 5, 50n]],
+      [{ tools: [{ ...search, max_uses: 2 }] }, "messages", [2, undefined, 20n]],
+      [{ tools: [search, fetching] }, "messages", [8, 5, 50n]],
+      // All code runs in one container, free of charge beside a search of the newer versions.
+      [{ tools: [code] }, "messages", [10, undefined, 50n]],
+      [{ tools: [code, { ...search, type: "web_search_20260209" }] }, "messages", [15, 5, 50n]],
+      [{ tools: [{ type: "mcp_toolset" }], mcp_servers: [{}] }, "messages", [10, undefined, 0n]],
+      [{ web_search_options: {} }, "chat", [1, undefined, 10n]],
+      [{ tools: [{ type: "web_search" }, { type: "file_search" }] }, "responses", [5, 5, 50n]],
+      [{ tools: [{ type: "web_search" }, { type: "mcp" }], max_tool_calls: 3 }, "responses", [3, undefined, 30n]],
+      [{ tools: [{ type: "shell", environment: { type: "container_auto" } }] }, "responses", [5, 5, 250n]],
+      [{ tools: [{ type: "shell", environment: { type: "local" } }] }, "responses", undefined],
+      // The fee of a larger container is not known.
+      [{ tools: [{ type: "code_interpreter", container: { memory_limit: "4g" } }] }, "responses", undefined]
+    ]
+    for (const [body, api, expected] of cases)
+      assert.deepStrictEqual(limitsOf(body, api), expected, JSON.stringify(body))
+    const many = providerToolsOf({ tools: [{ ...search, max_uses: 1e9 }] }, "messages")
+    assert.lengthOf(many === undefined ? [] : unboundedTools(many), 1)
+  })
+
+  plain("has the model read the conversation again after each use, and never more than its context", () => {
+    const limits = { maxResultTokens: 10, uses: 3 }
+    assert.strictEqual(inputWithTools(100, limits, null), 100 + 110 + 120 + 130)
+    assert.strictEqual(inputWithTools(100, limits, 115), 100 + 110 + 115 + 115)
+  })
+})
+
+const item = (type: string, id: string, members: object = {}) => ({ type, id, ...members })
+const block = (id: string) => ({
+  type: "content_block_start",
+  content_block: { type: "server_tool_use", id, name: "web_search" }
+})
+
+const used = (tools: ReturnType<typeof providerToolsOf>, events: ReadonlyArray<unknown>) => {
+  assert.isDefined(tools)
+  const reader = new ToolUseReader(tools)
+  for (const event of events) reader.read(event)
+  return reader.uses
+}
+
+describe("the uses that an answer reports", () => {
+  plain("are the provider's own count, or else what the answer contains, once", () => {
+    const all = {
+      tools: ["web_search", "code_interpreter", "file_search", "image_generation"].map((type) => ({ type }))
+    }
+    const responses = providerToolsOf(all, "responses")
+    const search = item("web_search_call", "ws_1", { action: { type: "search" } })
+    const opened = item("web_search_call", "ws_2", { action: { type: "open_page" } })
+    const code = item("code_interpreter_call", "ci_1", { container_id: "c_1" })
+    const again = item("code_interpreter_call", "ci_2", { container_id: "c_1" })
+    const image = item("image_generation_call", "ig_1")
+    assert.deepStrictEqual(
+      used(responses, [
+        { type: "response.output_item.added", item: item("web_search_call", "ws_1") },
+        { type: "response.output_item.added", item: item("web_search_call", "ws_2") },
+        { type: "response.output_item.done", item: search },
+        { type: "response.output_item.done", item: opened },
+        { type: "response.completed", response: { output: [search, opened, code, again, image] } }
+      ]),
+      { webSearch: 1, codeExecution: 1, imageGeneration: 1 }
+    )
+    const messages = providerToolsOf({ tools: [{ type: "web_search_20250305" }] }, "messages")
+    const begun = { type: "message_start", message: { usage: { server_tool_use: { web_search_requests: 0 } } } }
+    assert.deepStrictEqual(used(messages, [begun, block("1"), block("2")]), { webSearch: 2 })
+    const counted = { type: "message_delta", usage: { server_tool_use: { web_search_requests: 1 } } }
+    assert.deepStrictEqual(used(messages, [begun, block("1"), block("2"), counted]), { webSearch: 1 })
+    assert.isUndefined(used(messages, [begun]))
+    const chat = providerToolsOf({ web_search_options: {} }, "chat")
+    assert.deepStrictEqual(used(chat, [{ choices: [{ delta: { content: "Hi" } }] }]), { webSearch: 1 })
+    assert.isUndefined(used(chat, []))
+  })
+})
+
+const toolFees = { webSearch: 0.01, codeExecution: 0.05 }
+const priced = { inputUsdPerMTok: 2, outputUsdPerMTok: 10, toolUses: toolFees }
+const searching = { type: "web_search_20250305", name: "web_search" }
+
+const messageUsage = { input_tokens: 100, output_tokens: 20, server_tool_use: { web_search_requests: 2 } }
+const event = (type: string, members: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`
+
+/** Searches twice, whatever it is asked. */
+const searches: Answerer = ({ body }, response) => {
+  if (body.stream !== true) {
+    const content = [{ type: "text", text: "Noon." }]
+    return json(response, 200, {
+      id: "m",
+      type: "message",
+      role: "assistant",
+      content,
+      stop_reason: "end_turn",
+      usage: messageUsage
+    })
+  }
+  sse(response, [
+    event("message_start", {
+      message: { id: "m", usage: { input_tokens: 40, output_tokens: 1, server_tool_use: null } }
+    }),
+    event("content_block_start", { index: 0, content_block: { type: "server_tool_use", id: "s", name: "web_search" } }),
+    event("content_block_stop", { index: 0 }),
+    event("content_block_start", { index: 1, content_block: { type: "text", text: "Noon." } }),
+    event("content_block_stop", { index: 1 }),
+    event("message_delta", { delta: { stop_reason: "end_turn" }, usage: messageUsage }),
+    event("message_stop", {})
+  ])
+  response.end()
+}
+/** Completes with an annotation of what was found. */
+const annotates: Answerer = ({ body }, response) => {
+  const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
+  const said = { content: "Noon.", annotations: [{ type: "url_citation" }] }
+  if (body.stream !== true) return json(response, 200, { choices: [{ message: said, finish_reason: "stop" }], usage })
+  sse(response, [
+    { choices: [{ index: 0, delta: said, finish_reason: "stop" }] },
+    { choices: [], usage },
+    "data: [DONE]\n\n"
+  ])
+  response.end()
+}
+const tokensNanoUsd = 100 * 2000 + 20 * 10_000
+
+const setUp = Effect.fnUntraced(function* (cap: object, members: object = {}) {
+  const service = yield* TestService
+  const anthropic = yield* startProvider(searches)
+  const openai = yield* startProvider(annotates)
+  const an = provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url })
+  const models = [
+    model("claude", ["an"], { prices: priced, ...members }),
+    model("gpt", ["oa"], { prices: priced, ...members })
+  ]
+  yield* configure(service, [an, provider("oa", openai)], models)
+  return { service, anthropic, openai, ...(yield* spender(service, [cap])) }
+})
+
+const charged = (service: TestService["Service"], tenantId: string) =>
+  eventually(usageRows(service, tenantId), (rows) => rows.length > 0)
+
+const hard = { limit: 3 }
+const soft = { limit: 3, mode: "soft" }
+
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("tools that a provider runs", (it) => {
+  for (const [name, cap] of [
+    ["hard", hard],
+    ["soft", soft]
+  ] as const) {
+    for (const stream of [false, true]) {
+      it.effect(`are charged by use under a ${name} cap, ${stream ? "streamed" : "whole"}`, () =>
+        Effect.gen(function* () {
+          const { anthropic, key, openai, service, tenantId } = yield* setUp(cap)
+          const body = { model: "claude", tools: [searching, { ...searching, max_uses: 1 }], stream }
+          const answered = yield* asks(service, key, "/v1/messages", { max_tokens: 30, ...body })
+          assert.strictEqual(answered.status, 200, answered.text)
+          const limits = anthropic.requests[0]?.body.tools.map(
+            ({ max_uses }: { readonly max_uses?: number }) => max_uses
+          )
+          assert.deepStrictEqual(limits, [cap === hard ? 5 : undefined, 1])
+          const [row] = yield* charged(service, tenantId)
+          assert.strictEqual(row.cost, tokensNanoUsd + 20_000_000)
+          assert.deepInclude(row, { method: "provider_usage", toolUses: { webSearch: 2 } })
+          assert.strictEqual(row.rates.webSearch, "10000000")
+          const chat = { model: "gpt", max_tokens: 30, web_search_options: {}, stream }
+          assert.strictEqual((yield* asks(service, key, "/v1/chat/completions", chat)).status, 200)
+          const rows = yield* eventually(usageRows(service, tenantId), ({ length }) => length === 2)
+          assert.strictEqual(rows[1].cost, tokensNanoUsd + 10_000_000)
+          assert.lengthOf(openai.requests, 1)
+        }).pipe(Effect.scoped)
+      )
+    }
+  }
+
+  it.effect("are held for by their limit, and refused where it does not fit", () =>
+    Effect.gen(function* () {
+      const { anthropic, key, service } = yield* setUp({ limit: 0.5 })
+      const send = (max_uses: number) =>
+        asks(service, key, "/v1/messages", { model: "claude", max_tokens: 30, tools: [{ ...searching, max_uses }] })
+      const refused = yield* send(20)
+      assert.deepStrictEqual([refused.status, refused.body.error.type], [402, "billing_error"])
+      assert.strictEqual((yield* send(2)).status, 200)
+      assert.lengthOf(anthropic.requests, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("are refused under a hard cap in money while their fee is not known, and pass under others", () =>
+    Effect.gen(function* () {
+      const prices = { inputUsdPerMTok: 2, outputUsdPerMTok: 10 }
+      const { anthropic, key, service } = yield* setUp(hard, { prices })
+      const body = { model: "claude", max_tokens: 30, tools: [{ ...searching, max_uses: 1 }] }
+      const refused = yield* asks(service, key, "/v1/messages", body)
+      assert.strictEqual(refused.status, 403)
+      assert.include(refused.body.error.message, "prices.toolUses.webSearch")
+      // A tool without a fee costs the tokens of its results.
+      const fetching = { type: "web_fetch_20250910", name: "web_fetch", max_uses: 1 }
+      assert.strictEqual((yield* asks(service, key, "/v1/messages", { ...body, tools: [fetching] })).status, 200)
+      for (const cap of [soft, { unit: "tokens", limit: 1_000_000 }]) {
+        const other = yield* spender(service, [cap])
+        assert.strictEqual((yield* asks(service, other.key, "/v1/messages", body)).status, 200)
+      }
+      assert.lengthOf(anthropic.requests, 3)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("let documents pass that stand elsewhere, as long as the model reads", () =>
+    Effect.gen(function* () {
+      const { key, service } = yield* setUp(hard, { contextTokens: 200_000 })
+      const content = [{ type: "document", source: { type: "url", url: "https://example.com/a.pdf" } }]
+      const body = { model: "claude", max_tokens: 30, messages: [{ role: "user", content }] }
+      assert.strictEqual((yield* asks(service, key, "/v1/messages", body)).status, 200)
+      const dry = { model: "claude", messages: [{ role: "user", content: "Hi" }], dryRun: true }
+      assert.strictEqual((yield* service.call("POST", "/api/llm/complete", { key, body: dry })).status, 200)
+    }).pipe(Effect.scoped)
+  )
+})
