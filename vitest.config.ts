@@ -11,8 +11,7 @@ const ofTheProcess = [
 
 // The young generation is that of `npm start`: with the one by default, a tenth of the time goes into collecting it.
 const execArgv = ["--min-semi-space-size=16", "--max-semi-space-size=64"]
-// Two processors and three workers: some of the tests wait.
-const unit = { testTimeout: 30_000, hookTimeout: 60_000, maxWorkers: 3, execArgv }
+const unit = { testTimeout: 30_000, hookTimeout: 60_000, maxWorkers: 2, execArgv }
 
 export default defineConfig({
   test: {
