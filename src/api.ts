@@ -23,6 +23,7 @@ import { BudgetAlertsApi } from "./budgets/alerts/api.ts"
 import { ApprovalsApi } from "./budgets/approvals/api.ts"
 import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
+import { BillingApi } from "./insights/billing/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
 import { UsageApi } from "./insights/usage/api.ts"
 import { RolesApi } from "./applications/roles/api.ts"
@@ -70,6 +71,7 @@ export class Api extends HttpApi.make("application-manager")
     PlansApi,
     InsightsApi,
     UsageApi,
+    BillingApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

@@ -67,6 +67,7 @@ import { SpendHandlers } from "./budgets/reservations/handlers.ts"
 import { BudgetsLayer, LedgerLayer } from "./budgets/layers.ts"
 import { PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
+import { BillingHandlers } from "./insights/billing/handlers.ts"
 import { InsightsHandlers } from "./insights/reports/handlers.ts"
 import { InsightsLayer } from "./insights/layers.ts"
 import { UsageHandlers } from "./insights/usage/handlers.ts"
@@ -152,6 +153,7 @@ const Handlers = Layer.mergeAll(
   PlansHandlers,
   InsightsHandlers,
   UsageHandlers,
+  BillingHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,

@@ -1,7 +1,8 @@
 import { Layer } from "effect"
+import { Billing } from "./billing/service.ts"
 import { Reports } from "./reports/service.ts"
 import { Rollups } from "./rollups/service.ts"
 import { Usage } from "./usage/service.ts"
 
 /** Usage, its sums, and the reports on them. */
-export const InsightsLayer = Layer.mergeAll(Usage.layer, Rollups.layer, Reports.layer)
+export const InsightsLayer = Layer.mergeAll(Usage.layer, Rollups.layer, Reports.layer, Billing.layer)

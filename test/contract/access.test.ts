@@ -52,6 +52,9 @@ const systemOperations = new Set([
   "llmAdmin.putConfiguration",
   "llmAdmin.versions",
   "llmAdmin.rollback",
+  "llmAdmin.getCatalogue",
+  "llmAdmin.putCatalogue",
+  "llmAdmin.catalogueVersions",
   "llmAdmin.reload",
   "gatewayContents.get"
 ])

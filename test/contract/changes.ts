@@ -306,6 +306,11 @@ export const withoutEntry: Readonly<
     reason: "session activity is frequent and its own record is lastActivityAt",
     request: (service) => Effect.map(makeSession(service), ({ id }) => ({ parameters: { id } }))
   },
+  "billing.report": {
+    reason: "without a signature it changes nothing; a signed one is tested in test/insights/billing",
+    request: () =>
+      Effect.succeed({ body: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", format: "json" } })
+  },
   "agentCredentials.introspect": {
     reason: "it changes nothing",
     request: () => Effect.succeed({ body: { token: "no token" } })

@@ -4,15 +4,21 @@ import { type Change, type ExpectedEntry } from "./changes.ts"
 
 type Service = TestService["Service"]
 
-const entry = (actionType: string, kept: ExpectedEntry["kept"]): ExpectedEntry => ({
+const entry = (
+  actionType: string,
+  kept: ExpectedEntry["kept"],
+  entityType: string = "GatewayConfiguration"
+): ExpectedEntry => ({
   actionType,
-  entityType: "GatewayConfiguration",
+  entityType,
   entityId: "llm-gateway",
   kept
 })
 
 const document = { routing: { retries: 1 } }
 const write = (service: Service) => service.call("PUT", "/api/llm/admin/config", { body: document })
+
+const catalogue = { source: "a test", asOf: "2026-11-22", models: [] }
 
 /** How to call the operations of the gateway that change something. */
 export const gatewayChanges: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
@@ -25,6 +31,11 @@ export const gatewayChanges: Readonly<Record<string, (service: Service) => Effec
     Effect.as(write(service), {
       body: { version: 1 },
       entries: () => [entry("GatewayConfigurationRolledBack", "both")]
+    }),
+  "llmAdmin.putCatalogue": (service) =>
+    Effect.as(service.call("PUT", "/api/llm/admin/catalogue", { body: catalogue }), {
+      body: catalogue,
+      entries: () => [entry("GatewayCatalogueUpdated", "both", "GatewayCatalogue")]
     })
 }
 

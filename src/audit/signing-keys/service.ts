@@ -20,6 +20,8 @@ export interface Signer {
   readonly keyId: string
   /** A compact JWS whose header `typ` says what kind of statement it is. */
   sign(type: string, payload: object): Effect.Effect<string>
+  /** The bare signature of bytes, for envelopes with a form of their own. */
+  signBytes(bytes: Uint8Array): Effect.Effect<Uint8Array>
 }
 
 /** The result of verifying a signature: the signed payload, or why the signature is invalid. */
@@ -127,6 +129,11 @@ export class AttestationKeys extends Context.Service<
               new jose.CompactSign(new TextEncoder().encode(JSON.stringify(payload)))
                 .setProtectedHeader({ alg: algorithm, kid: keyId, typ })
                 .sign(privateKey)
+            ),
+          signBytes: (bytes) =>
+            Effect.map(
+              Effect.promise(() => crypto.subtle.sign("Ed25519", privateKey, new Uint8Array(bytes))),
+              (signature) => new Uint8Array(signature)
             )
         }
         signers.set(keyId, made)

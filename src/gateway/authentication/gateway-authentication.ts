@@ -128,7 +128,7 @@ export class GatewayAuthentication extends Context.Service<
       const check = (credential: string): Effect.Effect<Principal, CredentialError> =>
         isAgentToken(credential)
           ? checkToken(credential)
-          : Effect.flatMap(account.owns(credential), (owns) =>
+          : Effect.flatMapEager(account.owns(credential), (owns) =>
               owns ? Effect.succeed(serviceAccount) : checkKey(credential)
             )
 
@@ -164,8 +164,9 @@ export class GatewayAuthentication extends Context.Service<
         if (authorization !== undefined && bearer === undefined) {
           return reject("Authorization takes one bearer token: Bearer <token>.")
         }
-        const [first, second] = [...new Set([key, bearer])].filter((one) => one !== undefined && one !== "")
-        if (first === undefined) {
+        const first = key || bearer
+        const second = key && bearer && bearer !== key ? bearer : undefined
+        if (first === undefined || first === "") {
           return policy === "None"
             ? Effect.map(tenants.defaultId, (tenantId) => ({ ...anonymous, capabilities: ["llm:*"], tenantId }))
             : reject("No credential was sent: set the SDK's API key, or send it in Authorization: Bearer or X-Api-Key.")
@@ -283,25 +284,29 @@ export class GatewayAuthentication extends Context.Service<
           return (yield* bringsCredential(headersOf(request))) ? yield* principalOf(request) : undefined
         }),
         authenticate: (request, capabilities) =>
-          Effect.flatMap(
-            Effect.flatMap(CurrentRequest, (info) => {
-              info?.limit(database.acquireTimeoutSeconds)
-              return Effect.map(principalOf(request), (principal) => [principal, info] as const)
-            }),
-            ([principal, info]): Effect.Effect<
-              Principal,
-              CredentialError | GatewayError<Forbidden | UnsupportedMediaType>
-            > => {
-              if (info !== undefined) info.principal = principal.name
-              // Another site's page can send any other type without asking first, and needs no credential here.
-              if (principal.kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))) {
-                return Effect.fail(notJson)
+          Effect.withFiber((fiber) => {
+            const info = Context.get(fiber.context, CurrentRequest)
+            info?.limit(database.acquireTimeoutSeconds)
+            return Effect.flatMap(
+              principalOf(request),
+              (
+                principal
+              ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>> => {
+                if (info !== undefined) info.principal = principal.name
+                // Another site's page can send any other type without asking first, and needs no credential here.
+                if (principal.kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))) {
+                  return Effect.fail(notJson)
+                }
+                return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
+                  ? Effect.succeed(principal)
+                  : forbidden(
+                      principal,
+                      `${request.method} ${info?.route ?? ""}`,
+                      `The caller lacks ${capabilities[0]}.`
+                    )
               }
-              return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
-                ? Effect.succeed(principal)
-                : forbidden(principal, `${request.method} ${info?.route ?? ""}`, `The caller lacks ${capabilities[0]}.`)
-            }
-          )
+            )
+          })
       })
     })
   ).pipe(Layer.provide(CallPlans.layer))

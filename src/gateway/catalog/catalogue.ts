@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import { text } from "../../kernel/text.ts"
-import { Prices, ToolFees } from "./rate-domain.ts"
+import { CatalogueDocument, type CatalogueFact as Fact } from "./catalogue-domain.ts"
+import { type Prices, type ToolFees } from "./rate-domain.ts"
 import facts from "./model-prices.json" with { type: "json" }
 
 /** Known facts about a vendor's model. */
@@ -12,56 +12,6 @@ export interface ModelFacts {
   readonly maxOutputTokens: number | null
   readonly prices: Prices | null
 }
-
-const optional = Schema.optionalKey
-const describe = <S extends Schema.Top>(schema: S, description: string) =>
-  schema.pipe(Schema.annotateKey({ description }))
-
-const Vendor = Schema.String.pipe(
-  Schema.check(Schema.isPattern(/^[a-z0-9][a-z0-9._-]{0,62}$/u, { expected: "1 to 63 of a-z, 0-9, '.', '_' and '-'" }))
-).annotate({ examples: ["openai"] })
-const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
-const Source = text(1, 1000)
-const Day = Schema.String.pipe(
-  Schema.check(Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/u, { expected: "a date, as 2026-11-22" }))
-).annotate({ examples: ["2026-11-22"] })
-
-const Fact = Schema.Struct({
-  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
-  model: describe(text(1, 200).annotate({ examples: ["gpt-4o"] }), "The provider's own name for the model"),
-  ...Prices.fields,
-  inputUsdPerMTok: describe(
-    optional(Prices.fields.inputUsdPerMTok),
-    "Tokens that are read; the price of the model is not known unless given"
-  ),
-  contextTokens: describe(optional(Tokens), "The longest request that it takes"),
-  maxOutputTokens: describe(optional(Tokens), "The longest answer that it gives"),
-  source: describe(optional(Source), "Where the facts are from; the catalogue's source unless given")
-}).annotate({ identifier: "CatalogueModel" })
-type Fact = typeof Fact.Type
-
-const ToolFact = Schema.Struct({
-  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
-  ...ToolFees.fields,
-  source: describe(optional(Source), "Where the fees are from; the catalogue's source unless given"),
-  asOf: describe(optional(Day), "When they were read")
-}).annotate({ identifier: "CatalogueTools" })
-
-/** Facts about models and tools, in the form of the built-in catalogue. */
-export const CatalogueDocument = Schema.Struct({
-  source: describe(Source, "Where the facts are from"),
-  asOf: describe(Day, "When they were read; part of the version that every charge names"),
-  unit: optional(Schema.Literal("US dollars per million tokens")),
-  models: Schema.Array(Fact).pipe(Schema.check(Schema.isMaxLength(20_000))),
-  tools: describe(
-    optional(Schema.Array(ToolFact).pipe(Schema.check(Schema.isMaxLength(1000)))),
-    "What each use of a tool costs that a provider runs, in US dollars"
-  )
-}).annotate({
-  identifier: "Catalogue",
-  description: "What models cost, in US dollars per million tokens, and how long their requests and answers may be"
-})
-export type CatalogueDocument = typeof CatalogueDocument.Type
 
 /** Models billed by more than text tokens, for which token prices alone would charge too little. */
 const soldOtherwise =
@@ -137,8 +87,11 @@ export const builtInDocument: CatalogueDocument = Schema.decodeUnknownSync(Catal
 
 const builtInModels = gather(builtInDocument.models.filter(({ model }) => !soldOtherwise.test(model)))
 
-/** The built-in catalogue with the facts of another one before its own, model by model and provider by provider. */
-export const catalogueOf = (own?: CatalogueDocument): Catalogue => {
+/**
+ * The built-in catalogue with the facts of another one, of which this is a version, before its own: model by model, and
+ * provider by provider.
+ */
+export const catalogueOf = (own?: CatalogueDocument, version: number = 0): Catalogue => {
   const models = own === undefined ? builtInModels : new Map([...builtInModels, ...gather(own.models)])
   const fees = new Map(
     [...(builtInDocument.tools ?? []), ...(own?.tools ?? [])].map(
@@ -147,7 +100,7 @@ export const catalogueOf = (own?: CatalogueDocument): Catalogue => {
   )
   const byVendor = Map.groupBy(models.values(), ({ vendor }) => vendor)
   return {
-    version: own === undefined ? builtInDocument.asOf : `${builtInDocument.asOf}+${own.asOf}`,
+    version: own === undefined ? builtInDocument.asOf : `${builtInDocument.asOf}+${version}`,
     factsOf: (vendor, model) => models.get(keyOf(vendor, model)),
     modelsOf: (vendor) => byVendor.get(vendor) ?? [],
     toolFeesOf: (vendor) => fees.get(vendor)

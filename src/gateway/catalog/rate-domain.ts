@@ -46,7 +46,7 @@ export const Prices = Schema.Struct({
       Schema.Struct({
         aboveTokens: TokenCount.pipe(Schema.annotateKey({ description: "From more input tokens than this on" })),
         ...classes
-      })
+      }).annotate({ identifier: "LongContextPrices" })
     ).pipe(Schema.check(Schema.isMaxLength(8)))
   ).pipe(Schema.annotateKey({ description: "Prices that long requests cost as a whole; none unless given" }))
 }).annotate({
@@ -70,6 +70,8 @@ export interface Rates {
 export interface RateTable {
   readonly basic: Rates
   readonly longContext: ReadonlyArray<{ readonly aboveTokens: number; readonly rates: Rates }>
+  /** The dearest class of the input and of the output, of the basic rates and of each of the long ones. */
+  readonly ceilings: ReadonlyArray<{ readonly aboveTokens: number; readonly input: bigint; readonly output: bigint }>
   /** Nano-dollars of a use; a tool that is missing has no known fee. */
   readonly toolFees: ToolFees
 }

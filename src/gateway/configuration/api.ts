@@ -12,20 +12,23 @@ import { arrayQuery } from "../../kernel/page.ts"
 import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
 import { PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
+import { CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"
 
 const admin = requires("llm:admin", { systemOnly: true })
 const writeBodyBytes = 8_388_608
 
 const ifMatch = { "if-match": Schema.optionalKey(IfMatch) }
-const Tagged = HttpApiSchema.WithHeaders(GatewayDocument, {
+const tag = {
   etag: Schema.optionalKey(
     Schema.String.annotate({
       description: "The version in quotes, for If-Match; absent while none was ever written",
       examples: ['"1"']
     })
   )
-})
+}
+const Tagged = HttpApiSchema.WithHeaders(GatewayDocument, tag)
+const TaggedCatalogue = HttpApiSchema.WithHeaders(CatalogueDocument, tag)
 
 export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
   .add(
@@ -64,6 +67,32 @@ export class LlmAdminApi extends HttpApiGroup.make("llmAdmin")
       payload: Schema.Struct({ version: VersionNumber }),
       success: Tagged,
       error: [ConfigurationVersionNotFound, PayloadTooLarge, ValidationFailed, VersionMismatch]
+    }),
+    endpoint.get("getCatalogue", "/catalogue", {
+      summary: "Get the catalogue of models",
+      description: "The one that was written last, with its ETag; the built-in one while none was ever written.",
+      access: admin,
+      success: TaggedCatalogue
+    }),
+    endpoint.put("putCatalogue", "/catalogue", {
+      summary: "Update prices and models",
+      description:
+        "In the form of the built-in catalogue, whose other models stay. It becomes a new version and takes effect here at once, on other replicas soon after; calls that have begun keep their prices.",
+      access: admin,
+      maxBodyBytes: writeBodyBytes,
+      headers: ifMatch,
+      payload: CatalogueDocument,
+      success: TaggedCatalogue,
+      error: [PayloadTooLarge, ValidationFailed, VersionMismatch]
+    }),
+    endpoint.get("catalogueVersions", "/catalogue/versions", {
+      summary: "List the versions of the catalogue",
+      description: "Newest first, 100 by default; `content` is the document as JSON text.",
+      access: admin,
+      query: {
+        ...arrayQuery(VersionNumber)
+      },
+      success: LinkedArray(ConfigurationVersion.json)
     })
   )
   .middleware(Idempotency)

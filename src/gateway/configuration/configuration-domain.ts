@@ -153,6 +153,8 @@ export const configurationActions = auditActions("GatewayConfiguration", [
   "GatewayConfigurationRolledBack"
 ])
 
+export const catalogueActions = auditActions("GatewayCatalogue", ["GatewayCatalogueUpdated"])
+
 /** The whole configuration of the gateway. */
 export const GatewayDocument = Schema.Struct({
   providers: member(

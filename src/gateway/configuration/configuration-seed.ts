@@ -23,11 +23,11 @@ export class ConfigurationSeed extends Context.Service<
     readonly withoutConfiguration: GatewayDocument
     /** The document of `Llm:ConfigFile`, if it is to be imported. */
     read(isWritten: boolean): Effect.Effect<Option.Option<GatewayDocument>, ValidationFailed>
-    /** Aborts the start if the file cannot be imported. */
-    failed(problem: {
-      readonly detail: string
-      readonly errors?: ValidationFailed["errors"]
-    }): Effect.Effect<never, SettingsError>
+    /** Aborts the start if the file of a setting cannot be imported. */
+    failed(
+      problem: { readonly detail: string; readonly errors?: ValidationFailed["errors"] },
+      setting: "Llm:CatalogueFile" | "Llm:ConfigFile"
+    ): Effect.Effect<never, SettingsError>
   }
 >()("app/gateway/ConfigurationSeed") {
   static readonly layer = Layer.effect(
@@ -68,13 +68,13 @@ export class ConfigurationSeed extends Context.Service<
               : [{ ...account, apiKey: `env:${variable}` }]
           )
         },
-        failed: ({ detail, errors = [] }) =>
+        failed: ({ detail, errors = [] }, setting) =>
           Effect.fail(
             new SettingsError({
               faults: [
                 {
-                  name: "Llm:ConfigFile",
-                  source: sources.get("Llm:ConfigFile") ?? "default",
+                  name: setting,
+                  source: sources.get(setting) ?? "default",
                   reason: [detail, ...errors.map(({ message, path }) => `${path.join(".")}: ${message}`)].join(" ")
                 }
               ]

@@ -4,11 +4,11 @@ import { linkedPage } from "../../kernel/location.ts"
 import { entityTag } from "../../kernel/precondition.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { LlmAdminApi } from "./api.ts"
-import { GatewayConfiguration, type VersionedDocument } from "./service.ts"
+import { GatewayConfiguration } from "./service.ts"
 
 const versionsLimitDefault = 100
 
-const tagged = ({ document, version }: VersionedDocument) =>
+const tagged = <A>({ document, version }: { readonly document: A; readonly version: number | null }) =>
   HttpApiSchema.withHeaders({ body: document, headers: version === null ? {} : { etag: entityTag(version) } })
 
 export const LlmAdminHandlers = groupHandlers(
@@ -22,6 +22,14 @@ export const LlmAdminHandlers = groupHandlers(
         Effect.map(configuration.versions(query.cursor, query.limit ?? versionsLimitDefault), linkedPage(request)),
       rollback: ({ headers, payload }) =>
         Effect.map(configuration.rollback(payload.version, headers["if-match"]), tagged),
+      getCatalogue: () => Effect.map(configuration.catalogue, tagged),
+      putCatalogue: ({ headers, payload }) =>
+        Effect.map(configuration.putCatalogue(payload, headers["if-match"]), tagged),
+      catalogueVersions: ({ query, request }) =>
+        Effect.map(
+          configuration.catalogueVersions(query.cursor, query.limit ?? versionsLimitDefault),
+          linkedPage(request)
+        ),
       reload: () => configuration.reload
     })
   })

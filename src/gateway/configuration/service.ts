@@ -7,6 +7,7 @@ import { type Fault } from "../../kernel/problem.ts"
 import { type Slice } from "../../kernel/page.ts"
 import { type IfMatch, type VersionMismatch } from "../../kernel/precondition.ts"
 import { type PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts"
+import { type CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import { Notifications } from "../../platform/database/notifications.ts"
 import { bearsCredential, credentialsOf, faultsIn, referenceOf } from "./validate.ts"
 import {
@@ -19,6 +20,7 @@ import { ConfigurationSeed } from "./configuration-seed.ts"
 import { Connections } from "./connections.ts"
 import { ProviderKeys } from "./provider-keys.ts"
 import { type GatewaySnapshot, gatewaySnapshot } from "./gateway-snapshot.ts"
+import { StoredCatalogue, topic as catalogueTopic, type VersionedCatalogue } from "./stored-catalogue.ts"
 
 const topic = "gateway_configuration"
 const resyncEvery = "15 seconds"
@@ -44,6 +46,12 @@ export class GatewayConfiguration extends Context.Service<
       version: number,
       ifMatch: IfMatch | undefined
     ): Effect.Effect<VersionedDocument, Unwriteable | ConfigurationVersionNotFound>
+    readonly catalogue: Effect.Effect<VersionedCatalogue>
+    putCatalogue(
+      document: CatalogueDocument,
+      ifMatch: IfMatch | undefined
+    ): Effect.Effect<VersionedCatalogue, Unwriteable>
+    catalogueVersions(before: number | undefined, limit: number): Effect.Effect<Slice<ShownVersion, number>>
     /** Reads the configuration and all keys again, in every replica. */
     readonly reload: Effect.Effect<GatewayReload, PayloadTooLarge | ValidationFailed>
   }
@@ -52,6 +60,7 @@ export class GatewayConfiguration extends Context.Service<
     GatewayConfiguration,
     Effect.gen(function* () {
       const audit = yield* Audit
+      const catalogues = yield* StoredCatalogue
       const connections = yield* Connections
       const keys = yield* ProviderKeys
       const notifications = yield* Notifications
@@ -61,6 +70,7 @@ export class GatewayConfiguration extends Context.Service<
       const { loopback } = connections
       const sql = yield* SqlClient.SqlClient
       let snapshot = gatewaySnapshot({}, null, loopback, [], [])
+      let catalogueVersion: number | null = null
 
       const current = Effect.map(
         file.current,
@@ -70,9 +80,11 @@ export class GatewayConfiguration extends Context.Service<
       /** Activates the stored configuration; with `always` even if it is active already, so that keys are read again. */
       const take = Effect.fnUntraced(function* (always: boolean) {
         const stored = yield* current
-        if (!always && stored.version === snapshot.version) return
+        const { catalogue, version } = yield* catalogues.current
+        if (!always && stored.version === snapshot.version && version === catalogueVersion) return
         const { providers, warnings } = yield* connections.open(stored.document)
-        snapshot = gatewaySnapshot(stored.document, stored.version, loopback, providers, warnings)
+        snapshot = gatewaySnapshot(stored.document, stored.version, loopback, providers, warnings, catalogue)
+        catalogueVersion = version
       }, one.withPermit)
 
       const resync = Effect.catchCause(take(false), (cause) =>
@@ -163,6 +175,7 @@ export class GatewayConfiguration extends Context.Service<
       }, asSystem)
 
       const reload = Effect.gen(function* () {
+        yield* catalogues.takeFile
         yield* takeSeed()
         yield* take(true)
         yield* notifications.send(topic, "reload")
@@ -170,12 +183,14 @@ export class GatewayConfiguration extends Context.Service<
         return { version, providers: [...providers.keys()], models: models.map(({ id }) => id), warnings }
       }).pipe(Effect.withSpan("GatewayConfiguration.reload"))
 
-      yield* Effect.catch(takeSeed(), seed.failed)
+      yield* Effect.catch(catalogues.takeFile, (problem) => seed.failed(problem, "Llm:CatalogueFile"))
+      yield* Effect.catch(takeSeed(), (problem) => seed.failed(problem, "Llm:ConfigFile"))
       yield* take(true)
       yield* notifications.subscribe(topic, {
         onMessage: (payload) => (payload === "reload" ? take(true) : resync),
         onGap: resync
       })
+      yield* notifications.subscribe(catalogueTopic, { onMessage: () => resync, onGap: resync })
       yield* resync.pipe(Effect.repeat(Schedule.spaced(resyncEvery)), Effect.forkScoped)
 
       return GatewayConfiguration.of({
@@ -184,6 +199,9 @@ export class GatewayConfiguration extends Context.Service<
         put,
         versions: Effect.fn("GatewayConfiguration.versions")(file.versions),
         rollback,
+        catalogue: catalogues.get,
+        putCatalogue: (document, ifMatch) => catalogues.put(document, ifMatch, resync),
+        catalogueVersions: catalogues.versions,
         reload
       })
     })
@@ -191,7 +209,13 @@ export class GatewayConfiguration extends Context.Service<
 
   static readonly layer = this.layerNoDeps.pipe(
     Layer.provide(
-      Layer.mergeAll(Connections.layer, ProviderKeys.layer, ConfigurationSeed.layer, SystemOwnedFiles.layer)
+      Layer.mergeAll(
+        Connections.layer,
+        ProviderKeys.layer,
+        ConfigurationSeed.layer,
+        SystemOwnedFiles.layer,
+        StoredCatalogue.layer
+      )
     )
   )
 }

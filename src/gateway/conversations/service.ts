@@ -1,4 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Audit } from "../../audit/log/service.ts"
+import { auditActions } from "../../kernel/audit-action.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { RouteNotFound } from "../../kernel/problems.ts"
@@ -52,7 +54,10 @@ const readable = Effect.map(CurrentPrincipal, ({ kind, name }) => (kind === "age
 export const outputOf = ({ response }: Turn): ReadonlyArray<ResponseItem> =>
   Option.getOrElse(decodeItems(response.output), () => [])
 
+export const responseActions = auditActions("GatewayResponse", ["GatewayResponseDeleted"])
+
 const make = Effect.gen(function* () {
+  const audit = yield* Audit
   const database = yield* Database
   const repository = yield* TurnsRepository
   const sealing = yield* Sealing
@@ -139,9 +144,15 @@ const make = Effect.gen(function* () {
     remove: Effect.fn("Conversations.remove")(function* (tenantId: TenantId, responseId: string) {
       const id = idForm.exec(responseId)?.[1]
       const createdBy = yield* readable
+      const entry = { action: responseActions.GatewayResponseDeleted, entityId: responseId, tenantId }
       const isRemoved =
         id !== undefined &&
-        (yield* database.transaction(tenantId, repository.remove({ tenantId, id: uuidOf(id), createdBy })))
+        (yield* audit.change(
+          Effect.map(repository.remove({ tenantId, id: uuidOf(id), createdBy }), (value) => ({
+            value,
+            entries: value ? [entry] : []
+          }))
+        ))
       if (!isRemoved) return yield* notFound(responseId, "response_id", "response_not_found")
     })
   }

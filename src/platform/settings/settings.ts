@@ -85,7 +85,11 @@ const settings = {
   "Agents:MaxDelegationDepth": setting(integer(1, 32), "5", "Longest chain of agents acting on behalf of one another"),
   "Agents:RequireKeyProof": setting(flag, "false", "Register an agent's key only with a proof of its private key"),
   "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) to import when none is stored"),
-  "Llm:ConfigFileWins": setting(flag, "false", "Import Llm:ConfigFile at every start and reload"),
+  "Llm:ConfigFileWins": setting(flag, "false", "Import Llm:ConfigFile and Llm:CatalogueFile at every start and reload"),
+  "Llm:CatalogueFile": optional(
+    text,
+    "Catalogue of models (JSON) to import at a start or reload if it changed and none was written through the API"
+  ),
   "Llm:EnvironmentKeys": setting(
     list(variable),
     [
@@ -158,6 +162,7 @@ const settings = {
     "0",
     "Days that a past month of usage rows is kept; their sums stay; 0: forever"
   ),
+  "Insights:InvoiceIssuer": setting(text, "Application Manager", "Who invoices what billing reports contain"),
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),
   "Telemetry:Otlp:Headers": optional(headerListSecret, "Headers for the collector"),

@@ -1,0 +1,53 @@
+import { Schema } from "effect"
+import { text } from "../../kernel/text.ts"
+import { Prices, ToolFees } from "./rate-domain.ts"
+
+const optional = Schema.optionalKey
+const describe = <S extends Schema.Top>(schema: S, description: string) =>
+  schema.pipe(Schema.annotateKey({ description }))
+
+const Vendor = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^[a-z0-9][a-z0-9._-]{0,62}$/u, { expected: "1 to 63 of a-z, 0-9, '.', '_' and '-'" }))
+).annotate({ examples: ["openai"] })
+const Tokens = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 1, maximum: 2_147_483_647 })))
+const Source = text(1, 1000)
+const Day = Schema.String.pipe(
+  Schema.check(Schema.isPattern(/^\d{4}-\d{2}-\d{2}$/u, { expected: "a date, as 2026-11-22" }))
+).annotate({ examples: ["2026-11-22"] })
+
+const CatalogueFact = Schema.Struct({
+  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
+  model: describe(text(1, 200).annotate({ examples: ["gpt-4o"] }), "The provider's own name for the model"),
+  ...Prices.fields,
+  inputUsdPerMTok: describe(
+    optional(Prices.fields.inputUsdPerMTok),
+    "Tokens that are read; the price of the model is not known unless given"
+  ),
+  contextTokens: describe(optional(Tokens), "The longest request that it takes"),
+  maxOutputTokens: describe(optional(Tokens), "The longest answer that it gives"),
+  source: describe(optional(Source), "Where the facts are from; the catalogue's source unless given")
+}).annotate({ identifier: "CatalogueModel" })
+export type CatalogueFact = typeof CatalogueFact.Type
+
+const ToolFact = Schema.Struct({
+  provider: describe(Vendor, "The vendor, or the id of a configured provider"),
+  ...ToolFees.fields,
+  source: describe(optional(Source), "Where the fees are from; the catalogue's source unless given"),
+  asOf: describe(optional(Day), "When they were read")
+}).annotate({ identifier: "CatalogueTools" })
+
+/** Facts about models and tools, in the form of the built-in catalogue. */
+export const CatalogueDocument = Schema.Struct({
+  source: describe(Source, "Where the facts are from"),
+  asOf: describe(Day, "When they were read"),
+  unit: optional(Schema.Literal("US dollars per million tokens")),
+  models: Schema.Array(CatalogueFact).pipe(Schema.check(Schema.isMaxLength(20_000))),
+  tools: describe(
+    optional(Schema.Array(ToolFact).pipe(Schema.check(Schema.isMaxLength(1000)))),
+    "What each use of a tool costs that a provider runs, in US dollars"
+  )
+}).annotate({
+  identifier: "Catalogue",
+  description: "What models cost, in US dollars per million tokens, and how long their requests and answers may be"
+})
+export type CatalogueDocument = typeof CatalogueDocument.Type

@@ -1,0 +1,176 @@
+import { Schema } from "effect"
+
+/** What a report is made from: a charge or refund, a group of them, or the part of one that has a unit price. */
+export const BilledRow = Schema.Struct({
+  id: Schema.optionalKey(Schema.String),
+  occurredAt: Schema.optionalKey(Schema.DateTimeUtcFromDate),
+  method: Schema.optionalKey(Schema.String),
+  day: Schema.optionalKey(Schema.String),
+  hour: Schema.optionalKey(Schema.DateTimeUtcFromDate),
+  tenantId: Schema.optionalKey(Schema.String),
+  tenantName: Schema.optionalKey(Schema.String),
+  agentId: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  planId: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  applicationId: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+  apiKeyId: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  userId: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  taskType: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  model: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  provider: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  requests: Schema.optionalKey(Schema.BigInt),
+  inputTokens: Schema.optionalKey(Schema.NullOr(Schema.BigInt)),
+  outputTokens: Schema.optionalKey(Schema.NullOr(Schema.BigInt)),
+  cachedInputTokens: Schema.optionalKey(Schema.NullOr(Schema.BigInt)),
+  /** The class of tokens; `spend` and `refund` are dollars without tokens. */
+  meter: Schema.optionalKey(Schema.String),
+  /** Nano-dollars for a million tokens. */
+  rate: Schema.optionalKey(Schema.BigInt),
+  /** Tokens; nano-dollars of what has none. */
+  quantity: Schema.optionalKey(Schema.BigInt),
+  cost: Schema.BigInt
+})
+export type BilledRow = typeof BilledRow.Type
+
+/** A format that a column is in: lines are JSON and CSV. */
+export type ColumnFormat = "lines" | "1.4" | "1.2"
+
+export interface Column {
+  readonly id: string
+  readonly formats: ReadonlyArray<ColumnFormat>
+  /** Numbers are written without quotes, with all their digits. */
+  readonly isNumber: boolean
+  /** undefined: the rows of this report do not have it; null: this row has none. */
+  readonly value: (row: BilledRow, issuer: string) => string | null | undefined
+}
+
+/** A number of 10^-decimals without trailing zeros. */
+export const decimalText = (value: bigint, decimals: number): string => {
+  const digits = (value < 0n ? -value : value).toString().padStart(decimals + 1, "0")
+  const fraction = digits.slice(digits.length - decimals).replace(/0+$/, "")
+  return `${value < 0n ? "-" : ""}${digits.slice(0, digits.length - decimals)}${fraction === "" ? "" : `.${fraction}`}`
+}
+
+const usdDecimals = 9
+const perMillionDecimals = 6
+const usd = (nanoUsd: bigint): string => decimalText(nanoUsd, usdDecimals)
+
+const meters: Readonly<Record<string, string>> = {
+  input: "Input Tokens",
+  "cached-input": "Cached Input Tokens",
+  "cache-write": "Cache Write Tokens",
+  "cache-write-1h": "Cache Write Tokens (1 hour)",
+  output: "Output Tokens",
+  reasoning: "Reasoning Tokens",
+  spend: "Spend",
+  refund: "Spend"
+}
+
+const hasTokens = ({ meter }: BilledRow): boolean => meter !== "spend" && meter !== "refund"
+const quantityOf = ({ quantity }: BilledRow): bigint => quantity ?? 0n
+const rateOf = ({ rate }: BilledRow): bigint => rate ?? 0n
+const skuOf = (row: BilledRow): string =>
+  hasTokens(row) ? `${row.provider ?? "unknown"}/${row.model ?? "unknown"}` : "spend"
+const priceOf = (row: BilledRow): string => (hasTokens(row) ? usd(rateOf(row)) : "1")
+const listCost = (row: BilledRow): string =>
+  hasTokens(row) ? decimalText(quantityOf(row) * rateOf(row), usdDecimals + perMillionDecimals) : usd(quantityOf(row))
+const billedCost = ({ cost }: BilledRow): string => usd(cost)
+const providerOf = ({ provider }: BilledRow, issuer: string): string => provider ?? issuer
+
+const seconds = (epochMillis: number): string => `${new Date(epochMillis).toISOString().slice(0, 19)}Z`
+const hourOf = ({ hour }: BilledRow): number => hour?.epochMilliseconds ?? 0
+const monthOf = (row: BilledRow, ahead: number): string => {
+  const at = new Date(hourOf(row))
+  return seconds(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + ahead))
+}
+const hourMillis = 3_600_000
+
+const describe = (row: BilledRow): string => {
+  const what = row.meter === "refund" ? "Refund" : (meters[row.meter ?? ""] ?? "Spend")
+  return row.model == null ? what : `${what} of ${row.model}`
+}
+
+const focus: ReadonlyArray<ColumnFormat> = ["1.4", "1.2"]
+const text = (id: string, formats: ReadonlyArray<ColumnFormat>, value: Column["value"]): Column => ({
+  id,
+  formats,
+  isNumber: false,
+  value
+})
+const number = (id: string, formats: ReadonlyArray<ColumnFormat>, value: Column["value"]): Column => ({
+  id,
+  formats,
+  isNumber: true,
+  value
+})
+const line: ReadonlyArray<ColumnFormat> = ["lines"]
+const count = (value: bigint | null | undefined) => (value == null ? value : value.toString())
+
+/** Every column of a billing report, those of FOCUS in the order of their ids and its own behind them. */
+export const columns: ReadonlyArray<Column> = [
+  text("id", line, ({ id }) => id),
+  text("occurredAt", line, ({ occurredAt }) =>
+    occurredAt === undefined ? undefined : new Date(occurredAt.epochMilliseconds).toISOString()
+  ),
+  text("kind", line, ({ method }) => (method === undefined ? undefined : method === "refunded" ? "refund" : "charge")),
+  text("day", line, ({ day }) => day),
+  text("hour", line, ({ hour }) => (hour === undefined ? undefined : new Date(hour.epochMilliseconds).toISOString())),
+  text("tenantId", line, ({ tenantId }) => tenantId),
+  text("agentId", line, ({ agentId }) => agentId),
+  text("planId", line, ({ planId }) => planId),
+  number("applicationId", line, ({ applicationId }) => (applicationId == null ? applicationId : `${applicationId}`)),
+  text("apiKeyId", line, ({ apiKeyId }) => apiKeyId),
+  text("userId", line, ({ userId }) => userId),
+  text("taskType", line, ({ taskType }) => taskType),
+  text("model", line, ({ model }) => model),
+  text("provider", line, ({ provider }) => provider),
+  number("requests", line, ({ requests }) => count(requests)),
+  number("inputTokens", line, ({ inputTokens }) => count(inputTokens)),
+  number("outputTokens", line, ({ outputTokens }) => count(outputTokens)),
+  number("cachedInputTokens", line, ({ cachedInputTokens }) => count(cachedInputTokens)),
+  number("costUsd", line, billedCost),
+
+  number("BilledCost", focus, billedCost),
+  text("BillingAccountId", focus, ({ tenantId }) => tenantId),
+  text("BillingAccountName", focus, ({ tenantName }) => tenantName),
+  text("BillingCurrency", focus, () => "USD"),
+  text("BillingPeriodEnd", focus, (row) => monthOf(row, 1)),
+  text("BillingPeriodStart", focus, (row) => monthOf(row, 0)),
+  text("ChargeCategory", focus, () => "Usage"),
+  text("ChargeClass", focus, () => null),
+  text("ChargeDescription", focus, describe),
+  text("ChargeFrequency", focus, () => "Usage-Based"),
+  text("ChargePeriodEnd", focus, (row) => seconds(hourOf(row) + hourMillis)),
+  text("ChargePeriodStart", focus, (row) => seconds(hourOf(row))),
+  number("ConsumedQuantity", focus, (row) => (hasTokens(row) ? quantityOf(row).toString() : usd(quantityOf(row)))),
+  text("ConsumedUnit", focus, (row) => (hasTokens(row) ? "Tokens" : "US Dollars")),
+  number("ContractedCost", focus, billedCost),
+  number("EffectiveCost", focus, billedCost),
+  text("HostProviderName", ["1.4"], providerOf),
+  text("InvoiceIssuerName", focus, (_, issuer) => issuer),
+  number("ListCost", focus, listCost),
+  number("ListUnitPrice", focus, priceOf),
+  number("PricingQuantity", focus, (row) =>
+    hasTokens(row) ? decimalText(quantityOf(row), perMillionDecimals) : usd(quantityOf(row))
+  ),
+  text("PricingUnit", focus, (row) => (hasTokens(row) ? "1000000 Tokens" : "US Dollars")),
+  text("ProviderName", ["1.2"], providerOf),
+  text("PublisherName", ["1.2"], providerOf),
+  text("ServiceCategory", focus, () => "AI and Machine Learning"),
+  text("ServiceName", focus, () => "Language Models"),
+  text("ServiceProviderName", ["1.4"], providerOf),
+  text("ServiceSubcategory", focus, () => "Generative AI"),
+  text("SkuId", focus, skuOf),
+  text("SkuMeter", focus, ({ meter }) => meters[meter ?? ""] ?? "Spend"),
+  text("SkuPriceDetails", focus, (row) => JSON.stringify({ x_Meter: hasTokens(row) ? row.meter : "spend" })),
+  text("SkuPriceId", focus, (row) => (hasTokens(row) ? `${skuOf(row)}/${row.meter}/${priceOf(row)}` : "spend/1")),
+  text("x_AgentId", focus, ({ agentId }) => agentId ?? null),
+  text("x_Model", focus, ({ model }) => model ?? null),
+  text("x_TaskType", focus, ({ taskType }) => taskType ?? null)
+]
+
+export const columnsOf = (format: ColumnFormat): ReadonlyArray<Column> =>
+  columns.filter(({ formats }) => formats.includes(format))
+
+export const focusColumnIds: ReadonlyArray<string> = columns
+  .filter(({ formats }) => !formats.includes("lines"))
+  .map(({ id }) => id)

@@ -1,0 +1,79 @@
+import { Schema } from "effect"
+import { auditActions } from "../../kernel/audit-action.ts"
+import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
+import { NetUsd } from "../usage/domain.ts"
+import { TenantId, Uuid } from "../../kernel/identifier.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { Problem } from "../../kernel/problem.ts"
+import { focusColumnIds } from "./columns-domain.ts"
+
+export const billingDimensions = [
+  "agent",
+  "model",
+  "provider",
+  "task-type",
+  "application",
+  "plan",
+  "user",
+  "api-key",
+  "tenant",
+  "day",
+  "hour"
+] as const
+export type BillingDimension = (typeof billingDimensions)[number]
+
+export const BillingFormat = Schema.Literals(["json", "csv", "focus"])
+export type BillingFormat = typeof BillingFormat.Type
+export const FocusVersion = Schema.Literals(["1.4", "1.2"])
+export type FocusVersion = typeof FocusVersion.Type
+
+const distinct = <A>(expected: string) =>
+  Schema.makeFilter((values: ReadonlyArray<A>) => new Set(values).size === values.length, { expected })
+
+export const BillingRequest = Schema.Struct({
+  from: Instant.annotate({ description: "Inclusive" }),
+  to: Instant.annotate({ description: "Exclusive" }),
+  tenantId: Schema.optionalKey(TenantId),
+  groupBy: Schema.optionalKey(
+    Schema.Array(Schema.Literals(billingDimensions))
+      .pipe(Schema.check(Schema.isNonEmpty(), distinct("each dimension once")))
+      .annotate({
+        description: "One line for each combination, days and hours in UTC; without it one for each charge and refund",
+        examples: [["tenant", "model"]]
+      })
+  ),
+  format: BillingFormat,
+  focusVersion: Schema.optionalKey(FocusVersion).annotate({ description: "By default 1.4" }),
+  columns: Schema.optionalKey(
+    Schema.Array(Schema.Literals(focusColumnIds))
+      .pipe(Schema.check(Schema.isNonEmpty(), distinct("each column once")))
+      .annotate({ description: "Of FOCUS; by default all of the version", examples: [["BilledCost", "SkuId"]] })
+  ),
+  sign: Schema.optionalKey(Schema.Boolean)
+}).annotate({ identifier: "BillingReportRequest" })
+export type BillingRequest = typeof BillingRequest.Type
+
+export const StatementId = Uuid.pipe(Schema.brand("BillingStatementId"))
+export type StatementId = typeof StatementId.Type
+
+export const billingActions = auditActions("BillingReport", ["BillingReportSigned"])
+
+export const billingPredicateType = "https://application-manager.dev/billing-report/v1"
+
+export class BillingStatementNotFound extends Problem<BillingStatementNotFound>()("BillingStatementNotFound", {
+  slug: "billing-statement-not-found",
+  status: 404,
+  meaning: "No billing report has this statement: its id is wrong, or the report was not read to its end."
+}) {}
+
+const Cell = Schema.NullOr(Schema.Union([Schema.String, Schema.Number]))
+
+/** A report as JSON; it is written part by part, with every digit of the amounts. */
+export const BillingReportBody = Schema.Struct({
+  lines: Schema.Array(Schema.Record(Schema.String, Cell)).annotate({
+    description: "The dimensions and sums of each line; `costUsd` is below zero for a refund",
+    examples: [[{ model: "gpt-5", requests: 1, costUsd: 0.75 }]]
+  }),
+  totals: Schema.Struct({ costUsd: NetUsd }),
+  statement: Schema.optionalKey(StatementEnvelope)
+}).annotate({ identifier: "BillingReport" })

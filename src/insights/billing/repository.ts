@@ -1,0 +1,145 @@
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient, type Statement } from "effect/sql"
+import { Change } from "../../audit/log/domain.ts"
+import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { type UsageFilter } from "../usage/domain.ts"
+import { usageConditions } from "../usage/repository.ts"
+import { BilledRow } from "./columns-domain.ts"
+import { type BillingDimension, BillingStatementNotFound, type StatementId } from "./domain.ts"
+
+/** The charges that a report is about; times are epoch milliseconds. */
+export interface Billed {
+  readonly filter: UsageFilter
+  readonly from: number
+  readonly to: number
+}
+
+/** The lines of a report: charge by charge, in groups, or by unit price. */
+export type Grain = "charge" | "price" | ReadonlyArray<BillingDimension>
+
+const dimensions: Readonly<Record<BillingDimension, string>> = {
+  agent: "u.agent_id",
+  model: "u.model",
+  provider: "u.provider",
+  "task-type": "u.task_type",
+  application: "u.application_id",
+  plan: "u.plan_id",
+  user: "u.user_id",
+  "api-key": "u.api_key_id",
+  tenant: "u.tenant_id",
+  day: "to_char(u.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day",
+  hour: "date_trunc('hour', u.occurred_at, 'UTC') AS hour"
+}
+
+const isRequest = "u.method NOT IN ('released', 'refunded', 'cached')"
+
+/** A charge is split over its classes of tokens at their rates; what these do not explain, such as tools, is dollars. */
+const meters = `
+  (SELECT * FROM (
+    SELECT w.meter, w.rate,
+      CASE WHEN w.rate IS NULL AND w.is_priced THEN u.cost - w.explained ELSE w.quantity END AS quantity,
+      CASE WHEN w.rate IS NULL AND w.is_priced THEN u.cost - w.explained ELSE w.billed END AS billed
+    FROM (SELECT v.*, sum(v.billed) FILTER (WHERE v.rate IS NOT NULL) OVER () AS explained,
+        u.input_tokens IS NOT NULL AND u.rates IS NOT NULL
+          AND coalesce(sum(v.billed) FILTER (WHERE v.rate IS NOT NULL) OVER () <= u.cost, false) AS is_priced
+    FROM (
+      SELECT t.meter, t.tokens AS quantity, t.rate, ceil(t.tokens * t.rate / 1000000) AS billed
+      FROM (VALUES
+        ('input', greatest(0, u.input_tokens - coalesce(u.cached_input_tokens, 0) - coalesce(u.cache_write_tokens, 0)),
+          (u.rates->>'input')::numeric),
+        ('cached-input', coalesce(u.cached_input_tokens, 0), (u.rates->>'cacheRead')::numeric),
+        ('cache-write', coalesce(u.cache_write_tokens, 0) - coalesce(u.cache_write_1h_tokens, 0),
+          (u.rates->>'cacheWrite')::numeric),
+        ('cache-write-1h', coalesce(u.cache_write_1h_tokens, 0), (u.rates->>'cacheWrite1h')::numeric),
+        ('output', coalesce(u.output_tokens, 0) - coalesce(u.reasoning_tokens, 0), (u.rates->>'output')::numeric),
+        ('reasoning', coalesce(u.reasoning_tokens, 0), (u.rates->>'reasoning')::numeric)
+      ) t(meter, tokens, rate)
+      UNION ALL
+      SELECT CASE u.method WHEN 'refunded' THEN 'refund' ELSE 'spend' END, u.cost, NULL::numeric, u.cost
+    ) v
+    ) w WHERE w.is_priced OR w.rate IS NULL
+  ) x WHERE x.quantity <> 0)`
+
+const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: Grain): Statement.Fragment => {
+  const where = sql.and([
+    sql`u.method NOT IN ('released', 'cached')`,
+    sql`u.occurred_at >= ${new Date(from)} AND u.occurred_at < ${new Date(to)}`,
+    ...(filter.tenantId === undefined ? [] : [sql`u.tenant_id = ${filter.tenantId}`]),
+    ...usageConditions(sql, filter)
+  ])
+  if (grain === "charge") {
+    return sql`
+      SELECT u.charge_id AS id, u.occurred_at, u.method::text, u.tenant_id, u.agent_id, u.plan_id, u.application_id,
+        u.api_key_id, u.user_id, u.task_type, u.model, u.provider, u.input_tokens, u.output_tokens,
+        u.cached_input_tokens, u.cost
+      FROM usage_rows u WHERE ${where} ORDER BY u.occurred_at, u.charge_id`
+  }
+  if (grain === "price") {
+    return sql`
+      SELECT date_trunc('hour', u.occurred_at, 'UTC') AS hour, u.tenant_id, t.name AS tenant_name, u.agent_id, u.provider,
+        u.model, u.task_type, m.meter, coalesce(m.rate, 0)::bigint AS rate, sum(m.quantity)::bigint AS quantity,
+        sum(m.billed)::bigint AS cost
+      FROM usage_rows u JOIN tenants t ON t.id = u.tenant_id CROSS JOIN LATERAL ${sql.literal(meters)} m
+      WHERE ${where} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY 1, 2, 4, 5, 6, 7, 8, 9`
+  }
+  const places = sql.literal(grain.map((_, index) => index + 1).join(", "))
+  return sql`
+    SELECT ${sql.literal(grain.map((dimension) => dimensions[dimension]).join(", "))},
+      count(*) FILTER (WHERE ${sql.literal(isRequest)}) AS requests,
+      coalesce(sum(u.input_tokens), 0)::bigint AS input_tokens,
+      coalesce(sum(u.output_tokens), 0)::bigint AS output_tokens,
+      coalesce(sum(u.cached_input_tokens), 0)::bigint AS cached_input_tokens, sum(u.cost)::bigint AS cost
+    FROM usage_rows u WHERE ${where} GROUP BY ${places} ORDER BY ${places}`
+}
+
+const atOnce = 1000
+
+export class BillingRepository extends Context.Service<BillingRepository>()("app/insights/BillingRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const decodeRows = Schema.decodeUnknownEffect(Schema.Array(BilledRow))
+    const decodeStatements = Schema.decodeUnknownEffect(Schema.Array(Schema.Struct({ envelope: StatementEnvelope })))
+    const encodeEnvelope = Schema.encodeSync(Schema.fromJsonString(StatementEnvelope))
+
+    return {
+      /** Hands over the rows part by part, all as of one moment; runs within a transaction. */
+      read: Effect.fn("BillingRepository.read")(function* (
+        billed: Billed,
+        grain: Grain,
+        use: (rows: ReadonlyArray<BilledRow>) => Effect.Effect<unknown>
+      ) {
+        // A connection remembers the types of a statement by its text, so rows of another form come from another name.
+        const cursor = sql.literal(`billing_${[grain].flat().join("_").replaceAll("-", "_")}`)
+        yield* sql`SET LOCAL statement_timeout = '10min'`
+        yield* sql`DECLARE ${cursor} NO SCROLL CURSOR FOR ${rowsOf(sql, billed, grain)}`
+        while (true) {
+          const rows = yield* decodeRows(yield* sql`FETCH ${sql.literal(`${atOnce}`)} FROM ${cursor}`)
+          if (rows.length > 0) yield* use(rows)
+          if (rows.length < atOnce) break
+        }
+      }, Effect.orDie),
+      keepStatement: Effect.fn("BillingRepository.keepStatement")(function* (
+        id: StatementId,
+        tenantId: TenantId | undefined,
+        envelope: StatementEnvelope
+      ): Effect.fn.Return<void, never, Change> {
+        yield* Change
+        yield* Effect.orDie(sql`
+          INSERT INTO billing_statements (id, tenant_id, envelope)
+          VALUES (${id}, ${tenantId ?? null}, ${encodeEnvelope(envelope)}::text::jsonb)`)
+      }),
+      statement: Effect.fn("BillingRepository.statement")((id: StatementId) =>
+        sql`SELECT envelope FROM billing_statements WHERE id = ${id}`.pipe(
+          Effect.flatMap(decodeStatements),
+          Effect.orDie,
+          Effect.flatMap(([found]) =>
+            found === undefined ? Effect.fail(new BillingStatementNotFound({})) : Effect.succeed(found.envelope)
+          )
+        )
+      )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
+}

@@ -1,0 +1,233 @@
+import { Context, DateTime, Effect, Layer, Queue, Semaphore, Stream } from "effect"
+import { SecureRandom } from "effect/crypto"
+import * as crypto from "node:crypto"
+import { Audit } from "../../audit/log/service.ts"
+import { AttestationKeys } from "../../audit/signing-keys/service.ts"
+import { signStatement } from "../../audit/signing-keys/statements.ts"
+import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { ValidationFailed } from "../../kernel/problems.ts"
+import { Database, scopeOf } from "../../platform/database/database.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { rangeOf } from "../usage/domain.ts"
+import { visibleUsage } from "../usage/service.ts"
+import { type BilledRow, type Column, type ColumnFormat, columnsOf, decimalText } from "./columns-domain.ts"
+import { billingActions, billingPredicateType, type BillingRequest, type FocusVersion, StatementId } from "./domain.ts"
+import { BillingRepository, type Grain } from "./repository.ts"
+
+/** Reads of a report wait for its reader, each with a connection to the database. */
+const maxReports = 2
+const newestVersion: FocusVersion = "1.4"
+const usdDecimals = 9
+
+export interface BillingReport {
+  readonly fileName: string
+  readonly contentType: string
+  /** Where the statement is once the report was read to its end. */
+  readonly statementPath: string | undefined
+  readonly content: Stream.Stream<Uint8Array>
+}
+
+/** Writes a report part by part, in one format. */
+interface Writer {
+  readonly head: string
+  rows(rows: ReadonlyArray<BilledRow>): string
+  end(): string
+}
+
+const csvCell = (column: Column, value: string): string => {
+  if (column.isNumber) return value
+  // A spreadsheet takes a cell that begins with one of these for a formula; a quote before it makes it text.
+  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
+
+const csvWriter = (columns: ReadonlyArray<Column>, issuer: string): Writer => ({
+  head: `${columns.map(({ id }) => id).join(",")}\r\n`,
+  rows: (rows) =>
+    rows
+      .map((row) => {
+        const cells = columns.map((column) => {
+          const value = column.value(row, issuer)
+          return value == null ? "" : csvCell(column, value)
+        })
+        return `${cells.join(",")}\r\n`
+      })
+      .join(""),
+  end: () => ""
+})
+
+const jsonWriter = (columns: ReadonlyArray<Column>, issuer: string): Writer => {
+  let total = 0n
+  let separator = ""
+  const line = (row: BilledRow): string =>
+    columns
+      .flatMap((column) => {
+        const value = column.value(row, issuer)
+        if (value === undefined) return []
+        return [`"${column.id}":${value === null || column.isNumber ? value : JSON.stringify(value)}`]
+      })
+      .join(",")
+  return {
+    head: '{"lines":[',
+    rows: (rows) => {
+      let text = ""
+      for (const row of rows) {
+        total += row.cost
+        text += `${separator}{${line(row)}}`
+        separator = ",\n"
+      }
+      return text
+    },
+    end: () => `],"totals":{"costUsd":${decimalText(total, usdDecimals)}}`
+  }
+}
+
+/** What has to be known of the columns of CSV before its first row: those that the rows of a grain have. */
+const columnsOfLines = (grain: Grain): ReadonlyArray<Column> => {
+  const members: Readonly<Record<string, string>> = {
+    agent: "agentId",
+    "task-type": "taskType",
+    application: "applicationId",
+    plan: "planId",
+    user: "userId",
+    "api-key": "apiKeyId",
+    tenant: "tenantId"
+  }
+  const all = columnsOf("lines")
+  if (typeof grain === "string") return all.filter(({ id }) => !["day", "hour", "requests"].includes(id))
+  const own = ["requests", "inputTokens", "outputTokens", "cachedInputTokens", "costUsd"]
+  const ids = new Set([...grain.map((dimension) => members[dimension] ?? dimension), ...own])
+  return all.filter(({ id }) => ids.has(id))
+}
+
+const only = (member: string, formats: string) => ({
+  path: ["payload", member],
+  message: `Expected only with the format ${formats}`
+})
+
+/** What does not fit together in a request. */
+const faultsOf = ({ columns, focusVersion, format, groupBy }: BillingRequest) => {
+  const version = focusVersion ?? newestVersion
+  const known = new Set(columnsOf(version).map(({ id }) => id))
+  const unknown = (columns ?? []).filter((id) => !known.has(id))
+  return [
+    ...(format !== "focus" && focusVersion !== undefined ? [only("focusVersion", "focus")] : []),
+    ...(format !== "focus" && columns !== undefined ? [only("columns", "focus")] : []),
+    ...(format === "focus" && groupBy !== undefined ? [only("groupBy", "json or csv")] : []),
+    ...(format === "focus" && unknown.length > 0
+      ? [
+          {
+            path: ["payload", "columns"],
+            message: `Expected columns of FOCUS ${version}; it has no ${unknown.join(", ")}`
+          }
+        ]
+      : [])
+  ]
+}
+
+/** Bills: what was charged in a range, line by line, equal to the ledger. */
+export class Billing extends Context.Service<Billing>()("app/insights/Billing", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const database = yield* Database
+    const keys = yield* AttestationKeys
+    const newId = (yield* SecureRandom.SecureRandom).uuidV7()
+    const repository = yield* BillingRepository
+    const { invoiceIssuer } = (yield* Settings).insights
+    const reports = yield* Semaphore.make(maxReports)
+
+    const report = Effect.fn("Billing.report")(function* (request: BillingRequest) {
+      const principal = yield* CurrentPrincipal
+      const { columns: chosen, focusVersion, format, from, groupBy, sign, tenantId, to } = request
+      const filter = yield* visibleUsage(principal, tenantId === undefined ? {} : { tenantId })
+      const range = rangeOf({ from, to, timeZone: undefined }, to)
+      const faults = [
+        ...faultsOf(request),
+        ...("message" in range ? [{ ...range, path: ["payload", range.path.at(-1) ?? "to"] }] : [])
+      ]
+      if (faults.length > 0 || "message" in range) return yield* new ValidationFailed({ errors: faults })
+
+      const grain: Grain = format === "focus" ? "price" : (groupBy ?? "charge")
+      const columnFormat: ColumnFormat = format === "focus" ? (focusVersion ?? newestVersion) : "lines"
+      const columns =
+        format === "focus"
+          ? columnsOf(columnFormat).filter(({ id }) => chosen === undefined || chosen.includes(id))
+          : columnsOfLines(grain)
+      const write = format === "json" ? jsonWriter(columns, invoiceIssuer) : csvWriter(columns, invoiceIssuer)
+      const extension = format === "json" ? "json" : "csv"
+      const fileName = `billing-report-${DateTime.formatIsoDateUtc(from)}-${DateTime.formatIsoDateUtc(to)}.${extension}`
+      const id = StatementId.make(yield* newId)
+      const digest = crypto.createHash("sha256")
+
+      const rows = Stream.callback<ReadonlyArray<BilledRow>>(
+        (queue) =>
+          database
+            .transaction(
+              scopeOf(principal),
+              repository.read({ filter, from: range.from, to: range.to }, grain, (part) => Queue.offer(queue, part))
+            )
+            .pipe(reports.withPermits(1), Effect.andThen(Queue.end(queue))),
+        { bufferSize: 2 }
+      )
+
+      const signed = Effect.gen(function* () {
+        if (sign !== true) return format === "json" ? "}\n" : ""
+        if (format === "json") digest.update("}")
+        const envelope = yield* Effect.orDie(
+          signStatement({
+            subject: [{ name: fileName, digest: { sha256: digest.digest("hex") } }],
+            predicateType: billingPredicateType,
+            predicate: {
+              from: DateTime.formatIso(from),
+              to: DateTime.formatIso(to),
+              tenantId: filter.tenantId ?? null,
+              format,
+              ...(format === "focus" ? { focusVersion: columnFormat } : {})
+            }
+          })
+        )
+        yield* audit
+          .change(
+            Effect.as(repository.keepStatement(id, filter.tenantId, envelope), {
+              value: undefined,
+              entries: [
+                {
+                  action: billingActions.BillingReportSigned,
+                  entityId: id,
+                  ...(filter.tenantId === undefined ? {} : { tenantId: filter.tenantId }),
+                  after: { fileName, format, from: DateTime.formatIso(from), to: DateTime.formatIso(to) }
+                }
+              ]
+            })
+          )
+          .pipe(Effect.provideService(CurrentPrincipal, principal))
+        return format === "json" ? `,"statement":${JSON.stringify(envelope)}}\n` : ""
+      }).pipe(Effect.provideService(AttestationKeys, keys))
+
+      const body = Stream.make(write.head).pipe(
+        Stream.concat(Stream.map(rows, write.rows)),
+        Stream.concat(Stream.sync(write.end)),
+        Stream.tap((text) => Effect.sync(() => void digest.update(text)))
+      )
+      return {
+        fileName,
+        contentType: format === "json" ? "application/json" : "text/csv; charset=utf-8",
+        statementPath: sign === true ? `/api/insights/billing-statements/${id}` : undefined,
+        content: body.pipe(
+          Stream.concat(Stream.fromEffect(signed)),
+          Stream.filter((text) => text !== ""),
+          Stream.tapCause((cause) => Effect.logError("A billing report broke off", cause)),
+          Stream.encodeText
+        )
+      } satisfies BillingReport
+    })
+
+    return {
+      report,
+      /** The statement about a signed report. */
+      statement: Effect.fn("Billing.statement")((id: StatementId) => database.asCaller(repository.statement(id)))
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(BillingRepository.layer))
+}
