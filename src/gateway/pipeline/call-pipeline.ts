@@ -24,6 +24,7 @@ import { chatBound, embeddingBound, imageTokensOf, type TokenUpperBound } from "
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { ProviderHealth } from "../routing/provider-health.ts"
+import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
 import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
 import { mayFailOver, mayRepeat, pauseBefore, Router } from "../routing/router.ts"
 import { fellBack } from "../routing/routing-metrics.ts"
@@ -86,6 +87,7 @@ export class CallPipeline extends Context.Service<
       const settings = yield* Settings
       const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
       const { acquireTimeoutSeconds } = settings.database
+      const quotaOf = yield* PrepaidQuotas
       const routingFacts = {
         latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
         random: () => random.nextDoubleUnsafe()
@@ -104,7 +106,11 @@ export class CallPipeline extends Context.Service<
           models.push(found)
         }
         const model = models[0]!
-        const candidates = candidatesOf(gateway, models, operation, routingFacts, call.onlyProvider)
+        const facts = {
+          ...routingFacts,
+          quota: ({ provider }: ModelTarget) => quotaOf(call.caller.subject.tenantId, provider.id)
+        }
+        const candidates = candidatesOf(gateway, models, operation, facts, call.onlyProvider)
         const targets = candidates.map(({ target }) => target)
         // A fallback may have a longer context than the model.
         const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))

@@ -134,7 +134,7 @@ const make = Effect.gen(function* () {
           .pipe(Effect.catchCause((cause) => Effect.logError("A response could not be stored", cause)))
 
   /** Passes a request to a provider that speaks the Responses API, or translates it for one that does not. */
-  const create = Effect.fn("Responses.create")(function* (
+  const create = Effect.fnUntraced(function* (
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
@@ -148,7 +148,7 @@ const make = Effect.gen(function* () {
       : passed
   })
 
-  const bridged = Effect.fn("Responses.bridged")(function* (
+  const bridged = Effect.fnUntraced(function* (
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
