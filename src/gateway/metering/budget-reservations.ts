@@ -43,6 +43,8 @@ export interface CapConstraints {
   readonly byHard: boolean
   /** A cap in money that denies calls: every fee must be known. */
   readonly byHardMoney: boolean
+  /** Whether a cap in tokens denies calls; unknown where limits of the call itself apply. */
+  readonly byHardTokens?: boolean | undefined
   /** The copies of caps that this is based on, which may be stale; the ledger then has them read again. */
   readonly books?: ReadonlyMap<TenantId, CapIndex>
 }
@@ -88,6 +90,7 @@ export class BudgetReservations extends Context.Service<
               subject.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft"),
             byHardMoney:
               subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd" && cap.mode !== "soft"),
+            byHardTokens: caps.some(({ cap }) => cap.unit === "tokens" && cap.mode !== "soft"),
             books: known
           }
         })
