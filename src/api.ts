@@ -25,6 +25,7 @@ import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
+import { SubscriptionsApi } from "./insights/subscriptions/api.ts"
 import { UsageApi } from "./insights/usage/api.ts"
 import { RolesApi } from "./applications/roles/api.ts"
 import { SessionsApi } from "./identity/trial-sessions/api.ts"
@@ -71,6 +72,7 @@ export class Api extends HttpApi.make("application-manager")
     PlansApi,
     InsightsApi,
     UsageApi,
+    SubscriptionsApi,
     BillingApi,
     AuditApi,
     AttestationApi,

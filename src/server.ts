@@ -70,6 +70,8 @@ import { Plans } from "./budgets/plans/service.ts"
 import { BillingHandlers } from "./insights/billing/handlers.ts"
 import { InsightsHandlers } from "./insights/reports/handlers.ts"
 import { InsightsLayer } from "./insights/layers.ts"
+import { SubscriptionsHandlers } from "./insights/subscriptions/handlers.ts"
+import { SubscriptionQuotasLayer } from "./insights/subscriptions/quotas.ts"
 import { UsageHandlers } from "./insights/usage/handlers.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
@@ -85,7 +87,7 @@ import { FrontPageLayer } from "./platform/openapi/front-page.ts"
 import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/metrics.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
-import { Settings } from "./platform/settings/settings.ts"
+import { requireServable, Settings } from "./platform/settings/settings.ts"
 import { Shutdown } from "./platform/http/shutdown.ts"
 import { SwaggerLayer } from "./platform/openapi/swagger.ts"
 import { ValidationLayer } from "./platform/http/validation.ts"
@@ -153,6 +155,7 @@ const Handlers = Layer.mergeAll(
   PlansHandlers,
   InsightsHandlers,
   UsageHandlers,
+  SubscriptionsHandlers,
   BillingHandlers,
   AuditHandlers,
   AttestationHandlers,
@@ -227,6 +230,7 @@ const LedgerServices = Layer.mergeAll(BudgetsLayer, Plans.layer, SweeperLayer).p
 /** The gateway: its calls above the ledger, which knows their prices from the gateway's catalogue. */
 const GatewayServices = GatewayCallsLayer.pipe(
   Layer.provideMerge(Layer.merge(LedgerServices, Transcripts.layer)),
+  Layer.provide(SubscriptionQuotasLayer),
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
@@ -274,9 +278,9 @@ const Routes = Layer.mergeAll(
   edgeLayer
 )
 
-/** Binds the port. Goes below everything that a start creates or prints once, which a taken port would lose. */
+/** Binds the port. Goes below everything that a start creates or prints once, which a start that cannot be would lose. */
 export const ListenerLayer = Layer.unwrap(
-  Effect.map(Settings, ({ api }) =>
+  Effect.map(Effect.andThen(requireServable, Settings), ({ api }) =>
     NodeHttpServer.layer(() => makeServer(api), {
       port: api.port,
       host: api.host,

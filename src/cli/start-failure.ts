@@ -63,10 +63,16 @@ const explanationOf = (error: unknown): string | undefined => {
   if (error instanceof HttpServerError.ServeError) {
     return `The service cannot listen (Api:Host, Api:Port): ${rootOf(error.cause)}`
   }
-  if (SqlError.isSqlError(error) && error.reason._tag === "ConnectionError") {
-    return `The database cannot be reached (Database:Url): ${rootOf(error)}. To mend it, correct host and port, or start the server.`
+  const mistake = databaseMistake(error)
+  if (mistake !== undefined || !SqlError.isSqlError(error)) return mistake
+  switch (error.reason._tag) {
+    case "AuthenticationError":
+      return `The database (Database:Url) did not admit the user: ${rootOf(error)}. To mend it, correct user and password in Database:Url.`
+    case "ConnectionError":
+      return `The database cannot be reached (Database:Url): ${rootOf(error)}. To mend it, correct Database:Url, or start the server.`
+    default:
+      return undefined
   }
-  return databaseMistake(error)
 }
 
 /** The format of the log, also when the settings cannot be read. */

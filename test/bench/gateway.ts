@@ -29,6 +29,8 @@ const secondsPerSample = 3
 
 interface Target extends Source {
   readonly server: Server
+  /** What is asked for; a chat completion unless given. */
+  readonly asked?: { readonly path: string; readonly body: string }
 }
 
 /** Processor time for each call, in microseconds. */
@@ -51,14 +53,14 @@ const spentBy = async (server: Server): Promise<Spent> => ({
   postgres: await postgresSeconds(server)
 })
 
-const load = async ({ headers, server, url }: Target, clients: number, during: number): Promise<Measured> => {
+const load = async ({ asked, headers, server, url }: Target, clients: number, during: number): Promise<Measured> => {
   const before = await spentBy(server)
   const seen = await loadClients({
     url,
-    path: "/v1/chat/completions",
+    path: asked?.path ?? "/v1/chat/completions",
     clients,
     seconds: during,
-    body: () => body,
+    body: () => asked?.body ?? body,
     headers: { "content-type": "application/json", ...headers }
   })
   const after = await spentBy(server)
@@ -127,6 +129,54 @@ const throughput = async (
   print(`LLM gateway, ${connections} connections, median of ${rounds} rounds of ${seconds} s; processor time`, rows)
 }
 
+const asResponse = (target: Target, model: string, store: boolean): Target => ({
+  ...target,
+  asked: {
+    path: "/v1/responses",
+    body: JSON.stringify({ model, input: "What time is it in Oslo?", store })
+  }
+})
+
+/** Responses beside chat completions, in turns: each rate is compared with that of the same round. */
+const responses = async (chat: Target): Promise<void> => {
+  const targets: ReadonlyArray<readonly [name: string, target: Target, wanted: number]> = [
+    ["a chat completion", chat, 0],
+    ["a response, native", asResponse(chat, "native", false), 0.95],
+    ["a response, translated", asResponse(chat, "bench", false), 0.6],
+    ["a response, translated and stored", asResponse(chat, "bench", true), 0]
+  ]
+  for (const [, target] of targets) await load(target, busyConnections, warmSeconds / 2)
+  const measured = targets.map((): Array<Measured> => [])
+  for (let round = 0; round < rounds; round++) {
+    for (const [index, [, target]] of targets.entries()) {
+      measured[index]?.push(await load(target, busyConnections, seconds))
+    }
+  }
+  const rows = targets.map(([name, , wanted], index) => {
+    const own = measured[index] ?? []
+    const share = median(own.map(({ perSecond }, round) => perSecond / (measured[0]?.[round]?.perSecond ?? Number.NaN)))
+    const ours = middle(own)
+    const spent = `${micros(ours.process)} µs a call, main thread ${micros(ours.mainThread)}`
+    return row(
+      name,
+      shown(ours),
+      `${spent}; ${share.toFixed(2)} of a chat completion${wanted > 0 ? ` (wanted ${wanted})` : ""}`,
+      share >= wanted
+    )
+  })
+  print(`Responses, ${busyConnections} connections, median of ${rounds} rounds of ${seconds} s`, rows)
+  const everyMillis = 200
+  const many = await readStreams({ ...chat, isResponses: true }, { atOnce: 500, rounds: 3, tokens: 10, everyMillis })
+  print("Streams of translated responses", [
+    row(
+      `500 streams, a token each ${everyMillis} ms: the longest silence of any`,
+      `${many.longestSilenceMillis.toFixed(0)} ms, of half of them ${many.silenceMillis.toFixed(0)} ms`,
+      `below ${2 * everyMillis} ms`,
+      many.longestSilenceMillis < 2 * everyMillis
+    )
+  ])
+}
+
 const streaming = async (bare: Source, ours: Source): Promise<void> => {
   const few = { atOnce: 50, rounds: 6, tokens: 20, everyMillis: 25 }
   await readStreams(ours, { ...few, rounds: 2 })
@@ -182,15 +232,19 @@ export const benchGateway = async (): Promise<void> => {
   try {
     const { url } = service
     await call(url, "PUT", "/api/llm/admin/config", {
-      providers: [{ id: "bench", dialect: "openai", baseUrl: `${provider.url}/v1`, maxConcurrency: 1000 }],
-      models: [
-        {
-          id: "bench",
-          kind: "chat",
-          prices: { inputUsdPerMTok: 0.1, outputUsdPerMTok: 0.4 },
-          targets: [{ provider: "bench", model: "bench" }]
-        }
-      ]
+      providers: ["bench", "native"].map((id) => ({
+        id,
+        dialect: "openai",
+        baseUrl: `${provider.url}/v1`,
+        maxConcurrency: 1000,
+        apis: [id === "bench" ? "chat" : "responses"]
+      })),
+      models: ["bench", "native"].map((id) => ({
+        id,
+        kind: "chat",
+        prices: { inputUsdPerMTok: 0.1, outputUsdPerMTok: 0.4 },
+        targets: [{ provider: id, model: "bench" }]
+      }))
     })
     const through = async (scopes: ReadonlyArray<object>): Promise<Target> => ({
       server: service,
@@ -224,6 +278,7 @@ export const benchGateway = async (): Promise<void> => {
     giveWay(provider)
     for (const target of Object.values(targets)) await load(target, busyConnections, warmSeconds)
     for (const connections of levels) await throughput(targets, peer, connections)
+    await responses(hot)
     await streaming(bare, hot)
     await memory(hot)
   } finally {

@@ -21,7 +21,53 @@ const token = delta({ content: " noon" })
 const usage = { prompt_tokens: 20, completion_tokens: 8, total_tokens: 28 }
 const last = `${delta({}, "stop")}${event({ choices: [], usage })}data: [DONE]\n\n`
 
-const whole = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(answer)}\r\n\r\n${answer}`
+const wholeOf = (text: string) =>
+  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+const whole = wholeOf(answer)
+
+/** The same answer of the Responses API. */
+const response = wholeOf(
+  JSON.stringify({
+    id: "resp_0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a6978",
+    object: "response",
+    created_at: 1_700_000_000,
+    status: "completed",
+    background: false,
+    error: null,
+    incomplete_details: null,
+    instructions: null,
+    max_output_tokens: null,
+    model: "bench",
+    output: [
+      {
+        id: "msg_0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a6978",
+        type: "message",
+        status: "completed",
+        role: "assistant",
+        content: [{ type: "output_text", text: "It is noon in Oslo.", annotations: [], logprobs: [] }]
+      }
+    ],
+    parallel_tool_calls: true,
+    previous_response_id: null,
+    reasoning: { effort: null, summary: null },
+    store: false,
+    temperature: 1,
+    text: { format: { type: "text" } },
+    tool_choice: "auto",
+    tools: [],
+    top_p: 1,
+    truncation: "disabled",
+    usage: {
+      input_tokens: 20,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens: 8,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: 28
+    },
+    user: null,
+    metadata: {}
+  })
+)
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 const streamHead = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -63,7 +109,9 @@ const server = net.createServer({ noDelay: true }, (socket) => {
     if (headEnd < 0) return
     const body = bodyOf(received, headEnd)
     if (body === undefined) return
+    const isResponse = received.startsWith("POST /v1/responses ")
     received = ""
+    if (isResponse) return void socket.write(response, "latin1")
     if (!body.includes('"stream":true')) return void socket.write(whole, "latin1")
     const [tokens = 0, everyMillis = 0] = (/"user":"(\d+) (\d+)"/.exec(body) ?? []).slice(1).map(Number)
     stream(socket, tokens, everyMillis)

@@ -5,6 +5,8 @@ import { median } from "./rates.ts"
 export interface Source {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  /** Whether they are asked for by the Responses API. */
+  readonly isResponses?: boolean
 }
 
 export interface Streams {
@@ -21,11 +23,11 @@ interface Streamed {
   readonly silenceMillis: number
 }
 
-const streamOf = ({ headers, url }: Source, agent: http.Agent, body: string): Promise<Streamed> =>
+const streamOf = ({ headers, isResponses, url }: Source, agent: http.Agent, body: string): Promise<Streamed> =>
   new Promise((resolve, reject) => {
     const begun = performance.now()
     const request = http.request(
-      `${url}/v1/chat/completions`,
+      `${url}${isResponses === true ? "/v1/responses" : "/v1/chat/completions"}`,
       { method: "POST", agent, headers: { "content-type": "application/json", ...headers } },
       (response) => {
         let firstMillis = 0
@@ -40,7 +42,8 @@ const streamOf = ({ headers, url }: Source, agent: http.Agent, body: string): Pr
           end = chunk.toString()
         })
         response.on("end", () => {
-          if (response.statusCode === 200 && end.includes("[DONE]")) resolve({ firstMillis, silenceMillis })
+          if (response.statusCode === 200 && (end.includes("[DONE]") || end.includes("response.completed")))
+            resolve({ firstMillis, silenceMillis })
           else reject(new Error(`${url}: a stream ended with ${response.statusCode} ${end}`))
         })
         response.on("error", reject)
@@ -53,9 +56,12 @@ const streamOf = ({ headers, url }: Source, agent: http.Agent, body: string): Pr
 /** Reads streams at once from one source; their starts are spread over the time that one takes. */
 export const readStreams = async (source: Source, { atOnce, everyMillis, rounds, tokens }: Streams) => {
   const agent = new http.Agent({ keepAlive: true, maxSockets: atOnce })
+  const question = "What time is it in Oslo?"
   const body = JSON.stringify({
     model: "bench",
-    messages: [{ role: "user", content: "What time is it in Oslo?" }],
+    ...(source.isResponses === true
+      ? { input: question, store: false }
+      : { messages: [{ role: "user", content: question }] }),
     stream: true,
     user: `${tokens} ${everyMillis}`
   })

@@ -12,7 +12,7 @@ import { makeEmptyDatabase, type TestDatabase } from "../support/database.ts"
 import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
 import { startProcess, untilDatabaseGone } from "../support/service-process.ts"
 import { assertProblem } from "../support/problem.ts"
-import { caller } from "../support/service.ts"
+import { caller, encryptionKey } from "../support/service.ts"
 import { asSuperuser, countOf } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
@@ -152,7 +152,8 @@ it.live(
         () => drop
       )
       const asUser = { ...database, username: user, password: Redacted.make("right-password") }
-      const mistakes: ReadonlyArray<readonly [TestDatabase, RegExp]> = [
+      const url = urlOf(database)
+      const mistakes: ReadonlyArray<readonly [TestDatabase | string, RegExp]> = [
         [
           { ...database, password: Redacted.make("wrong-password") },
           /The database \(Database:Url\) refused the user or the password \(password authentication failed[^\n]*To mend it, correct them in Database:Url\./u
@@ -164,7 +165,13 @@ it.live(
         [
           asUser,
           /The database user limited_\w+ \(Database:Url\) may not create tables [^\n]*ALTER DATABASE \w+ OWNER TO/u
-        ]
+        ],
+        [
+          url.replace(/:[^:@]*@/u, "@"),
+          /The database \(Database:Url\) did not admit the user: [^\n]*correct user and password/u
+        ],
+        [url.replace(/:[^:@]*@/u, ":%zz@"), /\(Database:Url\): Invalid percent-encoding[^\n]*correct Database:Url/u],
+        [`${url}?sslmode=require`, /\(Database:Url\): The server does not support TLS[^\n]*correct Database:Url/u]
       ]
       const commands = [
         ["Production", "src/main.ts"],
@@ -172,9 +179,14 @@ it.live(
         ["Production", "src/cli/migrate.ts"],
         ["Development", "src/cli/operator.ts", "claim"]
       ] as const
-      for (const [url, line] of mistakes) {
-        for (const [environment, ...command] of url === mistakes[0]?.[0] ? commands : commands.slice(0, 1)) {
-          const settings = { APP_ENVIRONMENT: environment, Api__Port: "0", Database__Url: urlOf(url) }
+      for (const [given, line] of mistakes) {
+        for (const [environment, ...command] of given === mistakes[0]?.[0] ? commands : commands.slice(0, 1)) {
+          const settings = {
+            APP_ENVIRONMENT: environment,
+            Api__Port: "0",
+            Database__Url: typeof given === "string" ? given : urlOf(given),
+            Security__EncryptionKey: encryptionKey
+          }
           const { code, output } = yield* ran(command, settings)
           const [text = "", ...more] = output.split("\n")
           assert.deepStrictEqual(more, [""], output)

@@ -40,6 +40,13 @@ const make = Effect.fnUntraced(function* (service: Service, path: string, body: 
 
 const newTrialUser = () => ({ firstName: "Ada", lastName: "Lovelace", email: `ada${unique()}@example.com` })
 const newApplication = () => ({ name: `Application ${unique()}` })
+const newSubscription = () => ({
+  provider: "openai",
+  name: `Subscription ${unique()}`,
+  priceUsd: 20,
+  quota: { unit: "requests", amount: 100 },
+  period: "month"
+})
 const newTenant = () => ({ name: `Tenant ${unique()}` })
 const newApiKey = () => ({ name: "a key", scopes: ["dashboard:read"] })
 const newRole = (applicationId: number) => ({
@@ -52,6 +59,7 @@ const newFile = (applicationId: number) => ({ applicationId, name: "settings.jso
 
 const makeTrialUser = (service: Service) => make(service, "/api/trial-users", newTrialUser())
 const makeApplication = (service: Service) => make(service, "/api/applications", newApplication())
+const makeSubscription = (service: Service) => make(service, "/api/subscriptions", newSubscription())
 const makeTenant = (service: Service) => make(service, "/api/tenants", newTenant())
 const makeApiKey = (service: Service) => make(service, "/api/api-keys", newApiKey())
 const makeSession = Effect.fnUntraced(function* (service: Service) {
@@ -210,6 +218,13 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
     Effect.map(makeTenant(service), ({ id }) =>
       changes("Tenant", "TenantUpdated", id, "both", { status: "suspended" })
     ),
+  "subscriptions.create": () => Effect.succeed(creates("Subscription", "SubscriptionCreated", newSubscription())),
+  "subscriptions.update": (service) =>
+    Effect.map(makeSubscription(service), ({ id }) =>
+      changes("Subscription", "SubscriptionUpdated", id, "both", newSubscription())
+    ),
+  "subscriptions.delete": (service) =>
+    Effect.map(makeSubscription(service), ({ id }) => changes("Subscription", "SubscriptionDeleted", id, "before")),
   "accounts.create": () => Effect.succeed(creates("Account", "AccountCreated", newAccount())),
   "accounts.update": (service) =>
     Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountUpdated", id, "both", { name: "Augusta" })),

@@ -2,12 +2,14 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { gatewayReference } from "./gateway-reference.ts"
 import { manuals, root } from "./manuals.ts"
+import { clientsMarkdown } from "../support/client-features.ts"
 import { settingsMarkdown } from "./settings-reference.ts"
 
 /** The tables of the documentation that are made from the source, by the name of their markers. */
 export const tables: Readonly<Record<string, string>> = {
   settings: settingsMarkdown,
-  "gateway-configuration": gatewayReference
+  "gateway-configuration": gatewayReference,
+  "gateway-clients": clientsMarkdown
 }
 
 const within = (name: string) => new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*(<!-- /${name} -->)`)

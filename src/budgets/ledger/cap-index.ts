@@ -152,15 +152,33 @@ export class CapIndexes extends Context.Service<CapIndexes>()("app/budgets/CapIn
       /** The caps of the tenants of some reservations, and those over all tenants. */
       of: (subjects: ReadonlyArray<Pick<BudgetSubject, "tenantId">>): Effect.Effect<CapIndexesByTenant> => {
         const found = new Map<TenantId, CapIndex>()
-        const wanted = new Set(subjects.map(({ tenantId }) => tenantId)).add(allTenants)
-        for (const tenantId of wanted) {
+        let isMissing = false
+        const find = (tenantId: TenantId) => {
           const index = present.get(tenantId)
-          if (index !== undefined) found.set(tenantId, index)
+          if (index === undefined) isMissing = true
+          else found.set(tenantId, index)
         }
-        if (found.size === wanted.size) return Effect.succeed(found)
+        for (const { tenantId } of subjects) find(tenantId)
+        find(allTenants)
+        if (!isMissing) return Effect.succeed(found)
+        const wanted = new Set(subjects.map(({ tenantId }) => tenantId)).add(allTenants)
         return Effect.map(
           Effect.forEach(wanted, (tenantId) => Effect.map(getOne(tenantId), (index) => [tenantId, index] as const)),
           (all) => new Map(all)
+        )
+      },
+      /** Whether none of these is known to have changed. */
+      areCurrent: (indexes: CapIndexesByTenant): Effect.Effect<boolean> => {
+        let isMissing = false
+        for (const [tenantId, index] of indexes) {
+          const now = present.get(tenantId)
+          if (now === undefined) isMissing = true
+          else if (now !== index) return Effect.succeed(false)
+        }
+        if (!isMissing) return Effect.succeed(true)
+        return Effect.map(
+          Effect.forEach(indexes, ([tenantId, index]) => Effect.map(getOne(tenantId), (now) => now === index)),
+          (same) => same.every((one) => one)
         )
       },
       /** Reads them again. */

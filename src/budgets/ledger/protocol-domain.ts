@@ -124,8 +124,40 @@ export interface CloseItem extends Requester {
   readonly chargeId: ChargeId
   readonly usage?: object | undefined
   readonly metadata?: Readonly<Record<string, string>> | undefined
-  /** The columns of a gateway call's row. */
-  readonly call?: { readonly [name: string]: unknown } | undefined
+  readonly call?: CallDetails | undefined
+}
+
+/** The rest of a gateway call's usage row; it never contains prompts or completions. */
+export interface CallDetails {
+  readonly method: string
+  readonly operation?: string
+  readonly dialect?: string
+  readonly modelAsked?: string
+  readonly modelServed?: string | undefined
+  readonly provider?: string | undefined
+  /** An unknown usage is omitted. */
+  readonly usage?: CallUsage | undefined
+  /** The rates as JSON. */
+  readonly rates?: string | null
+  readonly catalogueVersion?: string
+  readonly status?: number | null
+  readonly latencyMs?: number
+  readonly upstreamLatencyMs?: number
+  readonly timeToFirstTokenMs?: number | null
+  readonly attempts?: ReadonlyArray<object>
+  readonly metadata?: Readonly<Record<string, string>> | undefined
+  readonly traceId?: string | undefined
+}
+
+/** The tokens that a gateway call used. */
+export interface CallUsage {
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cachedInputTokens: number
+  readonly cacheWriteTokens: number
+  readonly cacheWrite1hTokens: number
+  readonly reasoningTokens: number
+  readonly toolUses?: object | undefined
 }
 
 /** Releases a reservation that may or may not have been made. */

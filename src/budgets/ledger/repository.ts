@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Option, Schema, SchemaTransformation, String as
 import { SqlClient, SqlSchema } from "effect/sql"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { instantAt } from "../../kernel/instant.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { compositesOf } from "../../platform/database/composites.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
 import {
@@ -30,6 +31,7 @@ import {
   type DenyItem,
   type ExtendItem,
   type RefundItem,
+  type Requester,
   type ReserveItem,
   type ReserveResult,
   slotColumns,
@@ -38,37 +40,9 @@ import {
 } from "./protocol-domain.ts"
 import { quantityOf, type Unit } from "./quantity-domain.ts"
 
-type Row = { readonly [name: string]: unknown }
-
 /** Parameters of a function, each as PostgreSQL's text or as a flag; undefined is NULL. */
 type Parameters = { readonly [name: string]: string | boolean | undefined }
 
-/** The fields of the type `budget_request`, in their order. */
-const requestFields = [
-  "id",
-  "tenant_id",
-  "kind",
-  "origin",
-  "agent_id",
-  "plan_id",
-  "application_id",
-  "api_key_id",
-  "user_id",
-  "model",
-  "provider",
-  "task_type",
-  "amount",
-  "tokens",
-  "ttl_seconds",
-  "principal",
-  "metadata",
-  "reason",
-  "confined",
-  "caps",
-  "governing"
-] as const
-/** The fields of the type `budget_need`, in their order. */
-const needFields = ["tenant_id", "cap_id", "counter_key", "need", "limit_amount", "most"] as const
 const reserveParameters = [
   "moment",
   "hold_seconds",
@@ -81,58 +55,13 @@ const reserveParameters = [
   "keys",
   "entries"
 ]
-/** The fields of the type `budget_closing` that every request has, in their order. */
-const closingFields = [
-  "id",
-  "tenant_id",
-  "kind",
-  "origin",
-  "principal",
-  "unrestricted",
-  "amount",
-  "tokens",
-  "charge_id",
-  "usage",
-  "metadata"
-]
-/** Those that describe a call of the gateway, in their order, by the members that they come from. */
-const callFields = [
-  "operation",
-  "dialect",
-  "modelAsked",
-  "modelServed",
-  "provider",
-  "inputTokens",
-  "outputTokens",
-  "cachedInputTokens",
-  "cacheWriteTokens",
-  "cacheWrite1hTokens",
-  "reasoningTokens",
-  "rates",
-  "catalogueVersion",
-  "method",
-  "status",
-  "latencyMs",
-  "upstreamLatencyMs",
-  "timeToFirstTokenMs",
-  "attempts",
-  "callMetadata",
-  "traceId",
-  "toolUses"
-]
-const closeFields = [...closingFields, ...callFields]
 const closeParameters = ["moment", "unread", "requests", "keys"]
 
-const keyColumns = ["principal", "route", "key", "request_sha256"] as const
-
 /** The idempotency keys of a batch, each with the place of its request. */
-const keysOf = (requests: ReadonlyArray<Row>): string | undefined => {
-  const keys = requests.flatMap((request, index) => {
-    if (request.key === undefined) return []
-    return [
-      { place: index + 1, id: request.id, ...Object.fromEntries(keyColumns.map((name) => [name, request[name]])) }
-    ]
-  })
+const keysOf = (items: ReadonlyArray<Requester & { readonly id: string }>): string | undefined => {
+  const keys = items.flatMap((item, index) =>
+    item.repeatable === undefined ? [] : [{ place: index + 1, id: item.id, ...slotColumns(item) }]
+  )
   return keys.length === 0 ? undefined : JSON.stringify(keys)
 }
 
@@ -383,15 +312,15 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     return { item, caps, counters: own, first }
   })
   const needed = [...counters.values()]
-  const needs = needed.map(({ cap, counterKey, need }) => ({
-    tenant_id: cap.tenantId,
-    cap_id: cap.id,
-    counter_key: counterKey,
-    need: need > maxCounted ? undefined : need,
-    limit_amount: cap.limitAmount,
-    most: cap.mode === "soft" || cap.status !== "active" ? maxCounted : cap.limitAmount
-  }))
-  const rows = placed.map((request) => rowOf(request, needed.length))
+  // The fields of `budget_need`, in their order.
+  const needs = needed.map(({ cap, counterKey, need }) => [
+    cap.tenantId,
+    cap.id,
+    counterKey,
+    need > maxCounted ? undefined : need,
+    cap.limitAmount,
+    cap.mode === "soft" || cap.status !== "active" ? maxCounted : cap.limitAmount
+  ])
   const parameters: Parameters = {
     moment: momentText(now),
     hold_seconds: `${holdSeconds}`,
@@ -399,44 +328,83 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
     has_thresholds: needed.some(({ cap }) => cap.alertThresholds.length > 0),
     tenants: `{${Array.from(revisions, ([tenantId]) => tenantId).join()}}`,
     revision: `${Array.from(revisions, ([, revision]) => revision).reduce((sum, one) => sum + one, 0n)}`,
-    needs: compositesOf(needFields, needs),
-    requests: compositesOf(requestFields, rows),
-    keys: isKeyed ? keysOf(rows) : undefined,
+    needs: compositesOf(needs),
+    requests: compositesOf(placed.map((request) => requestRow(request, needed.length))),
+    keys: isKeyed ? keysOf(requests.map(({ item }) => item)) : undefined,
     entries: hasApprovals ? JSON.stringify(approvalEntries(requests)) : undefined
   }
   return { parameters, placed }
 }
 
-/** A request as `budget_request`; `governing` lists its counters where they are not all of the batch, in order. */
-const rowOf = ({ caps, counters, item }: PlacedRequest, counterCount: number) => ({
-  id: item.id,
-  tenant_id: item.tenantId,
-  kind: item.kind,
-  origin: item.origin,
-  agent_id: item.dimensions.agentId,
-  plan_id: item.plan?.id,
-  application_id: item.dimensions.applicationId,
-  api_key_id: item.dimensions.apiKeyId,
-  user_id: item.dimensions.userId,
-  model: item.dimensions.model,
-  provider: item.dimensions.provider,
-  task_type: item.dimensions.taskType,
-  amount: item.amount,
-  tokens: item.tokens,
-  ttl_seconds: item.ttlSeconds,
-  metadata: item.metadata,
-  reason: item.reason,
-  confined: item.kind === "reserve" ? undefined : item.confined,
-  governing:
-    counters.length === counterCount && counters.every((place, at) => place === at + 1)
-      ? undefined
-      : `{${counters.join()}}`,
-  ...slotColumns(item),
+/**
+ * The fields of `budget_request`, in their order. The last one lists the request's counters where they are not all of the
+ * batch, in order.
+ */
+const requestRow = ({ caps, counters, item }: PlacedRequest, counterCount: number): ReadonlyArray<unknown> => [
+  item.id,
+  item.tenantId,
+  item.kind,
+  item.origin,
+  item.dimensions.agentId,
+  item.plan?.id,
+  item.dimensions.applicationId,
+  item.dimensions.apiKeyId,
+  item.dimensions.userId,
+  item.dimensions.model,
+  item.dimensions.provider,
+  item.dimensions.taskType,
+  item.amount,
+  item.tokens,
+  item.ttlSeconds,
+  item.principal,
+  item.metadata,
+  item.reason,
+  item.kind === "reserve" ? undefined : item.confined,
   // A repetition is answered with the caps that applied to the first request.
-  ...(item.repeatable === undefined
-    ? {}
-    : { caps: caps.map(({ cap }) => ({ tenantId: cap.tenantId, id: cap.id, name: cap.name, unit: cap.unit })) })
-})
+  item.repeatable === undefined
+    ? undefined
+    : caps.map(({ cap }) => ({ tenantId: cap.tenantId, id: cap.id, name: cap.name, unit: cap.unit })),
+  counters.length === counterCount && counters.every((place, at) => place === at + 1)
+    ? undefined
+    : `{${counters.join()}}`
+]
+
+/** The fields of `budget_closing`, in their order; those from `operation` on describe a call of the gateway. */
+const closingRow = (item: CloseItem): ReadonlyArray<unknown> => [
+  item.id,
+  item.tenantId,
+  item.kind,
+  item.origin,
+  item.principal,
+  item.canActForOthers,
+  item.amount,
+  item.tokens,
+  item.kind === "settle" ? item.chargeId : undefined,
+  item.usage,
+  item.metadata,
+  item.call?.operation,
+  item.call?.dialect,
+  item.call?.modelAsked,
+  item.call?.modelServed,
+  item.call?.provider,
+  item.call?.usage?.inputTokens,
+  item.call?.usage?.outputTokens,
+  item.call?.usage?.cachedInputTokens,
+  item.call?.usage?.cacheWriteTokens,
+  item.call?.usage?.cacheWrite1hTokens,
+  item.call?.usage?.reasoningTokens,
+  item.call?.rates,
+  item.call?.catalogueVersion,
+  item.call?.method,
+  item.call?.status,
+  item.call?.latencyMs,
+  item.call?.upstreamLatencyMs,
+  item.call?.timeToFirstTokenMs,
+  item.call?.attempts,
+  item.call?.metadata,
+  item.call?.traceId,
+  item.call?.usage?.toolUses
+]
 
 /** Reservations are a record of their own; an approval of one is an audit entry. */
 const approvalEntries = (requests: ReserveBatch["requests"]) =>
@@ -635,7 +603,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
             parameters.map((parameter) => given[parameter] ?? null)
           )
       })
-      return Effect.fn(`LedgerStore.${name}`)((given: Parameters) =>
+      return withSpan(`LedgerStore.${name}`, (given: Parameters) =>
         Effect.orDie(Effect.map(find(given), (found) => (found as { readonly outcome: S["Type"] }).outcome))
       )
     }
@@ -696,26 +664,11 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
       close: (items: ReadonlyArray<CloseItem>, now: Moment): Effect.Effect<ReadonlyArray<CloseResult>> => {
         // The gateway knows what it charged.
         const isRead = items.some(({ origin }) => origin !== "gateway")
-        const requests = items.map((item) => ({
-          ...item.call,
-          callMetadata: item.call?.metadata,
-          id: item.id,
-          tenant_id: item.tenantId,
-          kind: item.kind,
-          origin: item.origin,
-          unrestricted: item.canActForOthers,
-          amount: item.amount,
-          tokens: item.tokens,
-          charge_id: item.kind === "settle" ? item.chargeId : null,
-          usage: item.usage,
-          metadata: item.metadata,
-          ...slotColumns(item)
-        }))
         const parameters: Parameters = {
           moment: momentText(now),
           unread: !isRead,
-          requests: compositesOf(closeFields, requests),
-          keys: keysOf(requests)
+          requests: compositesOf(items.map(closingRow)),
+          keys: keysOf(items)
         }
         return Effect.map(close(parameters), (outcome) => {
           const replays = new Map(outcome.replays.map(({ place, sha256 }) => [place, sha256]))

@@ -1,6 +1,7 @@
 import { Context, Effect, Exit, Layer } from "effect"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
 import { statementMoment } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
@@ -143,13 +144,13 @@ export class Ledger extends Context.Service<
           )
         )
       const closeBisected = bisectOnFailure(
-        Effect.fn("Ledger.closeBatch")(function* (items: ReadonlyArray<CloseItem>) {
-          return yield* store.close(items, yield* statementMoment)
-        })
+        withSpan("Ledger.closeBatch", (items: ReadonlyArray<CloseItem>) =>
+          Effect.flatMap(statementMoment, (now) => store.close(items, now))
+        )
       )
       const settlements = yield* makeSettlementQueue(closeEach, maxBatchSize)
 
-      const reserveEach = Effect.fn("Ledger.reserveBatch")(function* (items: ReadonlyArray<ReserveItem>) {
+      const decideEach = Effect.fnUntraced(function* (items: ReadonlyArray<ReserveItem>) {
         const decided = new Map<ReserveItem, Exit.Exit<ReserveResult>>()
         const mayWait = new Set(items)
         for (let all = items; all.length > 0; all = all.filter((item) => !decided.has(item))) {
@@ -183,6 +184,7 @@ export class Ledger extends Context.Service<
         }
         return items.map((item) => decided.get(item) ?? Exit.succeed<ReserveResult>({ verdict: "gone" }))
       })
+      const reserveEach = withSpan("Ledger.reserveBatch", decideEach)
 
       const reservations = yield* makeBatcher({
         maximum: maxBatchSize,

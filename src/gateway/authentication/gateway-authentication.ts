@@ -27,7 +27,6 @@ import { Attribution, CallPlans } from "../../budgets/attribution/service.ts"
 import { PlanId, PlanNotFound, ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
 import { CurrentRequest, headersOf } from "../../platform/http/request.ts"
-import { SettingsError } from "../../platform/settings/settings-reader.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { gatewayError, type GatewayError, invalidMember, retryAfter } from "../errors/gateway-error.ts"
 
@@ -90,20 +89,8 @@ export class GatewayAuthentication extends Context.Service<
       const reservations = yield* ReservationQueries
       const tenants = yield* Tenants
       const tokens = yield* AgentTokens
-      const { database, environment, llm, sources } = yield* Settings
+      const { database, llm } = yield* Settings
       const policy = llm.gateway.auth
-      if (policy === "None" && environment === "Production") {
-        return yield* new SettingsError({
-          faults: [
-            {
-              name: "Llm:Gateway:Auth",
-              source: sources.get("Llm:Gateway:Auth") ?? "default",
-              reason: "None is for Development only"
-            }
-          ]
-        })
-      }
-
       // Cached like keys: for a second, and invalidated by any change of authority.
       const bounds = yield* Cache.makeWith((id: AgentId) => Effect.option(asSystem(agents.bounded(id))), {
         capacity: 10_000,
@@ -128,7 +115,7 @@ export class GatewayAuthentication extends Context.Service<
       const check = (credential: string): Effect.Effect<Principal, CredentialError> =>
         isAgentToken(credential)
           ? checkToken(credential)
-          : Effect.flatMap(account.owns(credential), (owns) =>
+          : Effect.flatMapEager(account.owns(credential), (owns) =>
               owns ? Effect.succeed(serviceAccount) : checkKey(credential)
             )
 
@@ -164,8 +151,9 @@ export class GatewayAuthentication extends Context.Service<
         if (authorization !== undefined && bearer === undefined) {
           return reject("Authorization takes one bearer token: Bearer <token>.")
         }
-        const [first, second] = [...new Set([key, bearer])].filter((one) => one !== undefined && one !== "")
-        if (first === undefined) {
+        const first = key || bearer
+        const second = key && bearer && bearer !== key ? bearer : undefined
+        if (first === undefined || first === "") {
           return policy === "None"
             ? Effect.map(tenants.defaultId, (tenantId) => ({ ...anonymous, capabilities: ["llm:*"], tenantId }))
             : reject("No credential was sent: set the SDK's API key, or send it in Authorization: Bearer or X-Api-Key.")
@@ -280,28 +268,34 @@ export class GatewayAuthentication extends Context.Service<
       return GatewayAuthentication.of({
         attribute,
         admit: Effect.fnUntraced(function* (request) {
-          return (yield* bringsCredential(headersOf(request))) ? yield* principalOf(request) : undefined
+          const headers = headersOf(request)
+          if (!(yield* bringsCredential(headers))) return undefined
+          const principal = yield* principalOf(request)
+          return isForgeable(principal, request)
+            ? yield* reject("Without a credential a request needs Content-Type: application/json.")
+            : principal
         }),
         authenticate: (request, capabilities) =>
-          Effect.flatMap(
-            Effect.flatMap(CurrentRequest, (info) => {
-              info?.limit(database.acquireTimeoutSeconds)
-              return Effect.map(principalOf(request), (principal) => [principal, info] as const)
-            }),
-            ([principal, info]): Effect.Effect<
-              Principal,
-              CredentialError | GatewayError<Forbidden | UnsupportedMediaType>
-            > => {
-              if (info !== undefined) info.principal = principal.name
-              // Another site's page can send any other type without asking first, and needs no credential here.
-              if (principal.kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))) {
-                return Effect.fail(notJson)
+          Effect.withFiber((fiber) => {
+            const info = Context.get(fiber.context, CurrentRequest)
+            info?.limit(database.acquireTimeoutSeconds)
+            return Effect.flatMap(
+              principalOf(request),
+              (
+                principal
+              ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>> => {
+                if (info !== undefined) info.principal = principal.name
+                if (isForgeable(principal, request)) return Effect.fail(notJson)
+                return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
+                  ? Effect.succeed(principal)
+                  : forbidden(
+                      principal,
+                      `${request.method} ${info?.route ?? ""}`,
+                      `The caller lacks ${capabilities[0]}.`
+                    )
               }
-              return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
-                ? Effect.succeed(principal)
-                : forbidden(principal, `${request.method} ${info?.route ?? ""}`, `The caller lacks ${capabilities[0]}.`)
-            }
-          )
+            )
+          })
       })
     })
   ).pipe(Layer.provide(CallPlans.layer))
@@ -316,6 +310,10 @@ export const GatewayCredentialsLayer = Layer.effect(
     })
   )
 )
+
+/** Another site's page can send any type but JSON without asking first, and without a credential nothing else stops it. */
+const isForgeable = ({ kind }: Principal, request: HttpServerRequest.HttpServerRequest): boolean =>
+  kind === "anonymous" && request.method === "POST" && !isJsonType(headersOf(request))
 
 const isJsonType = (headers: Readonly<Record<string, string | undefined>>): boolean =>
   /^application\/json(?:\s*;.*)?$/i.test(headers["content-type"] ?? "")

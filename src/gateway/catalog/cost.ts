@@ -20,20 +20,32 @@ const ratesOf = (prices: Classes): Rates => {
   }
 }
 
-export const rateTable = ({ longContext, toolUses, ...basic }: Prices): RateTable => ({
-  basic: ratesOf(basic),
-  toolFees: toolUses ?? {},
-  longContext: (longContext ?? [])
-    .map(({ aboveTokens, ...prices }) => ({ aboveTokens, rates: ratesOf(prices) }))
+const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b) => (a > b ? a : b))
+
+export const rateTable = ({ longContext = [], toolUses: toolFees = {}, ...prices }: Prices): RateTable => {
+  const basic = ratesOf(prices)
+  const long = longContext
+    .map(({ aboveTokens, ...own }) => ({ aboveTokens, rates: ratesOf(own) }))
     .toSorted((a, b) => b.aboveTokens - a.aboveTokens)
-})
+  return {
+    basic,
+    toolFees,
+    longContext: long,
+    ceilings: [{ aboveTokens: -1, rates: basic }, ...long].map(({ aboveTokens, rates }) => ({
+      aboveTokens,
+      input: dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h),
+      output: dearest(rates.output, rates.reasoning)
+    }))
+  }
+}
 
 /** The rates for a request with this many input tokens; they apply to the whole request. */
 export const ratesFor = ({ basic, longContext }: RateTable, inputTokens: number): Rates =>
   longContext.find(({ aboveTokens }) => inputTokens > aboveTokens)?.rates ?? basic
 
 /** One line of a charge in nano-dollars, rounded up once. */
-const line = (tokens: number, rate: bigint): bigint => (BigInt(tokens) * rate + tokensPerRate - 1n) / tokensPerRate
+const line = (tokens: number, rate: bigint): bigint =>
+  tokens === 0 ? 0n : (BigInt(tokens) * rate + tokensPerRate - 1n) / tokensPerRate
 
 /** What the uses of tools cost in nano-dollars; a use without a known fee costs nothing. */
 export const toolCost = (uses: ToolUses, fees: ToolFees): bigint =>
@@ -54,8 +66,6 @@ export const costOf = (usage: TokenUsage, table: RateTable): bigint => {
   )
 }
 
-const dearest = (...rates: ReadonlyArray<bigint>): bigint => rates.reduce((a, b) => (a > b ? a : b))
-
 /** At most this many input classes have tokens at once, and each line of a charge is rounded up by less than one. */
 const inputLines = 4n
 const outputLines = 2n
@@ -71,20 +81,17 @@ export const costBound = (
   maxFees?: (fees: ToolFees) => bigint
 ): bigint => {
   let bound = 0n
-  for (const { basic, longContext, toolFees } of tables) {
+  for (const { ceilings, toolFees } of tables) {
     const fees = maxFees === undefined ? 0n : maxFees(toolFees)
-    const reachable = longContext.filter(({ aboveTokens }) => inputTokens > aboveTokens).map(({ rates }) => rates)
-    for (const rates of [basic, ...reachable]) {
-      const input = dearest(rates.input, rates.cacheRead, rates.cacheWrite, rates.cacheWrite1h)
-      const output = dearest(rates.output, rates.reasoning)
-      bound = dearest(
-        bound,
+    for (const { aboveTokens, input, output } of ceilings) {
+      if (inputTokens <= aboveTokens) continue
+      const cost =
         line(inputTokens, input) +
-          (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
-          fees +
-          line(outputTokens, output) +
-          (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
-      )
+        (input === 0n || inputTokens === 0 ? 0n : inputLines - 1n) +
+        fees +
+        line(outputTokens, output) +
+        (output === 0n || outputTokens === 0 ? 0n : outputLines - 1n)
+      if (cost > bound) bound = cost
     }
   }
   return bound

@@ -70,6 +70,8 @@ export interface Rates {
 export interface RateTable {
   readonly basic: Rates
   readonly longContext: ReadonlyArray<{ readonly aboveTokens: number; readonly rates: Rates }>
+  /** The dearest class of the input and of the output, of the basic rates and of each of the long ones. */
+  readonly ceilings: ReadonlyArray<{ readonly aboveTokens: number; readonly input: bigint; readonly output: bigint }>
   /** Nano-dollars of a use; a tool that is missing has no known fee. */
   readonly toolFees: ToolFees
 }

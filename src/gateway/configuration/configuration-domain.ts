@@ -139,7 +139,7 @@ export const ConfiguredRouting = Schema.Struct({
   breaker: member(optional(ConfiguredBreaker), "When a provider that fails is left alone"),
   strategy: member(
     optional(Strategy),
-    "Which target of the same priority goes first: as written, drawn by weight, the fastest lately, or the cheapest; `priority`, which is as written, unless given"
+    "Which target of the same priority goes first: as written, drawn by weight, the fastest lately, the cheapest, or those with a prepaid quota left; `priority`, which is as written, unless given"
   )
 }).annotate({ identifier: "ConfiguredRouting" })
 

@@ -226,8 +226,6 @@ export const gatewaySnapshot = (
       ? [`Model ${id}: nobody knows what a target of it costs; it is refused where a cap in money applies.`]
       : []
   )
-  const noSubscriptions =
-    strategy === "subscription-first" ? ["Without subscriptions, subscription-first is the order of priority."] : []
   return {
     version,
     catalogueVersion: `${catalogue.version}/${version ?? 0}`,
@@ -242,6 +240,6 @@ export const gatewaySnapshot = (
       strategy
     },
     cache: { ttlSeconds: document.cache?.ttlSeconds ?? 300, maxEntries: document.cache?.maxEntries ?? 1000 },
-    warnings: [...warnings, ...unpriced, ...noSubscriptions]
+    warnings: [...warnings, ...unpriced]
   }
 }

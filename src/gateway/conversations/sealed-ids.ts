@@ -1,5 +1,6 @@
 import { Context, Effect, Layer } from "effect"
-import { createHmac, timingSafeEqual } from "node:crypto"
+import { LRUCache } from "lru-cache"
+import { createHmac, hash, timingSafeEqual } from "node:crypto"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type Principal } from "../../kernel/principal.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
@@ -20,6 +21,7 @@ export interface Holder {
 
 const ownerLength = 6
 const tagLength = 12
+const maxKeys = 10_000
 const sealLength = (ownerLength + tagLength) * 2
 const seal = /^[0-9a-f]{36}$/
 const everyone = Buffer.alloc(ownerLength)
@@ -41,12 +43,19 @@ export class SealedIds extends Context.Service<
     SealedIds,
     Effect.gen(function* () {
       const key = yield* (yield* Sealing).fingerprint(new TextEncoder().encode("gateway-response-ids/v1"))
-      const digest = (parts: ReadonlyArray<string>, length: number) =>
-        createHmac("sha256", key).update(JSON.stringify(parts)).digest().subarray(0, length)
+      const digest = (parts: ReadonlyArray<string>) => createHmac("sha256", key).update(JSON.stringify(parts)).digest()
       const ownerOf = ({ principal: { kind, name }, tenantId }: Holder): Buffer =>
-        kind === "agent" ? digest(["owner", tenantId, name], ownerLength) : everyone
-      const tagOf = ({ tenantId }: Holder, owner: Buffer, provider: string, id: string) =>
-        digest(["id", tenantId, owner.toString("hex"), provider, id], tagLength)
+        kind === "agent" ? digest(["owner", tenantId, name]).subarray(0, ownerLength) : everyone
+
+      /** A key of each holder's at each provider: an answer has several ids, and one hash with a key of its own is enough. */
+      const keys = new LRUCache<string, Buffer>({ max: maxKeys })
+      const tagOf = ({ tenantId }: Holder, owner: Buffer, provider: string, id: string): Buffer => {
+        const name = `${tenantId} ${owner.toString("hex")} ${provider}`
+        let own = keys.get(name)
+        if (own === undefined) keys.set(name, (own = digest(["id", name])))
+        // Only a part of the hash is told, so that it cannot be continued.
+        return hash("sha256", Buffer.concat([own, Buffer.from(id)]), "buffer").subarray(0, tagLength)
+      }
 
       return SealedIds.of({
         seal: (holder, provider, id) => {

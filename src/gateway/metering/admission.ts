@@ -4,8 +4,8 @@ import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
 import { type UsageMeter } from "./usage-meter.ts"
 import { type Estimate, estimateOf, fitting, type EstimateTerms } from "./estimates.ts"
-import { type AdmissionDenied, type RemainingBudget } from "./budget-errors.ts"
-import { type BudgetReservation, BudgetReservations } from "./budget-reservations.ts"
+import { type AdmissionDenied } from "./budget-errors.ts"
+import { BudgetReservations } from "./budget-reservations.ts"
 import { denied as countDenial } from "../telemetry/metrics.ts"
 import { TurnBudgetExceeded } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
@@ -23,6 +23,15 @@ export interface AdmissionRequest {
   readonly countable?: Effect.Effect<CountableRequest, GatewayError> | undefined
   /** A reservation that was made before the call. */
   readonly reservation?: ExistingReservation | undefined
+}
+
+/** One call at one target, and the most that it may cost whatever the caps leave. */
+interface Attempt {
+  readonly meter: UsageMeter
+  readonly subject: BudgetSubject
+  readonly target: ModelTarget
+  readonly request: AdmissionRequest
+  readonly most: bigint | null
 }
 
 /**
@@ -89,89 +98,84 @@ export class Admission extends Context.Service<
         return { ...terms, bound: { ...terms.bound, inputTokens } }
       })
 
-      const admitBy = (
-        meter: UsageMeter,
-        subject: BudgetSubject,
-        target: ModelTarget,
-        terms: EstimateTerms,
-        request: AdmissionRequest
-      ): Effect.Effect<Estimate, GatewayError> => {
-        const { metadata, perTurnNanoUsd, reservation } = request
-        const most = least(perTurnNanoUsd ?? null, reservation?.amountNanoUsd ?? null)
-        let remaining: RemainingBudget = { nanoUsd: most, tokens: null }
-
-        // Nothing may come between what was reserved and the meter, which releases it when the caller has left.
-        const reserve = (estimate: Estimate): Effect.Effect<GatewayError | undefined, GatewayError> => {
-          const { amountNanoUsd, tokens } = estimate
-          const held: Effect.Effect<BudgetReservation, AdmissionDenied> =
-            reservation === undefined
-              ? reservations.reserve(subject, amountNanoUsd, tokens, metadata)
-              : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
-          return Effect.uninterruptibleMask((restore) =>
-            Effect.matchEffect(restore(held), {
-              onSuccess: (made) => {
-                meter.hold(made, target, estimate)
-                return Effect.succeed(undefined)
-              },
-              onFailure: ({ error, remaining: left }) => {
-                if (left === undefined) return Effect.fail(error)
-                remaining = { nanoUsd: least(most, left.nanoUsd), tokens: left.tokens }
-                return Effect.succeed(error)
-              }
-            })
-          )
+      /** Undefined when the estimate is reserved; the denial where a smaller one may fit. */
+      const reserve = (
+        { meter, most, request, subject, target }: Attempt,
+        estimate: Estimate
+      ): Effect.Effect<AdmissionDenied | undefined, GatewayError> => {
+        const { amountNanoUsd, tokens } = estimate
+        const { metadata, reservation } = request
+        if (most !== null && amountNanoUsd > most) {
+          return Effect.succeed({ error: tooLarge(estimate, reservation), remaining: { nanoUsd: most, tokens: null } })
         }
-
-        const reserveWithin = (estimate: Estimate) =>
-          most === null || estimate.amountNanoUsd <= most
-            ? reserve(estimate)
-            : Effect.succeed(tooLarge(estimate, reservation))
-
-        const reserveLess = Effect.fnUntraced(function* (wanted: Estimate, first: GatewayError) {
-          let denied: GatewayError | undefined = first
-          const exact = yield* counted(terms, target, request, subject)
-          const again = exact === undefined ? wanted : yield* estimateOf(exact)
-          if (exact !== undefined) {
-            denied = yield* reserveWithin(again)
-            if (denied === undefined) return again
-          }
-          const smaller = fitting(exact ?? terms, again, remaining)
-          if (smaller === undefined) return yield* denied
-          denied = yield* reserve(smaller)
-          return denied === undefined ? smaller : yield* denied
-        })
-
-        return Effect.flatMapEager(estimateOf(terms), (wanted) =>
-          Effect.flatMap(reserveWithin(wanted), (denied) =>
-            denied === undefined ? Effect.succeed(wanted) : reserveLess(wanted, denied)
-          )
+        const held =
+          reservation === undefined
+            ? reservations.reserve(subject, amountNanoUsd, tokens, metadata)
+            : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
+        // Nothing may come between what was reserved and the meter, which releases it when the caller has left.
+        return Effect.uninterruptibleMask((restore) =>
+          Effect.matchEffect(restore(held), {
+            onSuccess: (made) => {
+              meter.hold(made, target, estimate)
+              return Effect.succeed(undefined)
+            },
+            onFailure: (denied) => (denied.remaining === undefined ? Effect.fail(denied.error) : Effect.succeed(denied))
+          })
         )
       }
 
-      /** Tries again if the caps have changed since the terms were computed. */
-      const admit = (
-        meter: UsageMeter,
-        subject: BudgetSubject,
-        target: ModelTarget,
+      const reserveLess = Effect.fnUntraced(function* (
+        attempt: Attempt,
         terms: EstimateTerms,
-        request: AdmissionRequest
-      ): Effect.Effect<Estimate, GatewayError> =>
-        Effect.flatMap(Effect.result(admitBy(meter, subject, target, terms, request)), (held) =>
-          Effect.flatMapEager(reservations.areCurrent(subject, terms.constraints), (isStill) => {
-            if (isStill) return Effect.fromResult(held)
-            meter.release()
-            return Effect.flatMapEager(reservations.constraintsOf(subject), (constraints) =>
-              admitBy(meter, subject, target, { ...terms, constraints }, request)
-            )
-          })
+        wanted: Estimate,
+        first: AdmissionDenied
+      ) {
+        const { most, request, subject } = attempt
+        let denied: AdmissionDenied | undefined = first
+        const exact = yield* counted(terms, attempt.target, request, subject)
+        const again = exact === undefined ? wanted : yield* estimateOf(exact)
+        if (exact !== undefined) {
+          denied = yield* reserve(attempt, again)
+          if (denied === undefined) return again
+        }
+        const { nanoUsd = null, tokens = null } = denied.remaining ?? {}
+        const smaller = fitting(exact ?? terms, again, { nanoUsd: least(most, nanoUsd), tokens })
+        if (smaller === undefined) return yield* denied.error
+        denied = yield* reserve(attempt, smaller)
+        return denied === undefined ? smaller : yield* denied.error
+      })
+
+      const admitBy = (attempt: Attempt, terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> =>
+        Effect.flatMapEager(estimateOf(terms), (wanted) =>
+          Effect.flatMap(reserve(attempt, wanted), (denied) =>
+            denied === undefined ? Effect.succeed(wanted) : reserveLess(attempt, terms, wanted, denied)
+          )
         )
 
       return Admission.of({
-        admit: (...all) => Effect.tapError(admit(...all), ({ error }) => countDenial(error.code ?? "unknown"))
+        admit: (meter, subject, target, terms, request) => {
+          const most = least(request.perTurnNanoUsd ?? null, request.reservation?.amountNanoUsd ?? null)
+          const attempt: Attempt = { meter, most, request, subject, target }
+          /** Tries again if the caps have changed since the terms were computed. */
+          const unlessChanged = (outcome: Effect.Effect<Estimate, GatewayError>) =>
+            Effect.flatMapEager(reservations.areCurrent(terms.constraints), (areCurrent) => {
+              if (areCurrent) return outcome
+              meter.release()
+              return Effect.flatMapEager(reservations.constraintsOf(subject), (constraints) =>
+                Effect.catch(admitBy(attempt, { ...terms, constraints }), deny)
+              )
+            })
+          return Effect.matchEffect(admitBy(attempt, terms), {
+            onSuccess: (estimate) => unlessChanged(Effect.succeed(estimate)),
+            onFailure: (denied) => unlessChanged(deny(denied))
+          })
+        }
       })
     })
   )
 }
+
+const deny = (denied: GatewayError) => Effect.andThen(countDenial(denied.error.code ?? "unknown"), Effect.fail(denied))
 
 const least = (one: bigint | null, other: bigint | null): bigint | null =>
   one === null ? other : other === null || one < other ? one : other

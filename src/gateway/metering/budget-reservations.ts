@@ -3,15 +3,21 @@ import { SecureRandom } from "effect/crypto"
 import { CurrentPrincipal } from "../../kernel/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
-import { applicableCaps, type CapIndex, CapIndexes } from "../../budgets/ledger/cap-index.ts"
+import { applicableCaps, CapIndexes, type CapIndexesByTenant } from "../../budgets/ledger/cap-index.ts"
 import { type ChargeId, type ReservationId } from "../../budgets/ledger/domain.ts"
-import { type BudgetSubject, type CloseItem, releaseOf, type Requester } from "../../budgets/ledger/protocol-domain.ts"
+import {
+  type BudgetSubject,
+  type CallDetails,
+  type CloseItem,
+  releaseOf,
+  type Requester
+} from "../../budgets/ledger/protocol-domain.ts"
 import { requester } from "../../budgets/attribution/service.ts"
 import { Ledger } from "../../budgets/ledger/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type ExistingReservation } from "../authentication/gateway-authentication.ts"
 import { ReservationRenewal } from "./reservation-renewal.ts"
-import { budgetClosed, budgetHeld, budgetLeft, type SettleMethod } from "../telemetry/metrics.ts"
+import { budgetClosed, budgetHeld, budgetLeft } from "../telemetry/metrics.ts"
 import { leastAvailable, type AdmissionDenied, admissionDenied, transferError } from "./budget-errors.ts"
 import { overloaded } from "../errors/gateway-error.ts"
 
@@ -19,7 +25,6 @@ import { overloaded } from "../errors/gateway-error.ts"
 export interface Settlement {
   readonly costNanoUsd: bigint
   readonly tokens: number
-  readonly method: SettleMethod
 }
 
 /** Budget that is reserved for one call, until the call ends, exactly once. */
@@ -29,10 +34,9 @@ export interface BudgetReservation {
   readonly tokens: number
   /** What the caps in money leave besides it; null if none applies. */
   readonly remainingNanoUsd: bigint | null
-  /** `details` is the rest of the call's usage row; it never contains prompts or completions. */
-  settle(settlement: Settlement, details: object): void
+  settle(settlement: Settlement, details: CallDetails): void
   /** Releases the whole reservation: nothing billable was done. */
-  release(details: object): void
+  release(details: CallDetails): void
 }
 
 /** Which kinds of caps apply to a call. */
@@ -46,7 +50,7 @@ export interface CapConstraints {
   /** Whether a cap in tokens denies calls; unknown where limits of the call itself apply. */
   readonly byHardTokens?: boolean | undefined
   /** The copies of caps that this is based on, which may be stale; the ledger then has them read again. */
-  readonly books?: ReadonlyMap<TenantId, CapIndex>
+  readonly books?: CapIndexesByTenant
 }
 
 /** Reserves the maximum cost of a call before it is sent, and charges the actual cost when it ends. */
@@ -55,7 +59,7 @@ export class BudgetReservations extends Context.Service<
   {
     constraintsOf(subject: BudgetSubject): Effect.Effect<CapConstraints>
     /** Whether none of the caps is known to have changed since. */
-    areCurrent(subject: BudgetSubject, constraints: CapConstraints): Effect.Effect<boolean>
+    areCurrent(constraints: CapConstraints): Effect.Effect<boolean>
     reserve(
       subject: BudgetSubject,
       amountNanoUsd: bigint,
@@ -83,48 +87,51 @@ export class BudgetReservations extends Context.Service<
 
       const constraintsOf = (subject: BudgetSubject) =>
         Effect.mapEager(capIndexes.of([subject]), (known): CapConstraints => {
-          const caps = applicableCaps(known, subject).filter(({ cap }) => cap.status === "active")
-          return {
-            byMoney: subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd"),
-            byHard:
-              subject.plan !== undefined || caps.some(({ cap }) => cap.unit !== "requests" && cap.mode !== "soft"),
-            byHardMoney:
-              subject.plan !== undefined || caps.some(({ cap }) => cap.unit === "usd" && cap.mode !== "soft"),
-            byHardTokens: caps.some(({ cap }) => cap.unit === "tokens" && cap.mode !== "soft"),
-            books: known
+          let byMoney = subject.plan !== undefined
+          let byHard = byMoney
+          let byHardMoney = byMoney
+          let byHardTokens = false
+          for (const { cap } of applicableCaps(known, subject)) {
+            if (cap.status !== "active") continue
+            byMoney ||= cap.unit === "usd"
+            byHard ||= cap.unit !== "requests" && cap.mode !== "soft"
+            byHardMoney ||= cap.unit === "usd" && cap.mode !== "soft"
+            byHardTokens ||= cap.unit === "tokens" && cap.mode !== "soft"
           }
+          return { byMoney, byHard, byHardMoney, byHardTokens, books: known }
         })
 
-      const areCurrent = (subject: BudgetSubject, { books: seen }: CapConstraints) =>
-        seen === undefined
-          ? Effect.succeed(true)
-          : Effect.mapEager(capIndexes.of([subject]), (known) =>
-              [...known].every(([tenantId, book]) => seen.get(tenantId) === book)
-            )
+      const areCurrent = ({ books }: CapConstraints) =>
+        books === undefined ? Effect.succeed(true) : capIndexes.areCurrent(books)
 
       const closing = (id: ReservationId, tenantId: TenantId, who: Requester, held: bigint, chargeId: ChargeId) => {
         let closed = false
         live.add(id, tenantId)
         budgetHeld(held)
-        const close = (what: Pick<CloseItem, "kind" | "amount" | "tokens" | "call">) => {
+        const close = (kind: CloseItem["kind"], amount: bigint, tokens: number | undefined, call: CallDetails) => {
           if (closed) return
           closed = true
           live.remove(id)
-          budgetClosed(held, what.amount)
+          budgetClosed(held, amount)
+          const { principal } = who
+          const origin = "gateway"
           ledger.enqueueSettlement({
-            ...who,
-            ...what,
+            principal,
+            kind,
+            amount,
+            tokens,
+            call,
             id,
             tenantId,
-            origin: "gateway",
+            origin,
             canActForOthers: true,
             chargeId
           })
         }
         return {
-          settle: ({ costNanoUsd, method, tokens }: Settlement, details: object) =>
-            close({ kind: "settle", amount: costNanoUsd, tokens, call: { ...details, method } }),
-          release: (details: object) => close({ kind: "release", amount: 0n, call: { ...details, method: "released" } })
+          settle: ({ costNanoUsd, tokens }: Settlement, details: CallDetails) =>
+            close("settle", costNanoUsd, tokens, details),
+          release: (details: CallDetails) => close("release", 0n, undefined, details)
         }
       }
 

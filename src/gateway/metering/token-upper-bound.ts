@@ -209,7 +209,10 @@ export const chatBound = (
   const walk = new Walk(dialect, imageTokens)
   const messages = listIn(body.messages)
   for (const [index, message] of messages.entries()) {
-    if (isJson(message)) walk.content(message.content, ["messages", index, "content"])
+    // Text is bounded by its bytes.
+    if (isJson(message) && typeof message.content !== "string") {
+      walk.content(message.content, ["messages", index, "content"])
+    }
   }
   tools(dialect, body, walk)
   for (const [member, free] of priced[dialect]) {

@@ -1,4 +1,5 @@
 import { type Clock, Effect, Exit, Option, type Tracer } from "effect"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { noUsage, type TokenUsage, type ToolUses } from "../translation/domain.ts"
 import { type AnswerFacts } from "../telemetry/answer-facts.ts"
 import { type Attempt } from "../routing/router.ts"
@@ -6,6 +7,7 @@ import { type TokenUpperBound } from "./token-upper-bound.ts"
 import { describeSettlement, exitOf, type SettledCall } from "../telemetry/call-spans.ts"
 import { costOf, ratesFor } from "../catalog/cost.ts"
 import { type ReservationId } from "../../budgets/ledger/domain.ts"
+import { type CallDetails } from "../../budgets/ledger/protocol-domain.ts"
 import { type Estimate } from "./estimates.ts"
 import { type BudgetReservation, type Settlement } from "./budget-reservations.ts"
 import { measured, released, type SettleMethod } from "../telemetry/metrics.ts"
@@ -13,7 +15,9 @@ import { type Operation } from "../providers/provider.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { inputWithTools, toolLimits, ToolUseReader } from "./provider-tools.ts"
-import { encodingOf } from "./token-counts.ts"
+import { textsOf, toolTextsOf } from "./request-texts.ts"
+import { encodingOf, type TokenCounts } from "./token-counts.ts"
+import { thinksUnseen } from "./unseen-thinking.ts"
 
 /** Bytes of text that count as one token where neither a provider nor a tokenizer counts them. */
 const bytesPerToken = 3
@@ -22,17 +26,12 @@ const bytesPerToken = 3
 export interface MeteredCall {
   readonly operation: Operation
   readonly dialect: string
-  readonly modelAsked: string
+  readonly body: Readonly<Record<string, unknown>>
+  readonly tenantId: TenantId
   readonly model: ServedModel
   readonly catalogueVersion: string
   readonly bound: TokenUpperBound
   readonly metadata: Readonly<Record<string, string>> | undefined
-  /** Counts texts with a target's tokenizer, if it has one. */
-  readonly count: (target: ModelTarget, texts: ReadonlyArray<string>) => Effect.Effect<Option.Option<number>>
-  /** The input of the model: messages and tool definitions. */
-  readonly texts: () => ReadonlyArray<string>
-  /** Whether the model thinks without telling its thoughts. */
-  readonly thinksUnseen: (target: ModelTarget) => boolean
   readonly traceId: string | undefined
 }
 
@@ -81,11 +80,13 @@ export class UsageMeter {
   private target: ModelTarget | undefined
   private readonly call: MeteredCall
   private readonly clock: Clock.Clock
+  private readonly counts: TokenCounts["Service"]
   readonly startedAt: number
 
-  constructor(call: MeteredCall, clock: Clock.Clock) {
+  constructor(call: MeteredCall, clock: Clock.Clock, counts: TokenCounts["Service"]) {
     this.call = call
     this.clock = clock
+    this.counts = counts
     this.startedAt = clock.currentTimeMillisUnsafe()
   }
 
@@ -190,19 +191,20 @@ export class UsageMeter {
    * by their bytes; images and documents count as their upper bound. The result never exceeds the reservation.
    */
   estimate({ textBytes, texts, toolUses, usage }: Progress): Effect.Effect<TokenUsage> {
-    const { call, estimated, target } = this
+    const { call, counts, estimated, target } = this
     const withResults = (inputTokens: number) => this.withResults(inputTokens, toolUses, maxInput)
-    const { bound } = call
+    const { body, bound, tenantId } = call
     const maxInput = estimated?.inputTokens ?? Infinity
     const maxOutput = (estimated?.outputTokens ?? Infinity) * bound.choices + bound.extraOutputTokens
     const count = (given: ReadonlyArray<string>) =>
-      target === undefined || given.length === 0 ? Effect.succeedNone : call.count(target, given)
+      target === undefined || given.length === 0 ? Effect.succeedNone : counts.countFor(tenantId, target, given)
+    /** The input of the model: messages and tool definitions. */
+    const asTexts = () => [...textsOf(body).texts, ...toolTextsOf(body)]
     return Effect.gen(function* () {
-      const input = usage?.inputTokens ? Option.none<number>() : yield* count(call.texts())
+      const input = usage?.inputTokens ? Option.none<number>() : yield* count(asTexts())
       const output = yield* count(texts)
       const { mediaTokens } = bound
-      const byBytes = () =>
-        Math.ceil(call.texts().reduce((sum, text) => sum + Buffer.byteLength(text), 0) / bytesPerToken)
+      const byBytes = () => Math.ceil(asTexts().reduce((sum, text) => sum + Buffer.byteLength(text), 0) / bytesPerToken)
       const asked = mediaTokens + Option.getOrElse(input, byBytes)
       const read = usage?.inputTokens ?? 0
       const answered = Option.getOrElse(output, () => Math.ceil(textBytes / bytesPerToken))
@@ -229,14 +231,14 @@ export class UsageMeter {
   settle(usage: TokenUsage, method: SettleMethod, status: number): bigint {
     const cost = this.cost(usage)
     const tokens = usage.inputTokens + usage.outputTokens
-    this.close(usage, { costNanoUsd: cost, tokens, method }, status)
+    this.close(usage, method, { costNanoUsd: cost, tokens }, status)
     return cost
   }
 
   /** → ended: charges the whole reservation, for a request that was sent and got no response. */
   chargeFullReservation(status: number): void {
     const { amountNanoUsd = 0n, tokens = 0 } = this.reservation ?? {}
-    this.close(undefined, { costNanoUsd: amountNanoUsd, tokens, method: "unanswered" }, status)
+    this.close(undefined, "unanswered", { costNanoUsd: amountNanoUsd, tokens }, status)
   }
 
   /** → ended: releases the whole reservation. */
@@ -245,7 +247,7 @@ export class UsageMeter {
     this.endSpan()
     if (reservation === undefined) return
     released()
-    reservation.release(this.details(noUsage, this.attempts.at(-1)?.status ?? null, this.now))
+    reservation.release(this.details(noUsage, "released", this.attempts.at(-1)?.status ?? null, this.now))
   }
 
   /** → ended: the caller disconnected, or an error occurred, before the call ended on its own. */
@@ -272,7 +274,7 @@ export class UsageMeter {
    */
   private withUnseen(usage: TokenUsage): TokenUsage {
     const { call, estimated, target } = this
-    if (target === undefined || !call.thinksUnseen(target)) return usage
+    if (target === undefined || !thinksUnseen(call.body, target.model)) return usage
     const written = Math.ceil(((this.now - this.triedSince) / 1000) * call.model.maxTokensPerSecond)
     const most = (estimated?.outputTokens ?? Infinity) * call.bound.choices + call.bound.extraOutputTokens
     const unseen = Math.min(written, most) - usage.outputTokens
@@ -305,16 +307,22 @@ export class UsageMeter {
   }
 
   /** The details for the call's usage row; an unknown usage is omitted. */
-  private details(usage: TokenUsage | undefined, status: number | null, now: number): object {
+  private details(
+    usage: TokenUsage | undefined,
+    method: SettleMethod | "released",
+    status: number | null,
+    now: number
+  ): CallDetails {
     const { call, target } = this
     const rates = target?.rates ?? null
     return {
       operation: call.operation,
       dialect: call.dialect,
-      modelAsked: call.modelAsked,
+      modelAsked: String(call.body.model),
       modelServed: target?.model,
       provider: target?.provider.id,
-      ...usage,
+      usage,
+      method,
       rates: rates === null ? null : ratesText(rates, usage),
       catalogueVersion: call.catalogueVersion,
       latencyMs: now - this.startedAt,
@@ -335,10 +343,10 @@ export class UsageMeter {
     span.end(this.clock.currentTimeNanosUnsafe(), settled === undefined ? Exit.void : exitOf(settled))
   }
 
-  private close(usage: TokenUsage | undefined, settlement: Settlement, status: number): void {
+  private close(usage: TokenUsage | undefined, method: SettleMethod, settlement: Settlement, status: number): void {
     const { target } = this
     const reservation = this.end()
-    const { costNanoUsd, method } = settlement
+    const { costNanoUsd } = settlement
     const { facts, firstChunkMs, timeToFirstTokenMs } = this
     const reservationId = reservation?.id ?? ""
     const errorType = status >= 400 && method !== "aborted" ? String(status) : undefined
@@ -354,7 +362,7 @@ export class UsageMeter {
     })
     if (reservation === undefined) return
     const { now } = this
-    reservation.settle(settlement, this.details(usage, status, now))
+    reservation.settle(settlement, this.details(usage, method, status, now))
     measured({
       operation: this.call.operation,
       target,
@@ -374,7 +382,7 @@ const noProgress = (): Progress => ({ usage: undefined, finished: false, textByt
 /** The rates that a usage was charged at. */
 const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
   const rates = ratesFor(table, usage?.inputTokens ?? 0)
-  if (usage?.toolUses === undefined) return textsOf(rates)
+  if (usage?.toolUses === undefined) return basicRatesText(rates)
   return JSON.stringify({ ...rates, ...table.toolFees }, (_, rate: unknown) =>
     typeof rate === "bigint" ? String(rate) : rate
   )
@@ -382,7 +390,7 @@ const ratesText = (table: RateTable, usage: TokenUsage | undefined): string => {
 
 /** Rates as usage rows store them, in JSON; cached, since a configuration has few. */
 const written = new WeakMap<Rates, string>()
-const textsOf = (rates: Rates) => {
+const basicRatesText = (rates: Rates) => {
   let texts = written.get(rates)
   if (texts === undefined) {
     texts = JSON.stringify(Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, String(rate)])))

@@ -1,8 +1,8 @@
-import { Clock, Context, Effect, Exit, FiberSet, Layer, type Pull, Random, Scope, Stream } from "effect"
+import { Clock, Context, Effect, Exit, FiberSet, Layer, Random, Scope, Stream } from "effect"
 import { type AvailableBudget, type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { AvailableBudgets } from "../../budgets/caps/available-budget.ts"
 import { withSpan } from "../../kernel/with-span.ts"
-import { CurrentRequest } from "../../platform/http/request.ts"
+import { CurrentRequest, type RequestInfo } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { Overloaded } from "../../kernel/problems.ts"
 import { type GatewayCaller } from "../authentication/gateway-authentication.ts"
@@ -13,7 +13,6 @@ import { gatewayError, GatewayError, providerError, retryAfter } from "../errors
 import { Admission } from "../metering/admission.ts"
 import { BudgetReservations } from "../metering/budget-reservations.ts"
 import { type Estimate, estimateOf, type EstimateTerms } from "../metering/estimates.ts"
-import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
 import {
   compactionBound,
@@ -22,10 +21,10 @@ import {
   usualCompletionTokens
 } from "../metering/responses-upper-bound.ts"
 import { chatBound, embeddingBound, imageTokensOf, type TokenUpperBound } from "../metering/token-upper-bound.ts"
-import { thinksUnseen } from "../metering/unseen-thinking.ts"
 import { UsageMeter } from "../metering/usage-meter.ts"
 import { type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { ProviderHealth } from "../routing/provider-health.ts"
+import { PrepaidQuotas } from "../routing/prepaid-quotas.ts"
 import { type Candidate, candidatesOf, resolveModel } from "../routing/resolve-model.ts"
 import { mayFailOver, mayRepeat, pauseBefore, Router } from "../routing/router.ts"
 import { fellBack } from "../routing/routing-metrics.ts"
@@ -33,6 +32,7 @@ import { describeRequest } from "../telemetry/call-spans.ts"
 import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
 import { type Call, validateRequest } from "./call-request.ts"
+import { type AnswerPull, readFinalEvents } from "./final-events.ts"
 import { countableRequest, providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
 import { type CallAnswer, relayResponse } from "./response-relay.ts"
@@ -51,11 +51,6 @@ interface RoutedAnswer {
   readonly target: ModelTarget
   readonly answer: ProviderAnswer
 }
-
-type AnswerPull = Pull.Pull<readonly [Uint8Array, ...Array<Uint8Array>]>
-
-/** How long the final events of a stream are read for a caller that left. */
-const finalEventsPatience = "2 seconds"
 
 /** The maximum usage and cost of a call, and what the applicable caps leave. */
 export interface EstimatedCall extends Estimate {
@@ -92,6 +87,7 @@ export class CallPipeline extends Context.Service<
       const settings = yield* Settings
       const { defaultMaxOutputTokens: defaultOutputTokens, defaultMaxToolUses: defaultToolUses } = settings.llm.gateway
       const { acquireTimeoutSeconds } = settings.database
+      const quotaOf = yield* PrepaidQuotas
       const routingFacts = {
         latency: ({ model, provider }: ModelTarget) => health.latency(provider.id, model),
         random: () => random.nextDoubleUnsafe()
@@ -110,7 +106,11 @@ export class CallPipeline extends Context.Service<
           models.push(found)
         }
         const model = models[0]!
-        const candidates = candidatesOf(gateway, models, operation, routingFacts, call.onlyProvider)
+        const facts = {
+          ...routingFacts,
+          quota: ({ provider }: ModelTarget) => quotaOf(call.caller.subject.tenantId, provider.id)
+        }
+        const candidates = candidatesOf(gateway, models, operation, facts, call.onlyProvider)
         const targets = candidates.map(({ target }) => target)
         // A fallback may have a longer context than the model.
         const contexts = models.flatMap(({ contextTokens: length }) => (length === null ? [] : [length]))
@@ -136,22 +136,11 @@ export class CallPipeline extends Context.Service<
       /** Step 2: a meter, which settles the call when the request ends, however it ends. */
       const meterOf = ({ call, gateway, model, terms }: ResolvedCall, traceId: string | undefined): UsageMeter => {
         const { body, caller, dialect, metadata, operation } = call
-        return new UsageMeter(
-          {
-            operation,
-            dialect,
-            modelAsked: String(body.model),
-            model,
-            catalogueVersion: gateway.catalogueVersion,
-            bound: terms.bound,
-            metadata,
-            count: (target, texts) => counts.countFor(caller.subject.tenantId, target, texts),
-            texts: () => [...textsOf(body).texts, ...toolTextsOf(body)],
-            thinksUnseen: (target) => thinksUnseen(body, target.model),
-            traceId
-          },
-          clock
-        )
+        const { tenantId } = caller.subject
+        const { catalogueVersion } = gateway
+        const { bound } = terms
+        const metered = { operation, dialect, body, tenantId, model, catalogueVersion, bound, metadata, traceId }
+        return new UsageMeter(metered, clock, counts)
       }
 
       /**
@@ -170,7 +159,8 @@ export class CallPipeline extends Context.Service<
       const route = Effect.fnUntraced(function* (
         { call, candidates, gateway: { routing }, terms }: ResolvedCall,
         meter: UsageMeter,
-        claimed: ClaimedCall
+        claimed: ClaimedCall,
+        info: RequestInfo | undefined
       ): Effect.fn.Return<RoutedAnswer, GatewayError, Scope.Scope> {
         const deadline = meter.startedAt + routing.timeoutSeconds * 1000
         const { caller } = call
@@ -178,7 +168,6 @@ export class CallPipeline extends Context.Service<
         let last: ProviderFailure | undefined
         let estimate: Estimate | undefined
         let before: Candidate | undefined
-        const info = yield* CurrentRequest
         for (const candidate of candidates) {
           const { target } = candidate
           info?.limit(acquireTimeoutSeconds)
@@ -278,28 +267,33 @@ export class CallPipeline extends Context.Service<
         return { ...bound, model: model.id, caps: [...caps.values()] }
       })
 
-      const answer = Effect.fnUntraced(function* (call: Call, claimed: ClaimedCall) {
+      const answer = Effect.fnUntraced(function* (call: Call, claimed: ClaimedCall, info: RequestInfo | undefined) {
         const resolved = resolve(call)
         if (resolved instanceof GatewayError) return yield* resolved
         const { tenantId } = call.caller.subject
         const slot = cache.slot(call, resolved.model, tenantId, resolved.gateway)
         const cached = slot === undefined ? undefined : yield* slot.find
         if (cached !== undefined) return yield* Effect.as(claimed.release, cached)
-        const meter = meterOf(resolved, (yield* CurrentRequest)?.traceId)
-        const exchange = yield* Scope.make()
+        const meter = meterOf(resolved, info?.traceId)
+        const exchange = Scope.makeUnsafe()
         let rest: AnswerPull | undefined
         // Effect.addFinalizer would merge two contexts for each call.
         yield* Scope.addFinalizer(
           yield* Scope.Scope,
           Effect.suspend(() => leave(meter, exchange, rest))
         )
-        const routed = yield* Scope.provide(route(resolved, meter, claimed), exchange)
+        const routed = yield* Scope.provide(route(resolved, meter, claimed, info), exchange)
         const { reservationId = "" } = meter
         // Step 5: translated, metered, and settled at its end.
         const relayed = yield* relayResponse(call, routed.target, routed.answer, meter)
         const { dialect, operation, bytes: request } = call
-        const body = yield* transcripts.record({ dialect, operation, request, reservationId, tenantId }, relayed.body)
-        const kept = slot === undefined ? { ...relayed, body } : yield* slot.keep({ ...relayed, body }, meter)
+        const recorded = transcripts.isRecording
+          ? {
+              ...relayed,
+              body: yield* transcripts.record({ dialect, operation, request, reservationId, tenantId }, relayed.body)
+            }
+          : relayed
+        const kept = slot === undefined ? recorded : yield* slot.keep(recorded, meter)
         if (kept.body instanceof Uint8Array) return kept
         rest = yield* Scope.provide(Stream.toPull(kept.body), exchange)
         const over = Effect.sync(() => (rest = undefined))
@@ -317,15 +311,15 @@ export class CallPipeline extends Context.Service<
       ): Effect.Effect<void> => {
         const close = Effect.andThen(Scope.close(exchange, Exit.void), meter.abandon)
         if (rest === undefined || !meter.isFinished) return close
-        const drained = Effect.ignore(Effect.timeoutOption(Effect.forever(rest), finalEventsPatience))
-        return Effect.sync(() => void fork(Effect.ensuring(drained, close)))
+        return Effect.sync(() => void fork(Effect.ensuring(readFinalEvents(rest), close)))
       }
 
       return CallPipeline.of({
         call: withSpan("CallPipeline.call", (call: Call) =>
-          Effect.flatMap(CurrentRequest, (info) => {
+          Effect.withFiber((fiber) => {
+            const info = Context.get(fiber.context, CurrentRequest)
             info?.limit(acquireTimeoutSeconds)
-            return idempotency.once(call, (claimed) => answer(call, claimed))
+            return idempotency.once(call, (claimed) => answer(call, claimed, info))
           })
         ),
         estimate

@@ -23,6 +23,8 @@ export interface DialectRequest {
   readonly body: Json
   /** The bytes that the body was parsed from, which are sent if nothing has to change. */
   readonly bytes: Uint8Array
+  /** Whether messages and the answer carry signed thoughts, which providers of OpenAI's dialect do not take. */
+  readonly keepsThoughts?: boolean | undefined
 }
 
 /** The Idempotency-Key of a call, and the route that it belongs to. */
@@ -62,7 +64,7 @@ export const parseRequest = (
   maxBytes: number
 ): Effect.Effect<Pick<DialectRequest, "body" | "bytes">, GatewayError<MalformedJson | PayloadTooLarge>> => {
   if (declaresMoreThan(headersOf(request), maxBytes)) return Effect.fail(tooLarge)
-  return Effect.matchEffect(bytesOf(request), {
+  return Effect.matchEffect(bytesOf(request, maxBytes), {
     onFailure: () => Effect.fail(tooLarge),
     onSuccess: (bytes) => {
       const body = isUtf8(bytes) ? parsedJson(decoder.decode(bytes)) : undefined
@@ -111,16 +113,18 @@ const isSwitch = (value: unknown): boolean => value === undefined || value === n
 const expectMessages = ({ body, dialect, operation }: DialectRequest, expect: Expect, faults: Array<Fault>): void => {
   const { messages } = body
   expect("messages", Array.isArray(messages) && messages.length > 0, "a list of messages")
-  for (const [index, message] of Array.isArray(messages) ? messages.entries() : []) {
-    const isMessage = typeof message === "object" && message !== null && typeof message.role === "string"
-    if (!isMessage) faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
+  listIn(messages).forEach((message, index) => {
+    if (isJson(message) && typeof message.role === "string") return
+    faults.push({ path: ["messages", index, "role"], message: "Expected a message with a role" })
+  })
+  const expectLimit = (member: string, least: number, most: number) => {
+    if (!isLimit(body[member], least, most)) expect(member, false, `a whole number from ${least} to ${most}`)
   }
-  for (const name of ["max_tokens", "max_completion_tokens"]) {
-    // A request for zero output tokens is valid for Anthropic: it fills the prompt cache.
-    const least = dialect === "anthropic" ? 0 : 1
-    expect(name, isLimit(body[name], least, maxOutputTokens), `a whole number from ${least} to ${maxOutputTokens}`)
-  }
-  expect("n", isLimit(body.n, 1, maxChoices), `a whole number from 1 to ${maxChoices}`)
+  // A request for zero output tokens is valid for Anthropic: it fills the prompt cache.
+  const least = dialect === "anthropic" ? 0 : 1
+  expectLimit("max_tokens", least, maxOutputTokens)
+  expectLimit("max_completion_tokens", least, maxOutputTokens)
+  expectLimit("n", 1, maxChoices)
   expect("stream", isSwitch(body.stream), "a boolean")
   if (dialect === "anthropic" && operation === "chat") {
     expect("max_tokens", typeof body.max_tokens === "number", "the output limit")
@@ -172,7 +176,7 @@ export const validateRequest = (request: DialectRequest): GatewayError | undefin
   }
   for (const name in body) {
     const small = foldedName(name)
-    expect(name, small === name || !metered.has(small), `${small}, in small letters`)
+    if (small !== name && metered.has(small)) expect(name, false, `${small}, in small letters`)
   }
   switch (operation) {
     case "embed": {

@@ -110,6 +110,10 @@ export const providerRequest = (
   if (incoming.dialect !== target.provider.dialect) {
     return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
   }
+  if (incoming.keepsThoughts === true && incoming.dialect === "openai") {
+    const changed = Object.entries({ ...withoutThoughts(body), ...changes(incoming, target, limits) })
+    return Effect.succeed(JSON.stringify(Object.fromEntries(changed.filter(([, value]) => value !== null))))
+  }
   const patch = mergePatch(bytes, body, changes(incoming, target, limits))
   const unsigned = incoming.dialect === "anthropic" ? withoutUnsignedThinking(bytes, body) : []
   const limited = toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit)
@@ -124,6 +128,16 @@ export const countableRequest = (
   call.dialect === target.provider.dialect
     ? Effect.succeed(call)
     : Effect.map(translated(call, target, 1), (body) => ({ body, headers: call.headers }))
+
+/** The messages of a translated request without signed thoughts; the text is the gateway's own. */
+const withoutThoughts = (body: Json): Json => ({
+  ...body,
+  messages: listIn(body.messages).flatMap((message) => {
+    if (!isJson(message) || message.thinking_blocks === undefined) return [message]
+    const { thinking_blocks: _, ...rest } = message
+    return rest.content === null && rest.tool_calls === undefined ? [] : [rest]
+  })
+})
 
 /** Limits the uses of each of Anthropic's tools that takes a limit and has none. */
 const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> => {

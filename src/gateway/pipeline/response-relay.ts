@@ -9,7 +9,7 @@ import { StreamToWhole } from "../translation/stream-to-whole.ts"
 import { plausibleUsage } from "../translation/usage.ts"
 import { toCompletionUsage, usageOfCompletion, usageOfEmbedding } from "../translation/openai-chat/usage.ts"
 import { toMessageUsage, usageOfMessage } from "../translation/anthropic-messages/usage.ts"
-import { type AnswerFacts, factsIn } from "../telemetry/answer-facts.ts"
+import { type AnswerFacts, WholeFacts } from "../telemetry/answer-facts.ts"
 import { type UsageMeter, type Progress } from "../metering/usage-meter.ts"
 import { type Bytes, type Operation, type ProviderAnswer, type ProviderFailure } from "../providers/provider.ts"
 import { forwardedResponseHeaders, type GatewayError, unreadableAnswer } from "../errors/gateway-error.ts"
@@ -68,13 +68,13 @@ const wholeAnswer = (
     }
     const usage = plausibleUsage(message.value.usage ? usageOfMessage(message.value.usage) : undefined)
     const out = to === from ? bytes : json(messageToCompletion(message.value, head, createdSeconds))
-    return Result.succeed({ bytes: out, usage, facts: factsIn(message.value) })
+    return Result.succeed({ bytes: out, usage, facts: new WholeFacts(message.value) })
   }
   if (to === from) {
     const value = parsedJson(text)
     if (value === undefined) return Result.fail(unreadableAnswer(provider))
     const out = rename === undefined ? bytes : utf8.encode(renamedResponse(text, value, rename))
-    return Result.succeed({ bytes: out, usage: usageIn(value, operation), facts: factsIn(value) })
+    return Result.succeed({ bytes: out, usage: usageIn(value, operation), facts: new WholeFacts(value) })
   }
   const completion = decodeCompletion(text)
   if (Option.isNone(completion)) return Result.fail(unreadableAnswer(provider))
@@ -82,7 +82,7 @@ const wholeAnswer = (
   return Result.succeed({
     bytes: json(completionToMessage(completion.value, head)),
     usage,
-    facts: factsIn(completion.value)
+    facts: new WholeFacts(completion.value)
   })
 }
 
@@ -277,7 +277,7 @@ export interface CallAnswer {
 
 /** The options for writing a response, streamed or complete. */
 const answerOptions = (
-  { body, dialect, idsFor, operation, writeError }: Call,
+  { body, dialect, idsFor, keepsThoughts, operation, writeError }: Call,
   { provider, model }: ModelTarget,
   meter: UsageMeter
 ) => {
@@ -292,6 +292,7 @@ const answerOptions = (
       to: dialect,
       head: {
         model: String(body.model),
+        keepsThoughts,
         id: `${dialect === "openai" ? "chatcmpl" : "msg"}_${id.replaceAll("-", "")}`
       },
       createdSeconds: Math.floor(now / 1000),

@@ -4,30 +4,30 @@ import * as zlib from "node:zlib"
 import { type Bytes, type ProviderAnswer, type ProviderFailure } from "./provider.ts"
 import { bad, failure, fromTransport, transportError } from "./transport-failures.ts"
 
-/** Timeouts. One sweep per second checks all of them, so a call costs two set operations instead of a fiber and a timer. */
-export interface Deadlines {
-  /** Calls `expire` once it is later than `at`, unless the returned function was called before. */
-  add(at: number, expire: () => void): () => void
+/** What has a deadline. */
+interface Limited {
+  /** Its deadline, in milliseconds since 1970. */
+  readonly deadline: number
+  expire(): void
 }
+
+/**
+ * What has a deadline and has not ended. One sweep per second checks all of it, so a call costs two set operations instead
+ * of a fiber and a timer.
+ */
+export type Deadlines = Set<Limited>
 
 export const makeDeadlines = Effect.gen(function* () {
   const clock = yield* Clock.Clock
-  const entries = new Set<{ readonly at: number; readonly expire: () => void }>()
+  const deadlines: Deadlines = new Set()
   yield* Effect.sync(() => {
     const now = clock.currentTimeMillisUnsafe()
-    for (const entry of entries) {
-      if (entry.at > now) continue
-      entries.delete(entry)
-      entry.expire()
+    for (const limited of deadlines) {
+      if (limited.deadline > now) continue
+      deadlines.delete(limited)
+      limited.expire()
     }
   }).pipe(Effect.repeat(Schedule.spaced("1 second")), Effect.forkScoped)
-  const deadlines: Deadlines = {
-    add: (at, expire) => {
-      const entry = { at, expire }
-      entries.add(entry)
-      return () => void entries.delete(entry)
-    }
-  }
   return deadlines
 })
 
@@ -62,10 +62,14 @@ const unreadableCoding = failure(
 const decoded = (answer: ProviderAnswer, maxBytes: number): Effect.Effect<ProviderAnswer, ProviderFailure> => {
   const coding = answer.headers["content-encoding"]?.trim().toLowerCase()
   if (coding === undefined || coding === "" || coding === "identity") return Effect.succeed(answer)
+  return Effect.interruptible(decodedBy(coding, answer, maxBytes))
+}
+
+const decodedBy = (coding: string, answer: ProviderAnswer, maxBytes: number) => {
   const decode = decoders[coding]
   const { body } = answer
   if (decode === undefined || !(body instanceof Uint8Array)) return Effect.fail(unreadableCoding)
-  return Effect.callback((resume) =>
+  return Effect.callback<ProviderAnswer, ProviderFailure>((resume) =>
     decode(body, { maxOutputLength: maxBytes }, (error, bytes) =>
       resume(error === null ? Effect.succeed({ ...answer, body: bytes }) : Effect.fail(unreadableCoding))
     )
@@ -118,7 +122,8 @@ const headersOf = (given: IncomingHeaders): Readonly<Record<string, string>> => 
  * One request and its response, through undici's handler callbacks. Promises, abort signals and a stream object for each
  * response took a fifth of a call's time, and undici's own timeouts need no fiber.
  */
-class Exchange implements Dispatcher.DispatchHandler {
+class Exchange implements Dispatcher.DispatchHandler, Limited {
+  readonly deadline: number
   status = 0
   headers: Readonly<Record<string, string>> = {}
   /** Whether the response is passed on as it arrives. */
@@ -131,11 +136,17 @@ class Exchange implements Dispatcher.DispatchHandler {
   private length = 0
   private controller: Dispatcher.DispatchController | undefined
   private readonly maxBytes: number
-  private readonly forget: () => void
+  private readonly deadlines: Deadlines
 
-  constructor({ deadline, maxBytes = Infinity }: ExchangeRequest, deadlines: Deadlines) {
+  constructor({ deadline = Infinity, maxBytes = Infinity }: ExchangeRequest, deadlines: Deadlines) {
+    this.deadline = deadline
     this.maxBytes = maxBytes
-    this.forget = deadline === undefined ? () => {} : deadlines.add(deadline, () => this.breakOff(tooLate))
+    this.deadlines = deadlines
+    deadlines.add(this)
+  }
+
+  expire(): void {
+    this.breakOff(tooLate)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -193,7 +204,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   private end(): void {
     this.ended = true
-    this.forget()
+    this.deadlines.delete(this)
     this.tell()
   }
 
@@ -248,7 +259,7 @@ export const exchange = (
         const chunks = made.take()
         const [only] = chunks
         const body = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
-        return restore(decoded({ status, headers, body }, largestAnswerBytes))
+        return decoded({ status, headers, body }, largestAnswerBytes)
       }
       const first = made.take()
       if (first.length === 0 && made.error !== undefined) return Effect.fail(fromTransport(made.error))

@@ -36,11 +36,12 @@ const states = { Closed: "closed", Open: "open", HalfOpen: "half-open" } as cons
 export class Breakers extends Context.Service<
   Breakers,
   {
-    guard(
+    guard<A, R>(
       provider: string,
       model: string,
-      routing: GatewaySnapshot["routing"]
-    ): <A, R>(call: Effect.Effect<A, ProviderFailure, R>) => Effect.Effect<A, ProviderFailure, R>
+      routing: GatewaySnapshot["routing"],
+      call: Effect.Effect<A, ProviderFailure, R>
+    ): Effect.Effect<A, ProviderFailure, R>
     state(provider: string, model: string): Effect.Effect<BreakerState>
   }
 >()("app/gateway/Breakers") {
@@ -83,29 +84,37 @@ export class Breakers extends Context.Service<
           else troubled.add(`${provider}/${model}`)
         })
 
+      const throughBreaker = <A, R>(
+        provider: string,
+        model: string,
+        { breakerFailures, breakerOpenSeconds }: GatewaySnapshot["routing"],
+        call: Effect.Effect<A, ProviderFailure, R>
+      ): Effect.Effect<A, ProviderFailure, R> => {
+        const key = `${provider}/${model}`
+        return Effect.flatMap(breakerFor(breakerFailures, breakerOpenSeconds), (breaker) =>
+          breaker.execute(call, { key, classify })
+        ).pipe(
+          Effect.catchTag("CircuitBreakerError", (error) => Effect.fail(cutOff(error))),
+          // A breaker's state changes on a failure, or on the first success after it.
+          Effect.onExit((exit) => {
+            if (Exit.isFailure(exit)) return look(provider, model)
+            trusted.set(key, clock.currentTimeMillisUnsafe() + trustMillis)
+            return troubled.has(key) ? look(provider, model) : Effect.void
+          })
+        )
+      }
+
       return Breakers.of({
-        guard: (provider, model, { breakerFailures, breakerOpenSeconds }) => {
+        guard: (provider, model, routing, call) => {
           const key = `${provider}/${model}`
-          const throughBreaker = <A, R>(call: Effect.Effect<A, ProviderFailure, R>) =>
-            Effect.flatMap(breakerFor(breakerFailures, breakerOpenSeconds), (breaker) =>
-              breaker.execute(call, { key, classify })
-            ).pipe(
-              Effect.catchTag("CircuitBreakerError", (error) => Effect.fail(cutOff(error))),
-              // A breaker's state changes on a failure, or on the first success after it.
-              Effect.onExit((exit) => {
-                if (Exit.isFailure(exit)) return look(provider, model)
-                trusted.set(key, clock.currentTimeMillisUnsafe() + trustMillis)
-                return troubled.has(key) ? look(provider, model) : Effect.void
-              })
-            )
-          return <A, R>(call: Effect.Effect<A, ProviderFailure, R>) => {
-            if ((trusted.get(key) ?? 0) <= clock.currentTimeMillisUnsafe()) return throughBreaker(call)
-            // A success after a success changes no state, so only a failure goes through the breaker.
-            return Effect.catchCause(call, (cause) => {
-              trusted.delete(key)
-              return throughBreaker(Effect.failCause(cause))
-            })
+          if ((trusted.get(key) ?? 0) <= clock.currentTimeMillisUnsafe()) {
+            return throughBreaker(provider, model, routing, call)
           }
+          // A success after a success changes no state, so only a failure goes through the breaker.
+          return Effect.catchCause(call, (cause) => {
+            trusted.delete(key)
+            return throughBreaker(provider, model, routing, Effect.failCause(cause))
+          })
         },
         state
       })

@@ -1,3 +1,4 @@
+import { type PrepaidQuota } from "./prepaid-quotas.ts"
 import { ModelNotFound } from "../configuration/domain.ts"
 import { type Strategy } from "../configuration/configuration-domain.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
@@ -75,6 +76,8 @@ export const candidatesOf = (
 export interface RoutingFacts {
   /** The recent latency of a target; undefined before its first response. */
   latency(target: ModelTarget): number | undefined
+  /** What the caller's tenant has left of quotas at the target's provider. */
+  quota(target: ModelTarget): PrepaidQuota
   /** A number from 0 to below 1. */
   random(): number
 }
@@ -118,18 +121,25 @@ const ordered = (targets: ReadonlyArray<ModelTarget>, strategy: Strategy, facts:
     case "cheapest":
       return targets.toSorted(byPrice)
     case "priority":
-    case "subscription-first":
       return targets
+    case "subscription-first":
+      return [
+        ...targets.filter((target) => facts.quota(target) === "prepaid"),
+        ...targets.filter((target) => facts.quota(target) === "metered")
+      ]
   }
 }
 
-/** The order in which targets are tried: by priority, and within a priority by the strategy. */
+/**
+ * The order in which targets are tried: by priority, and within a priority by the strategy. Providers whose subscription is
+ * exhausted and denies overage are left out by `subscription-first`.
+ */
 export const routeOrder = (
   targets: ReadonlyArray<ModelTarget>,
   strategy: Strategy,
   facts: RoutingFacts
 ): ReadonlyArray<ModelTarget> => {
-  if (targets.length < 2) return targets
+  if (targets.length < 2 && strategy !== "subscription-first") return targets
   const groups = Map.groupBy(targets, ({ priority }) => priority)
   const priorities = [...groups.keys()].toSorted((a, b) => a - b)
   return priorities.flatMap((priority) => ordered(groups.get(priority) ?? [], strategy, facts))

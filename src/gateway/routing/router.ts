@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
+import { Cause, Clock, Context, Effect, Exit, Layer, Option, References, Scope, type Tracer } from "effect"
 import { Breakers } from "./breakers.ts"
 import { Bulkheads } from "./bulkheads.ts"
 import { attemptSpan } from "../telemetry/call-spans.ts"
@@ -54,92 +54,96 @@ export class Router extends Context.Service<
 
       const ask = ({ model, provider }: ModelTarget, request: ProviderRequest) => {
         const startedAt = clock.currentTimeMillisUnsafe()
-        return Effect.tapError(
-          Effect.map(provider.provider.send(request), (answer) => {
+        return Effect.matchEffect(provider.provider.send(request), {
+          onSuccess: (answer) => {
             health.answered(provider.id, model, clock.currentTimeMillisUnsafe() - startedAt)
-            return answer
-          }),
-          ({ error, reason, received }) =>
-            Effect.sync(() => {
-              const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
-              // Every tenant sees this message, and a provider's own text may repeat another tenant's prompt.
-              const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
-              health.record(provider.id, { reachable: reason === "status", latencyMs, error: told })
-            })
+            return Effect.succeed(answer)
+          },
+          onFailure: (failure) => {
+            const { error, reason, received } = failure
+            const latencyMs = clock.currentTimeMillisUnsafe() - startedAt
+            // Every tenant sees this message, and a provider's own text may repeat another tenant's prompt.
+            const told = reason === "status" ? `It answered with status ${received ?? error.status}.` : error.message
+            health.record(provider.id, { reachable: reason === "status", latencyMs, error: told })
+            return Effect.fail(failure)
+          }
+        })
+      }
+
+      /** An attempt in a span, which ends with it, or with the settlement of its answer. */
+      const attempt = (
+        span: Tracer.Span,
+        target: ModelTarget,
+        request: ProviderRequest,
+        routing: GatewaySnapshot["routing"],
+        observer: AttemptObserver | undefined
+      ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope> => {
+        const { model, provider } = target
+        let sentAt: number | undefined
+        const asked = Effect.suspend(() => {
+          sentAt = clock.currentTimeMillisUnsafe()
+          observer?.sent(span)
+          return ask(target, request)
+        })
+        const guarded = breakers.guard(provider.id, model, routing, asked)
+        const traced = span === untraced ? guarded : Effect.withParentSpan(guarded, span, { captureStackTrace: false })
+        const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
+
+        const failed = (cause: Cause.Cause<ProviderFailure>) => {
+          const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
+          if (failure !== undefined) {
+            observer?.failed(failure)
+            const errorType = String(failure.received ?? failure.reason)
+            attemptFailed(provider.id, errorType)
+            if (sentAt !== undefined) {
+              attemptMeasured(request.operation, target, errorType, clock.currentTimeMillisUnsafe() - sentAt)
+            }
+            span.attribute("error.type", errorType)
+          }
+          const exit = Exit.failCause(cause)
+          end(exit)
+          return exit
+        }
+
+        return Effect.uninterruptibleMask((restore) =>
+          Effect.matchCauseEffect(restore(bulkheads.enter(provider, request.deadline)), {
+            onFailure: failed,
+            onSuccess: (place) =>
+              Effect.matchCauseEffect(restore(traced), {
+                onFailure: (cause) => {
+                  place.leave()
+                  return failed(cause)
+                },
+                onSuccess: (answer): Effect.Effect<ProviderAnswer, never, Scope.Scope> => {
+                  if (observer === undefined) end(Exit.void)
+                  else observer.answered(span, answer)
+                  // A call leaves its provider's bulkhead with the complete response, or with a stream when its scope ends.
+                  if (!(answer.body instanceof Uint8Array)) {
+                    const leaving = Effect.sync(() => place.leave())
+                    return Effect.as(
+                      Effect.flatMap(Effect.scope, (scope) => Scope.addFinalizer(scope, leaving)),
+                      answer
+                    )
+                  }
+                  place.leave()
+                  return Effect.succeed(answer)
+                }
+              })
+          })
         )
       }
 
-      /** A call leaves its provider's bulkhead with the complete response, or with a stream when its scope ends. */
-      const within = (
-        { provider }: ModelTarget,
-        deadline: number | undefined,
-        attempt: Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope>
-      ): Effect.Effect<ProviderAnswer, ProviderFailure, Scope.Scope> =>
-        Effect.uninterruptibleMask((restore) =>
-          Effect.flatMap(restore(bulkheads.enter(provider, deadline)), (place) =>
-            Effect.matchCauseEffect(restore(attempt), {
-              onSuccess: (answer): Effect.Effect<ProviderAnswer, never, Scope.Scope> => {
-                if (!(answer.body instanceof Uint8Array)) {
-                  const leaving = Effect.sync(() => place.leave())
-                  return Effect.as(
-                    Effect.flatMap(Effect.scope, (scope) => Scope.addFinalizer(scope, leaving)),
-                    answer
-                  )
-                }
-                place.leave()
-                return Effect.succeed(answer)
-              },
-              onFailure: (cause) => {
-                place.leave()
-                return Effect.failCause(cause)
-              }
-            })
-          )
-        )
-
       return Router.of({
-        send: (target, request, routing, observer) => {
-          const tried = (span: Tracer.Span) => {
-            let sentAt: number | undefined
-            const end = (exit: Exit.Exit<unknown, unknown>) => span.end(clock.currentTimeNanosUnsafe(), exit)
-            const guarded = breakers.guard(
-              target.provider.id,
-              target.model,
-              routing
-            )(
-              Effect.suspend(() => {
-                sentAt = clock.currentTimeMillisUnsafe()
-                observer?.sent(span)
-                return ask(target, request)
-              })
-            )
-            const attempt = within(target, request.deadline, guarded)
-            const traced =
-              span === untraced ? attempt : Effect.withParentSpan(attempt, span, { captureStackTrace: false })
-            return Effect.onExit(traced, (exit) =>
-              Effect.sync(() => {
-                if (Exit.isSuccess(exit))
-                  return observer === undefined ? end(exit) : observer.answered(span, exit.value)
-                const failure = Exit.findErrorOption(exit)
-                if (Option.isSome(failure)) {
-                  observer?.failed(failure.value)
-                  const errorType = String(failure.value.received ?? failure.value.reason)
-                  attemptFailed(target.provider.id, errorType)
-                  if (sentAt !== undefined) {
-                    attemptMeasured(request.operation, target, errorType, clock.currentTimeMillisUnsafe() - sentAt)
-                  }
-                  span.attribute("error.type", errorType)
-                }
-                end(exit)
-              })
-            )
-          }
-          return Effect.withFiber((fiber) => {
-            if (!Context.get(fiber.context, References.TracerEnabled)) return tried(untraced)
+        send: (target, request, routing, observer) =>
+          Effect.withFiber((fiber) => {
+            if (!Context.get(fiber.context, References.TracerEnabled)) {
+              return attempt(untraced, target, request, routing, observer)
+            }
             const { name, options } = attemptSpan(target, request.operation)
-            return Effect.flatMap(Effect.makeSpan(name, options), tried)
+            return Effect.flatMap(Effect.makeSpan(name, options), (span) =>
+              attempt(span, target, request, routing, observer)
+            )
           })
-        }
       })
     })
   )

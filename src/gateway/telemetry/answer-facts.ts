@@ -20,16 +20,28 @@ const memberOf = (value: unknown, name: string): unknown =>
 export const endOfResponse = (response: unknown): unknown =>
   memberOf(memberOf(response, "incomplete_details"), "reason") ?? memberOf(response, "status")
 
-/** The metadata of a complete response in either dialect. */
-export const factsIn = (answer: unknown): AnswerFacts => {
-  const choices = memberOf(answer, "choices")
-  const reasons = Array.isArray(choices)
-    ? choices.map((choice) => memberOf(choice, "finish_reason"))
-    : [memberOf(answer, "stop_reason") ?? endOfResponse(answer)]
-  return {
-    id: nameOf(memberOf(answer, "id")),
-    model: nameOf(memberOf(answer, "model")),
-    finishReasons: reasons.flatMap((reason) => nameOf(reason) ?? [])
+/** The metadata of a complete response in any dialect; it is read where a span records it. */
+export class WholeFacts implements AnswerFacts {
+  private readonly answer: unknown
+
+  constructor(answer: unknown) {
+    this.answer = answer
+  }
+
+  get id(): string | undefined {
+    return nameOf(memberOf(this.answer, "id"))
+  }
+
+  get model(): string | undefined {
+    return nameOf(memberOf(this.answer, "model"))
+  }
+
+  get finishReasons(): ReadonlyArray<string> {
+    const choices = memberOf(this.answer, "choices")
+    const reasons = Array.isArray(choices)
+      ? choices.map((choice) => memberOf(choice, "finish_reason"))
+      : [memberOf(this.answer, "stop_reason") ?? endOfResponse(this.answer)]
+    return reasons.flatMap((reason) => nameOf(reason) ?? [])
   }
 }
 

@@ -25,6 +25,8 @@ const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Said))
 export class Transcripts extends Context.Service<
   Transcripts,
   {
+    /** Whether transcripts are stored. */
+    readonly isRecording: boolean
     /** Stores the transcript of a call; that of a stream when it ends, however it ends. */
     record<A extends Uint8Array | Stream.Stream<Uint8Array>>(call: SpokenCall, answer: A): Effect.Effect<A>
     get(reservationId: string): Effect.Effect<GatewayContent, GatewayContentNotFound>
@@ -76,8 +78,8 @@ export class Transcripts extends Context.Service<
       })
 
       return Transcripts.of({
-        record: (call, answer) =>
-          logContent ? Transcript.of(answer, (transcript) => keep(call, transcript)) : Effect.succeed(answer),
+        isRecording: logContent,
+        record: (call, answer) => Transcript.of(answer, (transcript) => keep(call, transcript)),
         get
       })
     })

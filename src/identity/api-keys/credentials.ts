@@ -33,7 +33,8 @@ const layerNoDeps = Layer.effect(
     // Compared on a miss as well, so that an unknown id takes as long as a wrong secret.
     const dummy = new Uint8Array(32)
 
-    const judge = (found: Found | undefined, presented: Uint8Array): Effect.Effect<Principal, ApiKeyRefusalReason> => {
+    const judge = (publicId: string, found: Found | undefined, presented: Uint8Array) => {
+      const refused = (reason: ApiKeyRefusalReason) => Effect.fail(refusalOf(start(publicId), reason))
       const same = Mac.timingSafeEqual(found?.credential.secretSha256 ?? dummy, presented)
       if (found === undefined) return refused("unknown")
       if (!same) return refused("wrong-secret")
@@ -49,10 +50,12 @@ const layerNoDeps = Layer.effect(
     const check = (key: string): Effect.Effect<Principal, Refusal> => {
       const parsed = parse(key)
       if (parsed === undefined) return Effect.fail(refusalOf(publicPartOf(key) ?? "no key of ours", "malformed"))
-      const judged = Effect.flatMap(Cache.get(cache, parsed.publicId), (found) =>
-        Effect.flatMap(digestOf(digest, parsed.secret), (presented) => judge(Option.getOrUndefined(found), presented))
+      const { publicId, secret } = parsed
+      return Effect.flatMap(Cache.get(cache, publicId), (found) =>
+        Effect.flatMap(digestOf(digest, secret), (presented) =>
+          judge(publicId, Option.getOrUndefined(found), presented)
+        )
       )
-      return Effect.mapError(judged, (reason) => refusalOf(start(parsed.publicId), reason))
     }
 
     return ApiKeyCredentials.of({ check })
@@ -66,7 +69,6 @@ const refusalOf = (target: string, reason: ApiKeyRefusalReason): Refusal => ({
   target,
   reason
 })
-const refused = (reason: ApiKeyRefusalReason) => Effect.fail(reason)
 
 interface Found {
   readonly credential: Credential

@@ -15,6 +15,8 @@ export interface AuthenticatedClient<C extends Client = Client> {
   readonly client: C
   readonly keyId: string
   readonly kid: string
+  /** When the key ends, and so what is minted for the assertion at the latest. */
+  readonly keyValidUntil: DateTime.Utc
   readonly principal: Principal
   readonly jti: string
   readonly assertionExpiresAt: DateTime.Utc
@@ -27,6 +29,7 @@ interface KnownKey {
   readonly id: string
   readonly algorithm: AssertionHeader["algorithm"]
   readonly pem: string
+  readonly validUntil: DateTime.Utc
 }
 
 /** Agents that sign for themselves: the one place that believes an assertion (RFC 7523 private_key_jwt). */
@@ -128,6 +131,7 @@ export class AgentClients extends Context.Service<
           client,
           keyId: key.id,
           kid: header.kid,
+          keyValidUntil: key.validUntil,
           principal,
           jti: claims.jti,
           assertionExpiresAt: DateTime.makeUnsafe(claims.exp * 1000)
@@ -154,7 +158,7 @@ const keyOf = (client: Client, header: AssertionHeader, now: DateTime.Utc): Know
   if (validUntil === null || DateTime.isLessThanOrEqualTo(validUntil, now)) return "key-expired"
   if (client.tenantStatus !== "active") return "tenant-suspended"
   if (!isActiveAt(client, now)) return "agent-not-active"
-  return { id: keyId, algorithm, pem: publicKeyPem }
+  return { id: keyId, algorithm, pem: publicKeyPem, validUntil }
 }
 
 const principalOf = (client: Client): Principal => ({

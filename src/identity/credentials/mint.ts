@@ -30,6 +30,7 @@ export interface MintFor {
 /** An assertion that the credential uses up, and the key that signed it. */
 export interface UsedAssertion {
   readonly keyId: string
+  readonly keyValidUntil: DateTime.Utc
   readonly jti: string
   readonly assertionExpiresAt: DateTime.Utc
 }
@@ -82,8 +83,10 @@ export class CredentialMint extends Context.Service<CredentialMint>()("app/ident
 
     const mint = Effect.fn("CredentialMint.mint")(function* (request: MintRequest) {
       const { action, agent, assertion, delegation, now, scopes } = request
-      const latest = yield* untilCallerEnds(request.expiresAt)
-      const expiresAt = wholeSecond(agent.expiresAt === null ? latest : DateTime.min(latest, agent.expiresAt))
+      const ends = [agent.expiresAt, assertion?.keyValidUntil].filter((end) => end != null)
+      const expiresAt = wholeSecond(
+        ends.reduce((one, other) => DateTime.min(one, other), yield* untilCallerEnds(request.expiresAt))
+      )
       const credentialId = CredentialId.make(yield* random.uuidV7())
       const subject = delegation?.subject ?? `agent:${agent.id}`
       const actors = delegation?.actors ?? []

@@ -3,7 +3,7 @@ import { SecureRandom } from "effect/crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { DatabaseConnection } from "../database/connection.ts"
-import { Settings } from "../settings/settings.ts"
+import { noEncryptionKey, Settings } from "../settings/settings.ts"
 import { SettingsError } from "../settings/settings-reader.ts"
 
 const fileName = "encryption.key"
@@ -34,15 +34,7 @@ export class EncryptionKey extends Context.Service<
         return EncryptionKey.of({ bytes: security.encryptionKey.value, source })
       }
       if (Option.isNone(embeddedIn) && environment === "Production") {
-        return yield* new SettingsError({
-          faults: [
-            {
-              name: "Security:EncryptionKey",
-              source: "not set",
-              reason: "required in Production with an external database: 32 random bytes in base64"
-            }
-          ]
-        })
+        return yield* new SettingsError({ faults: [noEncryptionKey] })
       }
       const directory = Option.getOrElse(embeddedIn, () => path.resolve(database.directory))
       const source = path.join(directory, fileName)

@@ -1,5 +1,8 @@
 const special = /[\s(),"\\]/
 
+const replaced = (text: string, what: string, by: string): string =>
+  text.includes(what) ? text.split(what).join(by) : text
+
 /**
  * A field of a composite, inside of an array's quotation marks: `"` and `\` are doubled for the composite, and each is
  * escaped for the array (PostgreSQL, "Array Input and Output Syntax", "Composite Type Input").
@@ -8,24 +11,13 @@ const fieldOf = (value: unknown): string => {
   if (value === undefined || value === null) return ""
   if (typeof value !== "string" && typeof value !== "object") return String(value)
   const text = typeof value === "string" ? value : JSON.stringify(value)
-  return text === "" || special.test(text) ? `\\"${text.replaceAll(/["\\]/g, "\\$&\\$&")}\\"` : text
+  if (text !== "" && !special.test(text)) return text
+  return `\\"${replaced(replaced(text, "\\", String.raw`\\\\`), '"', String.raw`\"\"`)}\\"`
 }
 
-/** Rows as the text of an array of one of PostgreSQL's composite types, whose fields are these; none where there is no row. */
-export const compositesOf = <Field extends string>(
-  fields: ReadonlyArray<Field>,
-  rows: ReadonlyArray<{ readonly [field in Field]?: unknown }>
-): string | undefined => {
-  if (rows.length === 0) return undefined
-  let text = "{"
-  for (const row of rows) {
-    text += text === "{" ? '"(' : ',"('
-    let isFirst = true
-    for (const field of fields) {
-      text += isFirst ? fieldOf(row[field]) : `,${fieldOf(row[field])}`
-      isFirst = false
-    }
-    text += ')"'
-  }
-  return `${text}}`
-}
+/**
+ * Rows as the text of an array of one of PostgreSQL's composite types, each with the values of its fields in their order;
+ * none where there is no row.
+ */
+export const compositesOf = (rows: ReadonlyArray<ReadonlyArray<unknown>>): string | undefined =>
+  rows.length === 0 ? undefined : `{${rows.map((fields) => `"(${fields.map(fieldOf).join()})"`).join()}}`

@@ -36,7 +36,12 @@ const connectionTo = Effect.fnUntraced(function* (database: SettingsValues["data
 })
 
 const isUnreachable = (error: unknown): boolean =>
-  SqlError.isSqlError(error) && (error.reason._tag === "ConnectionError" || isStarting(error.reason.cause))
+  SqlError.isSqlError(error) &&
+  (error.reason._tag === "ConnectionError" ? !isMistaken(error.reason.cause) : isStarting(error.reason.cause))
+
+/** An address that cannot be read, or asks for TLS of a server without it, does not get better. */
+const isMistaken = (cause: unknown): boolean =>
+  cause instanceof Error && /does not support TLS|percent-encoding|Invalid URL/i.test(cause.message)
 
 /** The error of a server that is starting or recovering. */
 const isStarting = (cause: unknown): boolean => Predicate.hasProperty(cause, "code") && cause.code === "57P03"

@@ -13,8 +13,8 @@ export interface Binaries {
 }
 
 /**
- * PostgreSQL's programs where `user` can run them: where npm put them, or else copied once per version into the
- * directory `copies` (a parent may be closed to that user, or the installation omitted links or permissions).
+ * PostgreSQL's programs, once per version in the directory `copies`: `npm ci` empties the place where npm put them, from
+ * which a running server loads files for every new session. A parent of that place may also be closed to `user`.
  */
 export const findBinaries = Effect.fnUntraced(function* (
   user: OperatingSystemUser | undefined,
@@ -26,8 +26,6 @@ export const findBinaries = Effect.fnUntraced(function* (
     `find the programs of PostgreSQL for ${process.platform} on ${process.arch}`,
     locate
   )
-  if ((yield* version(binaries)).exitCode === 0) return binaries
-
   const copy = path.join(yield* copies, copyName)
   const copied = {
     initdb: path.join(copy, path.relative(directory, binaries.initdb)),
@@ -38,6 +36,7 @@ export const findBinaries = Effect.fnUntraced(function* (
   yield* attempt("unreachable-directory", `copy the programs of PostgreSQL to ${copy}`, async () => {
     await fs.cp(directory, staging, {
       recursive: true,
+      mode: fs.constants.COPYFILE_FICLONE,
       verbatimSymlinks: true,
       filter: (file) => !file.endsWith(".a") && path.basename(file) !== "pgxs"
     })

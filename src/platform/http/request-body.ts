@@ -1,5 +1,5 @@
-import { type ByteSize, Context, Effect } from "effect"
-import { Headers, type HttpServerError, HttpServerRequest } from "effect/http"
+import { ByteSize, Context, Effect } from "effect"
+import { Headers, HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
 import { repeatedMember } from "../../kernel/json-scanner.ts"
 import { headersOf } from "./request.ts"
 import { isUtf8 } from "node:buffer"
@@ -18,25 +18,30 @@ const hasDeclaredLength = (request: HttpServerRequest.HttpServerRequest): boolea
 }
 
 /**
- * The bytes of a body within the size limit; can be read once. A body of a declared length is read by the events of its
+ * The bytes of a body within the size limit, by default that of the route; can be read once. A body of a declared length is read by the events of its
  * stream: Node's `finished`, which Effect uses, took a thirtieth of the time of a small POST.
  */
 export const bytesOf = (
-  request: HttpServerRequest.HttpServerRequest
+  request: HttpServerRequest.HttpServerRequest,
+  maxBytes?: number
 ): Effect.Effect<Uint8Array, HttpServerError.HttpServerError> =>
   Effect.suspend(() => {
     const { source } = request
     return source instanceof IncomingMessage && isUnread(source) && hasDeclaredLength(request)
-      ? byEvents(source, () => byEffect(request))
-      : byEffect(request)
+      ? byEvents(source, () => byEffect(request, maxBytes))
+      : byEffect(request, maxBytes)
   })
 
 /** `readableDidRead` stays false for an empty body, whose end may have been read. */
 const isUnread = ({ destroyed, readableDidRead, readableEnded }: IncomingMessage): boolean =>
   !readableDidRead && !readableEnded && !destroyed
 
-const byEffect = (request: HttpServerRequest.HttpServerRequest) =>
-  Effect.map(request.arrayBuffer, (buffer) => new Uint8Array(buffer))
+const byEffect = ({ arrayBuffer }: HttpServerRequest.HttpServerRequest, maxBytes: number | undefined) => {
+  const bytes = Effect.map(arrayBuffer, (buffer) => new Uint8Array(buffer))
+  return maxBytes === undefined
+    ? bytes
+    : Effect.provideService(bytes, HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBytes))
+}
 
 const byEvents = <E>(
   source: IncomingMessage,
@@ -45,7 +50,7 @@ const byEvents = <E>(
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []
     const take = (chunk: Buffer) => void chunks.push(chunk)
-    const stop = () => source.off("data", take).off("end", end).off("error", breakOff).off("close", breakOff)
+    const stop = () => source.off("data", take).off("end", end).off("close", breakOff)
     const end = () => {
       stop()
       resume(Effect.succeed(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
@@ -54,7 +59,8 @@ const byEvents = <E>(
       stop()
       resume(onBreak())
     }
-    source.on("data", take).on("end", end).on("error", breakOff).on("close", breakOff)
+    // An error closes the request too, and is emitted only where something listens for it.
+    source.on("data", take).on("end", end).on("close", breakOff)
     return Effect.sync(() => {
       stop()
       source.destroy()

@@ -47,7 +47,7 @@ export class RequestInfo {
   get traceId(): string {
     return (
       this.spanTraceId ??
-      (this.generatedTraceId ??= Option.match(HttpTraceContext.fromHeaders(this.request.headers), {
+      (this.generatedTraceId ??= Option.match(HttpTraceContext.fromHeaders(headersOf(this.request)), {
         onSome: (span) => span.traceId,
         onNone: () => Buffer.from(randomBytes(16)).toString("hex")
       }))

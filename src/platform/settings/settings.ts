@@ -24,7 +24,7 @@ import {
   readSettings,
   type Setting,
   setting,
-  type SettingsError,
+  SettingsError,
   type SettingsTable
 } from "./settings-reader.ts"
 
@@ -273,3 +273,24 @@ export class Settings extends Context.Service<Settings, SettingsValues>()("app/p
   /** From these sources only: see {@link settingsFrom}. */
   static readonly layerMemory = (sources?: SettingsSources) => Layer.effect(Settings, settingsFrom(sources))
 }
+
+/** The fault of a service in Production whose secrets would be encrypted under a key in a file that nobody backs up. */
+export const noEncryptionKey = {
+  name: "Security:EncryptionKey",
+  source: "not set",
+  reason: "required in Production with an external database: 32 random bytes in base64"
+}
+
+/** Refuses settings with which the service must not answer requests; commands beside it may run with them. */
+export const requireServable = Effect.gen(function* () {
+  const { database, environment, llm, security, sources } = yield* Settings
+  if (environment !== "Production") return
+  const auth = "Llm:Gateway:Auth"
+  const faults = [
+    ...(llm.gateway.auth === "None"
+      ? [{ name: auth, source: sources.get(auth) ?? "default", reason: "None is for Development only" }]
+      : []),
+    ...(Option.isSome(database.url) && Option.isNone(security.encryptionKey) ? [noEncryptionKey] : [])
+  ]
+  if (faults.length > 0) return yield* new SettingsError({ faults })
+})

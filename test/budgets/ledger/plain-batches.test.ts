@@ -162,8 +162,15 @@ layer(ledgerLayer(), { timeout: "60 seconds" })("what is decided at once", (it) 
                       operation: "chat",
                       modelAsked: "a,{b}",
                       provider: index === 0 ? "openai" : undefined,
-                      inputTokens: 5,
-                      rates: { input: "1" },
+                      usage: {
+                        inputTokens: 5,
+                        outputTokens: 4,
+                        cachedInputTokens: 3,
+                        cacheWriteTokens: 2,
+                        cacheWrite1hTokens: 1,
+                        reasoningTokens: 0
+                      },
+                      rates: `{ "input": "1" }`,
                       method: "provider_usage",
                       status: 200,
                       attempts: [{ provider: `"x"`, durationMs: 3 }],

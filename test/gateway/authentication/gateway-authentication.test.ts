@@ -166,6 +166,11 @@ describe("the policy of the gateway", () => {
       for (const type of ["text/plain", "application/x-www-form-urlencoded", "text/plain;application/json"]) {
         assert.strictEqual((yield* ask(service, { "content-type": type })).status, 415, type)
       }
+      const typeless = yield* Effect.promise(() =>
+        fetch(`${service.url}/api/llm/complete`, { method: "POST", body: new TextEncoder().encode("{}") })
+      )
+      assert.strictEqual(typeless.status, 401)
+      assert.match(yield* Effect.promise(() => typeless.text()), /Content-Type: application\/json/)
       const failure = yield* Effect.flip(
         startService(yield* makeDatabase, { Llm__Gateway__Auth: "None", APP_ENVIRONMENT: "Production" })
       )

@@ -23,10 +23,26 @@ const target = (model: string, members: Partial<ModelTarget> = {}): ModelTarget 
   ...members
 })
 const priced = (usd: number) => rateTable({ inputUsdPerMTok: BigInt(usd), outputUsdPerMTok: BigInt(usd) })
-const none = { latency: () => undefined, random: () => 0 }
+const none = { latency: () => undefined, random: () => 0, quota: () => "metered" as const }
 const models = (targets: ReadonlyArray<ModelTarget>) => targets.map(({ model }) => model)
 
 describe("the order of targets", () => {
+  it("has prepaid quotas first within a priority, and leaves out those that are exhausted", () => {
+    const targets = [target("a"), target("b"), target("c"), target("d", { priority: 1 })]
+    const facts = {
+      ...none,
+      quota: ({ model }: ModelTarget) =>
+        model === "b" || model === "d"
+          ? ("prepaid" as const)
+          : model === "c"
+            ? ("exhausted" as const)
+            : ("metered" as const)
+    }
+    assert.deepStrictEqual(models(routeOrder(targets, "subscription-first", facts)), ["b", "a", "d"])
+    assert.deepStrictEqual(models(routeOrder(targets.slice(2, 3), "subscription-first", facts)), [])
+    assert.deepStrictEqual(models(routeOrder(targets, "priority", facts)), ["a", "b", "c", "d"])
+  })
+
   it("is by priority, and among equals as they are written", () => {
     const targets = [target("b", { priority: 1 }), target("a"), target("c", { priority: 1 }), target("d")]
     assert.deepStrictEqual(models(routeOrder(targets, "priority", none)), ["a", "d", "b", "c"])

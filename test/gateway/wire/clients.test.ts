@@ -6,9 +6,10 @@ import { ChatAnthropic } from "@langchain/anthropic"
 import { ChatOpenAI } from "@langchain/openai"
 import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, tool as agentTool } from "@openai/agents"
 import { generateText, type LanguageModel, stepCountIs, streamText, tool } from "ai"
-import { Effect } from "effect"
+import { Effect, Record } from "effect"
 import OpenAI from "openai"
 import { z } from "zod"
+import { clientFeatures, type ClientName, servedBy } from "../../support/client-features.ts"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
@@ -68,54 +69,34 @@ const withLangChain =
     return [whole.text, streamed]
   }
 
-/** What each client's two answers say, and how many calls they take. */
-const clients: Readonly<
-  Record<string, readonly [run: (connection: Connection) => Promise<ReadonlyArray<string>>, calls: number]>
-> = {
-  "the AI SDK, by default": [withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL })(name)), 4],
-  "the AI SDK, by chat": [withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL }).chat(name)), 4],
-  "the AI SDK, for compatible providers": [
-    withAiSdk(({ apiKey, baseURL, name }) => createOpenAICompatible({ name: "gateway", apiKey, baseURL })(name)),
-    4
-  ],
-  "the AI SDK, for Anthropic": [
-    withAiSdk(({ apiKey, baseURL, name }) => createAnthropic({ apiKey, baseURL })(name)),
-    4
-  ],
-  "the Agents SDK, by default": [withAgents((client, name) => new OpenAIResponsesModel(client, name)), 4],
-  "the Agents SDK, by chat": [withAgents((client, name) => new OpenAIChatCompletionsModel(client, name)), 4],
-  "LangChain, by chat": [
-    withLangChain(
-      ({ apiKey, baseURL, name }) => new ChatOpenAI({ model: name, apiKey, maxTokens: 100, configuration: { baseURL } })
-    ),
-    2
-  ],
-  "LangChain, by responses": [
-    withLangChain(
-      ({ apiKey, baseURL, name }) =>
-        new ChatOpenAI({ model: name, apiKey, maxTokens: 100, useResponsesApi: true, configuration: { baseURL } })
-    ),
-    2
-  ],
-  "LangChain, for Anthropic": [
-    withLangChain(
-      ({ apiKey, baseURL, name }) =>
-        new ChatAnthropic({ model: name, apiKey, maxTokens: 100, anthropicApiUrl: baseURL.slice(0, -"/v1".length) })
-    ),
-    2
-  ]
-}
-
-/** The models, and what their providers speak. */
-const served = {
-  gpt: "OpenAI's dialect",
-  claude: "Anthropic's dialect",
-  "o-native": "the Responses API"
+const clients: Readonly<Record<ClientName, (connection: Connection) => Promise<ReadonlyArray<string>>>> = {
+  "the AI SDK, by default": withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL })(name)),
+  "the AI SDK, by chat": withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL }).chat(name)),
+  "the AI SDK, for compatible providers": withAiSdk(({ apiKey, baseURL, name }) =>
+    createOpenAICompatible({ name: "gateway", apiKey, baseURL })(name)
+  ),
+  "the AI SDK, for Anthropic": withAiSdk(({ apiKey, baseURL, name }) => createAnthropic({ apiKey, baseURL })(name)),
+  "the Agents SDK, by default": withAgents((client, name) => new OpenAIResponsesModel(client, name)),
+  "the Agents SDK, by chat": withAgents((client, name) => new OpenAIChatCompletionsModel(client, name)),
+  "LangChain, by chat": withLangChain(
+    ({ apiKey, baseURL, name }) => new ChatOpenAI({ model: name, apiKey, maxTokens: 100, configuration: { baseURL } })
+  ),
+  "LangChain, by responses": withLangChain(
+    ({ apiKey, baseURL, name }) =>
+      new ChatOpenAI({ model: name, apiKey, maxTokens: 100, useResponsesApi: true, configuration: { baseURL } })
+  ),
+  "LangChain, for Anthropic": withLangChain(
+    ({ apiKey, baseURL, name }) =>
+      new ChatAnthropic({ model: name, apiKey, maxTokens: 100, anthropicApiUrl: baseURL.slice(0, -"/v1".length) })
+  )
 }
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("clients that people use", (it) => {
-  for (const [client, [run, calls]] of Object.entries(clients)) {
-    for (const [name, behind] of Object.entries(served)) {
+  for (const [client, { hasTools }] of Record.toEntries(clientFeatures)) {
+    const run = clients[client]
+    // Two answers, each with a turn more for the tool.
+    const calls = hasTools ? 4 : 2
+    for (const [name, behind] of Object.entries(servedBy)) {
       it.effect(`${client}, with ${behind} behind, exactly charged`, () =>
         Effect.gen(function* () {
           const service = yield* TestService

@@ -40,6 +40,13 @@ const failure = (call: () => PromiseLike<unknown>) =>
     )
   )
 
+/** The turn after a response that called the tool. */
+const next = (output: ReadonlyArray<object>): OpenAI.Responses.ResponseInput => [
+  { role: "user", content: "Hi" },
+  ...(output as OpenAI.Responses.ResponseInput),
+  { type: "function_call_output", call_id: "toolu_1", output: "Rain" }
+]
+
 layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the Responses API", (it) => {
   for (const name of ["gpt", "claude"]) {
     it.effect(`answers the SDK's create from ${name}, charged by its usage`, () =>
@@ -137,6 +144,49 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       }).pipe(Effect.scoped)
     )
   }
+
+  it.effect("gives the model its signed thoughts back, to the caller's tenant alone", () =>
+    Effect.gen(function* () {
+      const { anthropic, client, openai, service } = yield* setUp
+      const request = {
+        input: "Hi",
+        tools: [weather],
+        reasoning: { effort: "high" as const },
+        max_output_tokens: 50_000,
+        store: false
+      }
+      const whole = yield* ask(() => client.responses.create({ ...request, model: "claude" }))
+      const streamed = yield* ask(() => client.responses.stream({ ...request, model: "claude" }).finalResponse())
+      const signed = { type: "thinking", thinking: thought, signature: "sig" }
+      const sent = () => anthropic.requests.at(-1)?.body.messages[1].content
+      for (const { output } of [whole, streamed]) {
+        const [reasoning] = output
+        if (reasoning?.type !== "reasoning") return assert.fail()
+        assert.notInclude(reasoning.encrypted_content ?? "", "sig")
+        yield* ask(() => client.responses.create({ ...request, model: "claude", input: next(output) }))
+        assert.deepStrictEqual(sent()[0], signed)
+        assert.strictEqual(sent()[1].type, "tool_use")
+        assert.isDefined(anthropic.requests.at(-1)?.body.thinking)
+        // Another vendor's model does without, and so does one that is not to think.
+        yield* ask(() => client.responses.create({ ...request, model: "gpt", input: next(output) }))
+        assert.notInclude(JSON.stringify(openai.requests.at(-1)?.body), "thinking_blocks")
+        yield* ask(() =>
+          client.responses.create({ model: "claude", store: false, tools: [weather], input: next(output) })
+        )
+        assert.strictEqual(sent()[0].type, "tool_use")
+      }
+      const { key } = yield* spender(service, [])
+      const stranger = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 })
+      yield* ask(() => stranger.responses.create({ ...request, model: "claude", input: next(whole.output) }))
+      assert.strictEqual(sent()[0].type, "tool_use")
+      const stored = yield* ask(() => client.responses.create({ ...request, model: "claude", store: true }))
+      const output = { type: "function_call_output" as const, call_id: "toolu_1", output: "Rain" }
+      yield* ask(() =>
+        client.responses.create({ ...request, model: "claude", input: [output], previous_response_id: stored.id })
+      )
+      assert.deepStrictEqual(sent()[0], signed)
+    }).pipe(Effect.scoped)
+  )
 
   it.effect("gives a custom tool its text, and a function of a namespace its own name", () =>
     Effect.gen(function* () {

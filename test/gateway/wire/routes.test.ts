@@ -38,6 +38,8 @@ describe("nothing but metered calls", () => {
       "gateway/pipeline/call-pipeline.ts",
       "gateway/pipeline/message-counts.ts"
     ])
+    // What a provider stores is read and deleted free of charge.
+    assert.deepStrictEqual(filesWith(/\.stored\(\{/), ["gateway/wire/openai-responses/native.ts"])
   })
 })
 

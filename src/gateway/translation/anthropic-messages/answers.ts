@@ -1,6 +1,7 @@
 import { type Message } from "./domain.ts"
 import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "../domain.ts"
+import { thinkingBlockOf } from "./thinking.ts"
 import { toFinishReason, toStopReason } from "./finish.ts"
 import { type ChatCompletion, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
 import { toCompletionUsage, usageOfCompletion } from "../openai-chat/usage.ts"
@@ -15,12 +16,15 @@ type Json = Readonly<Record<string, unknown>>
 export interface AnswerHead {
   readonly model: string
   readonly id: string
+  /** Whether a completion carries the model's thoughts with their signatures, so that they can be sent back. */
+  readonly keepsThoughts?: boolean | undefined
 }
 
 /** Translates a message to a chat completion. */
 export const messageToCompletion = (message: Message, head: AnswerHead, createdSeconds: number): Json => {
   const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
   const thoughts = message.content.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
+  const signed = head.keepsThoughts === true ? message.content.flatMap((block) => thinkingBlockOf(block) ?? []) : []
   const calls = message.content.flatMap((block) =>
     block.type === "tool_use"
       ? [
@@ -45,6 +49,7 @@ export const messageToCompletion = (message: Message, head: AnswerHead, createdS
           content: texts.length === 0 ? null : texts.join(""),
           refusal: null,
           ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
+          ...(signed.length === 0 ? {} : { thinking_blocks: signed }),
           ...(calls.length === 0 ? {} : { tool_calls: calls })
         },
         logprobs: null,

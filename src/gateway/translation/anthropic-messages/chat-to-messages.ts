@@ -3,7 +3,7 @@ import { type Fault } from "../../../kernel/problem.ts"
 import { type Untranslatable } from "../domain.ts"
 import { toContentBlock } from "./media.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../openai-chat/domain.ts"
-import { takesSampling, thinkingOf } from "./thinking.ts"
+import { takesSampling, thinkingBlockOf, thinkingOf } from "./thinking.ts"
 
 /** What a translation needs to know about the target model. */
 export interface AnthropicTarget {
@@ -45,7 +45,11 @@ export const chatToMessages = (
         say("user", blocksOf(message, at, refuse))
         break
       case "assistant":
-        say("assistant", [...blocksOf(message, at, refuse), ...toolUses(message, at, refuse)])
+        say("assistant", [
+          ...(message.thinking_blocks ?? []).flatMap((block) => thinkingBlockOf(block) ?? []),
+          ...blocksOf(message, at, refuse),
+          ...toolUses(message, at, refuse)
+        ])
         break
       case "tool":
         if (typeof message.tool_call_id !== "string") refuse([...at, "tool_call_id"], "Missing key")
@@ -68,7 +72,10 @@ export const chatToMessages = (
   const format = request.response_format
   if (format?.type === "json_object") system.push({ type: "text", text: onlyJson })
   const isMidway = turns.at(-1)?.content.some(({ type }) => type === "tool_result") ?? false
-  const asked = thinkingOf(request, target.model, maxTokens, isMidway)
+  const hasThoughts = isThought(turns.at(-2)?.content[0])
+  const asked = thinkingOf(request, target.model, maxTokens, isMidway && !hasThoughts)
+  // Anthropic takes thoughts back only where it may think.
+  if (asked.thinking === undefined) withoutThoughts(turns)
   const isSampled = takesSampling(target.model, asked)
   const translated: Record<string, unknown> = { model: target.model, max_tokens: maxTokens, messages: turns }
   if (system.length > 0) translated.system = system
@@ -96,6 +103,16 @@ export const chatToMessages = (
   const user = request.safety_identifier ?? request.user
   if (typeof user === "string") translated.metadata = { user_id: user }
   return faults.length > 0 ? Result.fail(faults) : Result.succeed(translated)
+}
+
+const isThought = (block: Block | undefined): boolean => String(block?.type).endsWith("thinking")
+
+const withoutThoughts = (turns: Array<Turn>): void => {
+  for (const { content } of turns) {
+    const others = content.filter((block) => !isThought(block))
+    content.splice(0, content.length, ...others)
+  }
+  for (let index = turns.length - 1; index >= 0; index--) if (turns[index]?.content.length === 0) turns.splice(index, 1)
 }
 
 /** Anthropic rejects a prefilled answer that ends in whitespace. */

@@ -18,6 +18,8 @@ const blockMembers = {
   source: optional(Schema.Union([Source, Schema.String])),
   title: optional(Schema.String),
   thinking: optional(Schema.String),
+  signature: optional(Schema.String),
+  data: optional(Schema.String),
   id: optional(Schema.String),
   name: optional(Schema.String),
   input: Schema.optionalKey(Schema.Unknown),
@@ -110,6 +112,8 @@ export const MessageEvent = Schema.Struct({
       name: optional(Schema.String),
       text: optional(Schema.String),
       thinking: optional(Schema.String),
+      signature: optional(Schema.String),
+      data: optional(Schema.String),
       input: Schema.optionalKey(Schema.Unknown)
     })
   ),
@@ -118,6 +122,7 @@ export const MessageEvent = Schema.Struct({
       type: optional(Schema.String),
       text: optional(Schema.String),
       thinking: optional(Schema.String),
+      signature: optional(Schema.String),
       partial_json: optional(Schema.String),
       stop_reason: optional(Schema.String)
     })

@@ -1,5 +1,6 @@
 import { type MessageEvent, type MessageUsage } from "./domain.ts"
 import { type AnswerHead } from "./answers.ts"
+import { thinkingBlockOf } from "./thinking.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toFinishReason } from "./finish.ts"
 import { laterUsage, usageOfMessage } from "./usage.ts"
@@ -26,6 +27,8 @@ export class EventsToChunks {
   private ended = false
   /** Calls by the index of their block; their own indices have no gaps. */
   private readonly calls = new Map<number, Call>()
+  /** The block of thoughts that is being written, if thoughts are kept. */
+  private thought: { type: string; thinking: string; signature: string; data: string } | undefined
 
   constructor(head: AnswerHead, createdSeconds: number, includeUsage: boolean) {
     this.head = head
@@ -60,6 +63,7 @@ export class EventsToChunks {
         break
       case "content_block_stop":
         this.complete(chunks, this.calls.get(event.index ?? 0))
+        this.endThought(chunks)
         break
       case "message_delta":
         this.report(event.usage)
@@ -97,6 +101,10 @@ export class EventsToChunks {
     this.start(chunks)
     if (block?.type === "text" && block.text) this.say(chunks, { content: block.text })
     if (block?.type === "thinking" && block.thinking) this.say(chunks, { reasoning_content: block.thinking })
+    if (this.head.keepsThoughts === true && block?.type.endsWith("thinking") === true) {
+      const { data, signature, thinking, type } = block
+      this.thought = { type, thinking: thinking ?? "", signature: signature ?? "", data: data ?? "" }
+    }
     if (block?.type !== "tool_use" || this.calls.has(index ?? 0)) return
     const call = { index: this.calls.size, input: block.input, sent: false }
     this.calls.set(index ?? 0, call)
@@ -112,6 +120,10 @@ export class EventsToChunks {
         break
       case "thinking_delta":
         this.say(chunks, { reasoning_content: delta.thinking ?? "" })
+        if (this.thought !== undefined) this.thought.thinking += delta.thinking ?? ""
+        break
+      case "signature_delta":
+        if (this.thought !== undefined) this.thought.signature += delta.signature ?? ""
         break
       case "input_json_delta": {
         const call = this.calls.get(index ?? 0)
@@ -119,6 +131,12 @@ export class EventsToChunks {
         break
       }
     }
+  }
+
+  private endThought(chunks: Array<Chunk>): void {
+    const block = this.thought === undefined ? undefined : thinkingBlockOf(this.thought)
+    this.thought = undefined
+    if (block !== undefined) this.say(chunks, { thinking_blocks: [block] })
   }
 
   /** Gives a call without deltas the input from its block's start: `{}` for a tool without parameters. */

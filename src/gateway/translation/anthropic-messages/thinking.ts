@@ -1,5 +1,6 @@
 import { thinksAdaptively } from "./claude-models.ts"
-import { type ChatRequest } from "../openai-chat/domain.ts"
+import { type MessageBlock } from "./domain.ts"
+import { type ChatRequest, type ThinkingBlock } from "../openai-chat/domain.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -49,3 +50,14 @@ export const thinkingOf = (request: ChatRequest, model: string, maxTokens: numbe
 /** Whether a model accepts temperature and other sampling parameters: newer models never do, others unless they think. */
 export const takesSampling = (model: string, { thinking }: Asked): boolean =>
   thinking === undefined && !thinksAdaptively(model)
+
+/** A thought of a model, as Anthropic takes it back; undefined for other blocks and for one without a signature. */
+export const thinkingBlockOf = ({
+  data,
+  signature,
+  thinking,
+  type
+}: Pick<MessageBlock, "data" | "signature" | "thinking" | "type">): ThinkingBlock | undefined => {
+  if (type === "redacted_thinking") return data ? { type, data } : undefined
+  return type === "thinking" && signature ? { type, thinking: thinking ?? "", signature } : undefined
+}

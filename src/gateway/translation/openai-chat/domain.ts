@@ -26,7 +26,20 @@ export const ChatPart = Schema.Struct({
 })
 export type ChatPart = typeof ChatPart.Type
 
+/** A signed thought of an Anthropic model, in Anthropic's form: only with its signature can it be sent back. */
+export const ThinkingBlock = Schema.Struct({
+  type: Schema.Literals(["thinking", "redacted_thinking"]),
+  thinking: optional(Schema.String),
+  signature: optional(Schema.String),
+  data: optional(Schema.String)
+})
+export type ThinkingBlock = typeof ThinkingBlock.Type
+
+/** The member of a message that carries them between translations; no provider gets it. */
+const thinkingBlocks = { thinking_blocks: optional(Schema.Array(ThinkingBlock)) }
+
 export const ChatMessage = Schema.Struct({
+  ...thinkingBlocks,
   role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
   content: optional(Schema.Union([Schema.String, Schema.Array(ChatPart)])),
   tool_calls: optional(Schema.Array(ToolCall)),
@@ -115,6 +128,7 @@ export const ChatCompletion = Schema.Struct({
   choices: Schema.Array(
     Schema.Struct({
       message: Schema.Struct({
+        ...thinkingBlocks,
         content: optional(Words),
         refusal: optional(Schema.String),
         reasoning_content: optional(Schema.String),
@@ -140,6 +154,7 @@ export const ChatChunk = Schema.Struct({
         text: optional(Schema.String),
         delta: optional(
           Schema.Struct({
+            ...thinkingBlocks,
             content: optional(Words),
             refusal: optional(Schema.String),
             reasoning_content: optional(Schema.String),

@@ -1,5 +1,11 @@
 import { type TokenUsage } from "../domain.ts"
-import { type ChatChunk, type ChatCompletion, textOfWords, thoughtOf } from "../openai-chat/domain.ts"
+import {
+  type ChatChunk,
+  type ChatCompletion,
+  textOfWords,
+  type ThinkingBlock,
+  thoughtOf
+} from "../openai-chat/domain.ts"
 import {
   callItem,
   customText,
@@ -30,6 +36,8 @@ interface Open {
   readonly place: number
   readonly id: string
   text: string
+  /** The signed thoughts. */
+  thoughts: ReadonlyArray<ThinkingBlock>
 }
 
 /**
@@ -62,6 +70,7 @@ export class ChunksToResponse {
       if ((index ?? 0) > 0) continue
       const thought = thoughtOf(delta)
       if (thought) this.say(events, "reasoning", thought)
+      if (delta?.thinking_blocks) this.sign(events, delta.thinking_blocks)
       const text = textOfWords(delta?.content)
       if (text !== "") this.say(events, "text", text)
       if (delta?.refusal) this.say(events, "refusal", delta.refusal)
@@ -152,10 +161,20 @@ export class ChunksToResponse {
     events.push(this.event(event))
   }
 
+  /** Signed thoughts end the item of their text. */
+  private sign(events: Array<ResponseEvent>, thoughts: ReadonlyArray<ThinkingBlock>): void {
+    if (this.open?.kind !== "reasoning") {
+      this.close(events)
+      this.begin(events, "reasoning")
+    }
+    this.open!.thoughts = thoughts
+    this.close(events)
+  }
+
   private begin(events: Array<ResponseEvent>, kind: Open["kind"]): void {
     const place = this.places++
     const id = this.head.itemId(kind === "reasoning" ? "rs" : "msg", place)
-    this.open = { kind, place, id, text: "" }
+    this.open = { kind, place, id, text: "", thoughts: [] }
     const item = kind === "reasoning" ? reasoningItem(id, "") : messageItem(id, [], "in_progress")
     events.push(this.event({ type: "response.output_item.added", output_index: place, item }))
     const at = { item_id: id, output_index: place }
@@ -177,7 +196,7 @@ export class ChunksToResponse {
     const { open } = this
     this.open = undefined
     if (open === undefined) return
-    const { id, kind, place, text } = open
+    const { id, kind, place, text, thoughts } = open
     const at = { item_id: id, output_index: place }
     if (kind === "reasoning") {
       events.push(this.event({ type: "response.reasoning_summary_text.done", ...at, summary_index: 0, text }))
@@ -195,7 +214,7 @@ export class ChunksToResponse {
     }
     const item =
       kind === "reasoning"
-        ? reasoningItem(id, text)
+        ? reasoningItem(id, text, thoughts.length === 0 ? undefined : this.head.sealThoughts?.(thoughts))
         : messageItem(id, [kind === "text" ? textPart(text) : refusalPart(text)], this.statusOfItems)
     this.done(item, place)
     events.push(this.event({ type: "response.output_item.done", output_index: place, item }))

@@ -1,10 +1,14 @@
 import { Result } from "effect"
 import { type Fault } from "../../../kernel/problem.ts"
+import { type ThinkingBlock } from "../openai-chat/domain.ts"
 import { type Untranslatable } from "../domain.ts"
 import { type ResponseItem, type ResponsePart, type ResponsesRequest, type ResponseTool } from "./domain.ts"
 
 type Json = Readonly<Record<string, unknown>>
 type Refuse = (path: Fault["path"], message: string) => void
+
+/** The signed thoughts of a reasoning item, where they can be read. */
+export type ThoughtsOf = (item: ResponseItem) => ReadonlyArray<ThinkingBlock>
 
 /** How the tools of a request are named in a chat completion. */
 export interface ToolNames {
@@ -29,12 +33,13 @@ export const customInput = "input"
 /** Translates a request with its whole conversation to a chat completion. */
 export const responsesToChat = (
   request: ResponsesRequest,
-  items: ReadonlyArray<ResponseItem>
+  items: ReadonlyArray<ResponseItem>,
+  thoughtsOf: ThoughtsOf = () => []
 ): Result.Result<TranslatedRequest, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => void faults.push({ path, message })
   const { chatTools, names } = toolsOf(request, refuse)
-  const messages = messagesOf(request, items, refuse)
+  const messages = messagesOf(request, items, thoughtsOf, refuse)
   const body: Record<string, unknown> = { model: request.model, messages }
   const set = (name: string, value: unknown) => {
     if (value !== undefined && value !== null) body[name] = value
@@ -62,12 +67,17 @@ export const responsesToChat = (
   if ((request.top_logprobs ?? 0) > 0) refuse(["top_logprobs"], "Log probabilities are not translated")
   return faults.length > 0
     ? Result.fail(faults)
-    : Result.succeed({ body, hasMessages: messages.length > 0, tools: names })
+    : Result.succeed({
+        body,
+        hasMessages: messages.some(({ content, tool_calls: calls }) => content !== null || calls !== undefined),
+        tools: names
+      })
 }
 
 const messagesOf = (
   { instructions }: ResponsesRequest,
   items: ReadonlyArray<ResponseItem>,
+  thoughtsOf: ThoughtsOf,
   refuse: Refuse
 ): ReadonlyArray<Json> => {
   const messages: Array<Record<string, unknown>> = []
@@ -128,8 +138,17 @@ const messagesOf = (
           content: partsOf(item.output, [...at, "output"], refuse)
         })
         break
-      // A model's thoughts, and what a provider's own tools did, mean nothing to another provider.
-      case "reasoning":
+      case "reasoning": {
+        const thoughts = thoughtsOf(item)
+        if (thoughts.length === 0) break
+        const last = messages.at(-1)
+        // Thoughts between the words of a turn stay where they were.
+        if (last?.role === "assistant" && last.content === null && last.tool_calls === undefined) {
+          last.thinking_blocks = [...((last.thinking_blocks ?? []) as ReadonlyArray<unknown>), ...thoughts]
+        } else messages.push({ role: "assistant", content: null, thinking_blocks: thoughts })
+        break
+      }
+      // What a provider's own tools did means nothing to another provider.
       case "web_search_call":
       case "file_search_call":
       case "code_interpreter_call":

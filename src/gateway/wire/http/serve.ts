@@ -1,5 +1,5 @@
-import { ByteSize, Cause, Clock, Context, Effect, type Scope } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Cause, Clock, Context, Effect, Option, Result, type Scope } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type Capability } from "../../../kernel/capability.ts"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
 import { InternalError, Overloaded } from "../../../kernel/problems.ts"
@@ -61,46 +61,44 @@ export const serve = <E>(
     const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     const requestId = info?.requestId ?? ""
     if (info !== undefined) info.route = path
-    const answered: Effect.Effect<
-      HttpServerResponse.HttpServerResponse,
-      GatewayError<GatewayProblem>,
-      E
-    > = Effect.catchCauseIf(
-      Effect.catchDefect(Effect.interruptible(work(request, requestId)), unexpected),
-      isOutOfTime,
-      () => Effect.fail(overloaded("The ledger did not answer in time.", 2))
-    )
-    return Effect.catch(answered, ({ error, headers, quota }) =>
-      Effect.map(Clock.currentTimeMillis, (now) => {
-        const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
-        const written = writerOf(request).answer(error, reached, requestId, now)
-        return HttpServerResponse.text(JSON.stringify(written.body), {
-          status: written.status,
-          contentType: "application/json",
-          headers: { ...headers, ...written.headers, "request-id": requestId }
-        })
-      })
+    return Effect.catchCause(Effect.interruptible(work(request, requestId)), (cause) =>
+      isClientAbort(cause)
+        ? Effect.failCause(cause)
+        : Effect.zipWith(errorIn(cause), Clock.currentTimeMillis, ({ error, headers, quota }, now) => {
+            const reached = error.status === 429 ? (quota ?? addressQuota(info, now)) : undefined
+            const written = writerOf(request).answer(error, reached, requestId, now)
+            return HttpServerResponse.text(JSON.stringify(written.body), {
+              status: written.status,
+              contentType: "application/json",
+              headers: { ...headers, ...written.headers, "request-id": requestId }
+            })
+          })
     )
   })
 
 /** The work of a route may be stopped; writing the answer to that may not. */
 export const asServed = { uninterruptible: true }
 
-/** Whether the request was stopped at its time limit, and not by its caller. */
-const isOutOfTime = (cause: Cause.Cause<unknown>): boolean => Cause.hasInterruptsOnly(cause) && !isClientAbort(cause)
+/** The error that a failed call is answered with; a request that was stopped at its time limit has none of its own. */
+const errorIn = (cause: Cause.Cause<GatewayError<GatewayProblem>>): Effect.Effect<GatewayError<GatewayProblem>> => {
+  const defect = Cause.findDefect(cause)
+  if (Result.isSuccess(defect)) return unexpected(defect.success)
+  const failure = Cause.findErrorOption(cause)
+  return Effect.succeed(Option.getOrElse(failure, () => overloaded("The ledger did not answer in time.", 2)))
+}
 
 /** A defect, as an error that the caller's SDK can read. */
-const unexpected = (defect: unknown): Effect.Effect<never, GatewayError<GatewayProblem>> => {
+const unexpected = (defect: unknown): Effect.Effect<GatewayError<GatewayProblem>> => {
   const known = problemOf(Cause.die(defect))
   if (known !== undefined) {
     const detail = known.detail ?? known.title
-    if (known.status === 503) return Effect.fail(overloaded(detail, known.retryAfterSeconds ?? 1))
-    return Effect.fail(gatewayError(new Overloaded({ detail }), { status: known.status }))
+    return Effect.succeed(
+      known.status === 503
+        ? overloaded(detail, known.retryAfterSeconds ?? 1)
+        : gatewayError(new Overloaded({ detail }), { status: known.status })
+    )
   }
-  return Effect.andThen(
-    Effect.logError("A call of the gateway failed", defect),
-    Effect.fail(gatewayError(new InternalError({})))
-  )
+  return Effect.as(Effect.logError("A call of the gateway failed", defect), gatewayError(new InternalError({})))
 }
 
 export const responseOf = ({ body, headers, status }: Omit<CallAnswer, "report">, requestId: string) => {
@@ -119,31 +117,41 @@ export const makeCallReader = Effect.gen(function* () {
   const { database, llm } = yield* Settings
   const { maxBodyBytes } = llm.gateway
 
-  return Effect.fnUntraced(function* (path: string, request: Request, requestId: string, errors: ErrorWriter) {
-    const headers = headersOf(request)
-    const caller = yield* authentication.attribute({
-      agentId: headers["x-agent-id"],
-      planId: headers["x-plan-id"],
-      reservationId: headers["x-reservation-id"],
-      taskType: headers["x-task-type"]
+  return (
+    { dialect, operation, path }: Omit<CallRoute, "capability">,
+    request: Request,
+    requestId: string,
+    errors: ErrorWriter
+  ): Effect.Effect<Call, GatewayError<GatewayProblem>> =>
+    Effect.withFiber((fiber) => {
+      const info = Context.get(fiber.context, CurrentRequest)
+      const headers = headersOf(request)
+      const declared = {
+        agentId: headers["x-agent-id"],
+        planId: headers["x-plan-id"],
+        reservationId: headers["x-reservation-id"],
+        taskType: headers["x-task-type"]
+      }
+      return Effect.flatMapEager(authentication.attribute(declared), (caller) => {
+        // A body takes as long as its sender.
+        info?.limit(undefined)
+        return Effect.map(parseRequest(request, maxBodyBytes), ({ body, bytes }): Call => {
+          info?.limit(database.acquireTimeoutSeconds)
+          const { "idempotency-key": key, "x-cache": cache } = headers
+          return {
+            dialect,
+            operation,
+            body,
+            bytes,
+            caller,
+            headers: forwardedRequestHeaders(headers),
+            cache: cache === "true" ? true : cache === "false" ? false : undefined,
+            idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
+            writeError: (error) => errors.event(error, requestId)
+          }
+        })
+      })
     })
-    // A body takes as long as its sender.
-    const info = yield* CurrentRequest
-    info?.limit(undefined)
-    const { body, bytes } = yield* parseRequest(request, maxBodyBytes)
-    info?.limit(database.acquireTimeoutSeconds)
-    const { "idempotency-key": key, "x-cache": cache } = headers
-    const call: Omit<Call, "dialect" | "operation"> = {
-      body,
-      bytes,
-      caller,
-      headers: forwardedRequestHeaders(headers),
-      cache: cache === "true" ? true : cache === "false" ? false : undefined,
-      idempotency: key === undefined ? undefined : { route: `POST ${path}`, key },
-      writeError: (error) => errors.event(error, requestId)
-    }
-    return call
-  })
 })
 
 /** Authenticates a request to a vendor's path, and does what it asks for as its principal. */
@@ -166,10 +174,8 @@ export const makeCallRoutes = Effect.gen(function* () {
   const readCall = yield* makeCallReader
   const pipeline = yield* CallPipeline
   const counts = yield* MessageCounts
-  const { maxBodyBytes } = (yield* Settings).llm.gateway
-
   return (route: CallRoute, errors: ErrorWriter) => {
-    const { capability, dialect, operation, path } = route
+    const { capability, operation, path } = route
 
     const make = (call: Call): Effect.Effect<Omit<CallAnswer, "report">, GatewayError, Scope.Scope> =>
       operation === "count-tokens"
@@ -180,20 +186,15 @@ export const makeCallRoutes = Effect.gen(function* () {
       authenticated(
         request,
         capability,
-        Effect.map(
-          Effect.flatMap(readCall(path, request, requestId, errors), (call) => make({ ...call, dialect, operation })),
-          (made) => responseOf(made, requestId)
+        Effect.flatMap(readCall(route, request, requestId, errors), (call) =>
+          Effect.map(make(call), (made) => responseOf(made, requestId))
         )
       )
 
     return HttpRouter.add(
       "POST",
       path,
-      Effect.provideService(
-        serve(path, () => errors, answer),
-        HttpIncomingMessage.MaxBodySize,
-        ByteSize.bytes(maxBodyBytes)
-      ),
+      serve(path, () => errors, answer),
       asServed
     )
   }

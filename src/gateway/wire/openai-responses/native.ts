@@ -50,8 +50,8 @@ const make = Effect.gen(function* () {
   const ids = yield* SealedIds
 
   const opener = (holder: Holder) => {
-    const providers = storing(configuration.snapshot())
-    return (id: string): OpenedId | undefined => ids.open(holder, providers, id)
+    let providers: ReadonlyArray<string> | undefined
+    return (id: string): OpenedId | undefined => ids.open(holder, (providers ??= storing(configuration.snapshot())), id)
   }
 
   /** The gateway's ids for those of a provider; each is sealed once. */

@@ -1,7 +1,6 @@
-import { ByteSize, Effect, Layer, Option, type Scope } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerResponse } from "effect/http"
+import { Effect, Layer, Option, type Scope } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
-import { Settings } from "../../../platform/settings/settings.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
@@ -49,7 +48,6 @@ export const OpenAiResponsesLayer = Layer.unwrap(
     const readCall = yield* makeCallReader
     const natives = yield* NativeResponses
     const responses = yield* Responses
-    const { maxBodyBytes } = (yield* Settings).llm.gateway
 
     /** A path that makes a call. */
     const called = (
@@ -62,19 +60,18 @@ export const OpenAiResponsesLayer = Layer.unwrap(
       HttpRouter.add(
         "POST",
         path,
-        Effect.provideService(
-          serve(
-            path,
-            () => openAiErrors,
-            (request, requestId) =>
-              authenticated(
-                request,
-                capability,
-                Effect.flatMap(readCall(path, request, requestId, openAiErrors), (call) => work(call, requestId))
+        serve(
+          path,
+          () => openAiErrors,
+          (request, requestId) =>
+            authenticated(
+              request,
+              capability,
+              Effect.flatMap(
+                readCall({ path, dialect: "openai", operation: "responses" }, request, requestId, openAiErrors),
+                (call) => work(call, requestId)
               )
-          ),
-          HttpIncomingMessage.MaxBodySize,
-          ByteSize.bytes(maxBodyBytes)
+            )
         ),
         asServed
       )

@@ -3,6 +3,7 @@ import { SecureRandom } from "effect/crypto"
 import { HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
 import { CurrentPrincipal } from "../../../kernel/principal.ts"
+import { SealedThoughts } from "../../conversations/sealed-thoughts.ts"
 import { Conversations } from "../../conversations/service.ts"
 import {
   GatewayError,
@@ -69,6 +70,7 @@ const make = Effect.gen(function* () {
   const pipeline = yield* CallPipeline
   const configuration = yield* GatewayConfiguration
   const counts = yield* MessageCounts
+  const thoughts = yield* SealedThoughts
   const natives = yield* NativeResponses
   const newId = (yield* SecureRandom.SecureRandom).uuidV7()
 
@@ -94,19 +96,29 @@ const make = Effect.gen(function* () {
     if (impossible !== undefined) return yield* impossible
     const { tenantId } = incoming.caller.subject
     const { all, own } = yield* itemsOf(tenantId, request)
-    const translated = responsesToChat(request, all)
+    const translated = responsesToChat(request, all, ({ encrypted_content: sealed }) =>
+      typeof sealed === "string" ? thoughts.open(tenantId, sealed) : []
+    )
     if (Result.isFailure(translated)) return yield* invalidMembers(translated.failure)
     const { body, hasMessages, tools } = translated.success
     if (!hasMessages) return yield* invalidMember("input", "input: Expected an item that the model can answer")
     const hex = (yield* newId).replaceAll("-", "")
     return {
-      call: { ...incoming, dialect: "openai", operation: "chat", body, bytes: utf8.encode(JSON.stringify(body)) },
+      call: {
+        ...incoming,
+        dialect: "openai",
+        operation: "chat",
+        body,
+        bytes: utf8.encode(JSON.stringify(body)),
+        keepsThoughts: true
+      },
       head: {
         id: `resp_${hex}`,
         createdSeconds: 0,
         request,
         tools,
-        itemId: (prefix, place) => `${prefix}_${hex}_${place}`
+        itemId: (prefix, place) => `${prefix}_${hex}_${place}`,
+        sealThoughts: (blocks) => thoughts.seal(tenantId, blocks)
       },
       kept: request.store !== false && conversations.storeResponses ? own : undefined,
       tenantId,
@@ -122,7 +134,7 @@ const make = Effect.gen(function* () {
           .pipe(Effect.catchCause((cause) => Effect.logError("A response could not be stored", cause)))
 
   /** Passes a request to a provider that speaks the Responses API, or translates it for one that does not. */
-  const create = Effect.fn("Responses.create")(function* (
+  const create = Effect.fnUntraced(function* (
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
@@ -136,7 +148,7 @@ const make = Effect.gen(function* () {
       : passed
   })
 
-  const bridged = Effect.fn("Responses.bridged")(function* (
+  const bridged = Effect.fnUntraced(function* (
     incoming: IncomingResponse,
     requestId: string
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
@@ -208,7 +220,7 @@ const notCompacted = (model: string): Failure =>
 
 /** The Responses API for every model, whatever its provider speaks. */
 export class Responses extends Context.Service<Responses, Effect.Success<typeof make>>()("app/gateway/Responses") {
-  static readonly layer = Layer.effect(Responses, make)
+  static readonly layer = Layer.effect(Responses, make).pipe(Layer.provide(SealedThoughts.layer))
 }
 
 const written = (events: ReadonlyArray<ResponseEvent>): string =>

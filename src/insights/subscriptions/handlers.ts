@@ -1,0 +1,21 @@
+import { Effect } from "effect"
+import { created } from "../../kernel/location.ts"
+import { pageLimitDefault } from "../../kernel/page.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
+import { SubscriptionsApi } from "./api.ts"
+import { Subscriptions } from "./service.ts"
+
+export const SubscriptionsHandlers = groupHandlers(
+  SubscriptionsApi,
+  Effect.fn(function* (handlers) {
+    const subscriptions = yield* Subscriptions
+    return handlers.handleAll({
+      list: ({ query }) => subscriptions.list(query.tenantId, query.cursor, query.limit ?? pageLimitDefault),
+      get: ({ params }) => subscriptions.get(params.id),
+      create: ({ payload }) => Effect.map(subscriptions.create(payload), created("/api/subscriptions")),
+      update: ({ params, payload }) => subscriptions.update(params.id, payload),
+      delete: ({ params }) => subscriptions.delete(params.id),
+      utilization: ({ params }) => subscriptions.utilization(params.id)
+    })
+  })
+)

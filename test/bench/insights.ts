@@ -1,0 +1,182 @@
+import { PgClient } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { Reactivity } from "effect/reactivity"
+import { execFile } from "node:child_process"
+import * as fs from "node:fs/promises"
+import * as path from "node:path"
+import { promisify } from "node:util"
+import { connection, join } from "../../src/platform/embedded-postgres/embedded-postgres.ts"
+import { print, root, type Row, serviceKey, startService, temporaryDirectory } from "./rates.ts"
+
+const sizes = (process.env.BENCH_ROWS ?? "1000000").split(",").map(Number)
+const days = 365
+const requests = Number(process.env.BENCH_REQUESTS ?? "60")
+
+const wantedMillis = 50
+const wantedExport = 50_000
+const wantedBytes = 400
+/** What the gateway settles in a second at its full rate. */
+const wantedFold = 2_000
+
+const run = promisify(execFile)
+
+const onDatabase = <A>(directory: string, statements: (sql: PgClient.PgClient) => Effect.Effect<A, unknown>) =>
+  join({ directory: path.join(directory, ".data") }).pipe(
+    Effect.flatMap((server) => PgClient.makeClient(connection(server))),
+    Effect.flatMap(statements),
+    Effect.scoped,
+    Effect.provide(Reactivity.layer),
+    Effect.orDie,
+    Effect.runPromise
+  )
+
+const get = async (url: string) => {
+  const response = await fetch(url, { headers: { "x-api-key": serviceKey } })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${text}`)
+  return text
+}
+
+/** The 50th and the 95th percentile of the times that requests take one after the other, in milliseconds. */
+const times = async (url: string): Promise<readonly [p50: number, p95: number]> => {
+  for (let round = 0; round < 5; round++) await get(url)
+  const taken: Array<number> = []
+  for (let round = 0; round < requests; round++) {
+    const started = performance.now()
+    await get(url)
+    taken.push(performance.now() - started)
+  }
+  const sorted = taken.toSorted((one, other) => one - other)
+  return [sorted[Math.floor(requests / 2)] ?? 0, sorted[Math.floor(requests * 0.95)] ?? 0]
+}
+
+/** The rows a second of an export of the last days, read to its end. */
+const exportRate = async (url: string, format: string): Promise<number> => {
+  const from = new Date(Date.now() - days * 86_400_000).toISOString()
+  const started = performance.now()
+  const response = await fetch(`${url}/api/usage/export?format=${format}&from=${from}`, {
+    headers: { "x-api-key": serviceKey }
+  })
+  let lines = 0
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    for (const byte of chunk) if (byte === 10) lines++
+  }
+  return lines / ((performance.now() - started) / 1000)
+}
+
+/** Folds the rows of the last day anew, in batches as a busy gateway writes them; answers the rows a second. */
+const foldRate = (directory: string): Promise<number> =>
+  onDatabase(directory, (sql) =>
+    Effect.gen(function* () {
+      yield* sql`
+        DELETE FROM usage_rollups WHERE start >= (SELECT max(start) FROM usage_rollups WHERE grain = 'd')`
+      const [last] = yield* sql<{ readonly rows: number }>`
+        WITH numbered AS (
+          SELECT ctid, tableoid, tenant_id, occurred_at,
+            nextval('usage_batches') AS batch
+          FROM usage_rows WHERE occurred_at >= (SELECT date_trunc('day', max(occurred_at)) FROM usage_rows)
+        ), changed AS (
+          UPDATE usage_rows u SET batch = n.batch FROM numbered n
+          WHERE u.ctid = n.ctid AND u.tableoid = n.tableoid AND u.occurred_at = n.occurred_at
+          RETURNING u.batch, u.tenant_id, u.occurred_at
+        ), queued AS (
+          INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT * FROM changed RETURNING 1
+        )
+        SELECT count(*)::integer AS rows FROM queued`
+      const started = performance.now()
+      let rest = 1
+      while (rest > 0) {
+        const [found] = yield* sql<{ readonly rest: number }>`
+          SELECT usage_fold(2000), (SELECT count(*)::integer FROM usage_outbox) AS rest`
+        rest = found?.rest ?? 0
+      }
+      return (last?.rows ?? 0) / ((performance.now() - started) / 1000)
+    })
+  )
+
+const bytesPerRow = (directory: string): Promise<number> =>
+  onDatabase(directory, (sql) =>
+    Effect.map(
+      sql<{ readonly bytes: number }>`
+        SELECT ((SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('usage_rows'))
+          + pg_total_relation_size('usage_rollups'))::double precision / (SELECT count(*) FROM usage_rows) AS bytes`,
+      ([row]) => row?.bytes ?? 0
+    )
+  )
+
+const millis = (value: number) => `${value.toFixed(1)} ms`
+const count = (value: number) => Math.round(value).toLocaleString("en")
+
+const benchSize = async (rows: number): Promise<ReadonlyArray<Row>> => {
+  const directory = await temporaryDirectory()
+  const found: Array<Row> = []
+  try {
+    const started = performance.now()
+    await run(
+      process.execPath,
+      [
+        path.join(root, "src/cli/insights-generate.ts"),
+        "--rows",
+        `${rows}`,
+        "--days",
+        `${days}`,
+        `--Database:Directory=${path.join(directory, ".data")}`
+      ],
+      { env: { ...process.env, APP_ENVIRONMENT: "Development" } }
+    )
+    const generated = rows / ((performance.now() - started) / 1000)
+    found.push({ what: "generated, with roll-ups", measured: `${count(generated)} rows/s`, wanted: "", met: true })
+    const service = await startService(directory)
+    try {
+      for (const report of [
+        "overview",
+        "overview?timeZone=Europe/Berlin",
+        "by-agent",
+        "by-model",
+        "by-user",
+        "by-day",
+        "by-agent?timeZone=Europe/Berlin",
+        "by-agent?timeZone=Asia/Kolkata"
+      ]) {
+        const [p50, p95] = await times(`${service.url}/api/insights/${report}`)
+        found.push({
+          what: report,
+          measured: `p50 ${millis(p50)}, p95 ${millis(p95)}`,
+          wanted: `(wanted p95 <= ${wantedMillis} ms)`,
+          met: p95 <= wantedMillis
+        })
+      }
+      for (const format of ["jsonl", "csv"]) {
+        const rate = await exportRate(service.url, format)
+        found.push({
+          what: `export as ${format}`,
+          measured: `${count(rate)} rows/s`,
+          wanted: `(wanted >= ${count(wantedExport)})`,
+          met: rate >= wantedExport
+        })
+      }
+      const bytes = await bytesPerRow(directory)
+      found.push({
+        what: "disk, with indexes and roll-ups",
+        measured: `${count(bytes)} bytes a row`,
+        wanted: `(wanted <= ${wantedBytes})`,
+        met: bytes <= wantedBytes
+      })
+      const fold = await foldRate(directory)
+      found.push({
+        what: "fold, a batch for each row",
+        measured: `${count(fold)} rows/s`,
+        wanted: `(wanted >= ${count(wantedFold)})`,
+        met: fold >= wantedFold
+      })
+    } finally {
+      await service.stop()
+    }
+  } finally {
+    await fs.rm(directory, { recursive: true, force: true })
+  }
+  return found
+}
+
+for (const rows of sizes)
+  print(`Insights on ${count(rows)} rows of ${days} days, as a system caller`, await benchSize(rows))

@@ -1,0 +1,165 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect } from "effect"
+import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
+import { writeUsage } from "../../support/insights.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+
+const path = "/api/subscriptions"
+const least = {
+  provider: "openai",
+  name: "Team",
+  priceUsd: 20,
+  quota: { unit: "tokens", amount: 1000 },
+  period: "month"
+}
+
+const setting = Effect.gen(function* () {
+  const service = yield* TestService
+  const tenantId = yield* makeTenant(service.database)
+  const { key } = yield* makeKey(service, ["*:*"], { tenantId })
+  const call = (method: string, at: string, body?: unknown) =>
+    service.call(method, at, { key, ...(body === undefined ? {} : { body }) })
+  const create = Effect.fnUntraced(function* (members: object = {}) {
+    const made = yield* call("POST", path, { ...least, ...members })
+    assert.strictEqual(made.status, 201, made.text)
+    return made.body
+  })
+  return { service, tenantId, call, create }
+})
+
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
+  refusesStrangers(it, [
+    { name: "list", method: "GET", path, capability: "subscriptions:read", systemOnly: false },
+    { name: "create", method: "POST", path, body: least, capability: "subscriptions:write", systemOnly: false }
+  ])
+
+  it.effect("201: what is not said is the calendar in UTC, from now, with overage", () =>
+    Effect.gen(function* () {
+      const { call, create, tenantId } = yield* setting
+      const { createdAt, id, startsAt, updatedAt, ...made } = yield* create()
+      assert.deepStrictEqual(made, {
+        ...least,
+        tenantId,
+        plan: null,
+        anchor: 1,
+        timeZone: "UTC",
+        endsAt: null,
+        overage: "allow",
+        status: "active",
+        pending: null
+      })
+      assert.deepStrictEqual([startsAt, updatedAt], [createdAt, createdAt])
+      assert.deepStrictEqual((yield* call("GET", path)).body.items[0].id, id)
+      assert.strictEqual((yield* call("DELETE", `${path}/${id}`)).status, 204)
+      assertProblem(yield* call("GET", `${path}/${id}`), 404, "subscription-not-found")
+    })
+  )
+
+  it.effect("another quota waits for the next period, in which it applies once; it can be replaced and cancelled", () =>
+    Effect.gen(function* () {
+      const { call, create, service } = yield* setting
+      const { id } = yield* create({ timeZone: "Asia/Kathmandu" })
+      const put = (members: object) => call("PUT", `${path}/${id}`, { ...least, ...members })
+      const quota = { unit: "tokens", amount: 5000 }
+      const { body } = yield* put({ quota, priceUsd: 80 })
+      const { periodEnd } = (yield* call("GET", `${path}/${id}/utilization`)).body
+      assert.deepInclude(body, {
+        quota: least.quota,
+        priceUsd: 20,
+        pending: { quota, priceUsd: 80, effectiveAt: periodEnd }
+      })
+      // The first of a month begins in Kathmandu at 18:15 UTC.
+      assert.match(periodEnd, /T18:15:00\.000Z$/)
+      const replaced = { unit: "tokens", amount: 7000 }
+      assert.deepStrictEqual((yield* put({ quota: replaced })).body.pending.quota, replaced)
+      assert.isNotNull((yield* put({ name: "Renamed" })).body.pending)
+      assert.isNull((yield* put({ pending: null })).body.pending)
+      yield* put({ quota, priceUsd: 80 })
+      // The boundary passes.
+      yield* asSuperuser(
+        service.database,
+        (sql) => sql`
+          UPDATE subscriptions SET pending = jsonb_set(pending, '{effectiveAt}', '"2026-01-01T00:00:00.000Z"')
+          WHERE id = ${id}`
+      )
+      const crossed = (yield* call("GET", `${path}/${id}`)).body
+      assert.deepInclude(crossed, { quota, priceUsd: 80, pending: null })
+      assert.deepStrictEqual((yield* call("GET", `${path}/${id}/utilization`)).body.quota, quota)
+      // A later change starts from it, and the one that has passed does not come back.
+      const back = (yield* call("PUT", `${path}/${id}`, { ...least, effective: "immediate" })).body
+      assert.deepInclude(back, { quota: least.quota, priceUsd: 20, pending: null })
+      assert.deepInclude((yield* call("GET", `${path}/${id}`)).body, { quota: least.quota, pending: null })
+    })
+  )
+
+  it.effect("utilization counts the tenant's rows of the provider in the period, in the unit of the quota", () =>
+    Effect.gen(function* () {
+      const { call, create, service, tenantId } = yield* setting
+      const now = DateTime.formatIso(yield* DateTime.now)
+      const rows = [
+        { at: now, cost: 2_500_000_000, provider: "openai", input_tokens: 300, output_tokens: 200 },
+        { at: now, cost: 9_000_000_000, provider: "anthropic", input_tokens: 300 },
+        { at: "2020-01-01T00:00:00Z", cost: 1_000_000_000, provider: "openai", input_tokens: 9 }
+      ]
+      yield* writeUsage(service.database, tenantId, rows)
+      for (const [unit, amount, used] of [
+        ["usd", 10, 2.5],
+        ["tokens", 1000, 500],
+        ["requests", 4, 1]
+      ] as const) {
+        const { id } = yield* create({ quota: { unit, amount } })
+        const { body } = yield* call("GET", `${path}/${id}/utilization`)
+        assert.deepInclude(body, { used, remaining: amount - used, percentUsed: (100 * used) / amount })
+        assert.strictEqual(
+          body.byDay.reduce((sum: number, day: { used: number }) => sum + day.used, 0),
+          used
+        )
+      }
+    })
+  )
+
+  it.effect("another tenant's subscription is 404", () =>
+    Effect.gen(function* () {
+      const { create } = yield* setting
+      const { id } = yield* create()
+      const other = yield* setting
+      for (const [method, at, body] of [
+        ["GET", `${path}/${id}`],
+        ["GET", `${path}/${id}/utilization`],
+        ["PUT", `${path}/${id}`, least],
+        ["DELETE", `${path}/${id}`]
+      ] as const) {
+        assertProblem(yield* other.call(method, at, body), 404, "subscription-not-found")
+      }
+      assert.isEmpty((yield* other.call("GET", path)).body.items)
+    })
+  )
+
+  for (const [members, paths] of [
+    [{ id: "0198a5b0-7c00-7000-8000-00000000002a" }, ["payload.id"]],
+    [{ status: "active" }, ["payload.status"]],
+    [{ timeZone: "Europe/Atlantis" }, ["payload.timeZone"]],
+    [{ quota: { unit: "tokens", amount: 1.5 } }, ["payload.quota.amount"]],
+    [{ period: "minute" }, ["payload.period"]],
+    [{ period: "week", anchor: 8 }, ["payload.anchor"]],
+    [{ endsAt: "2020-01-01T00:00:00Z" }, ["payload.endsAt"]]
+  ] as const) {
+    it.effect(`400: ${JSON.stringify(members)}`, () =>
+      Effect.gen(function* () {
+        const { call } = yield* setting
+        const answer = yield* call("POST", path, { ...least, ...members })
+        assertProblem(answer, 400, "validation-failed")
+        assert.sameMembers([...faultPaths(answer)], [...paths])
+      })
+    )
+  }
+
+  it.effect("403: a tenant's caller names a tenant", () =>
+    Effect.gen(function* () {
+      const { call, tenantId } = yield* setting
+      assertProblem(yield* call("POST", path, { ...least, tenantId }), 403, "forbidden")
+    })
+  )
+})
