@@ -23,6 +23,7 @@ import { BudgetAlertsApi } from "./budgets/alerts/api.ts"
 import { ApprovalsApi } from "./budgets/approvals/api.ts"
 import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
+import { AnomaliesApi } from "./insights/anomalies/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
 import { SubscriptionsApi } from "./insights/subscriptions/api.ts"
@@ -74,6 +75,7 @@ export class Api extends HttpApi.make("application-manager")
     UsageApi,
     SubscriptionsApi,
     BillingApi,
+    AnomaliesApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

@@ -67,6 +67,7 @@ import { SpendHandlers } from "./budgets/reservations/handlers.ts"
 import { BudgetsLayer, LedgerLayer } from "./budgets/layers.ts"
 import { PlansHandlers } from "./budgets/plans/handlers.ts"
 import { Plans } from "./budgets/plans/service.ts"
+import { AnomaliesHandlers } from "./insights/anomalies/handlers.ts"
 import { BillingHandlers } from "./insights/billing/handlers.ts"
 import { InsightsHandlers } from "./insights/reports/handlers.ts"
 import { InsightsLayer } from "./insights/layers.ts"
@@ -157,6 +158,7 @@ const Handlers = Layer.mergeAll(
   UsageHandlers,
   SubscriptionsHandlers,
   BillingHandlers,
+  AnomaliesHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,

@@ -1,4 +1,5 @@
 import { Layer } from "effect"
+import { Anomalies } from "./anomalies/service.ts"
 import { Billing } from "./billing/service.ts"
 import { Reports } from "./reports/service.ts"
 import { Rollups } from "./rollups/service.ts"
@@ -11,5 +12,6 @@ export const InsightsLayer = Layer.mergeAll(
   Rollups.layer,
   Reports.layer,
   Subscriptions.layer,
-  Billing.layer
+  Billing.layer,
+  Anomalies.layer
 )

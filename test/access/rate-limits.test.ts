@@ -3,7 +3,15 @@ import { Effect } from "effect"
 import { makeKey } from "../support/authority.ts"
 import { makeDatabase } from "../support/database.ts"
 import { assertProblem } from "../support/problem.ts"
-import { type Answer, type Call, serviceKey, serviceLayer, startService, TestService } from "../support/service.ts"
+import {
+  type Answer,
+  type Call,
+  serviceKey,
+  serviceLayer,
+  sharedServiceLayer,
+  startService,
+  TestService
+} from "../support/service.ts"
 
 const perMinute = 8
 const limited = {
@@ -153,7 +161,7 @@ layer(serviceLayer(limited), { excludeTestServices: true, timeout: "60 seconds" 
   )
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("rate limits that are off", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("rate limits that are off", (it) => {
   it.effect("200: as often as one likes, without the headers", () =>
     Effect.gen(function* () {
       for (const answer of yield* asMany(50, "/api/sessions", {})) {

@@ -2,6 +2,7 @@ import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
 import { agentChanges } from "./agent-changes.ts"
 import { planChanges, plansWithoutEntry } from "./plan-changes.ts"
 import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
@@ -134,6 +135,16 @@ const signingKey = Effect.fnUntraced(function* (service: Service): Effect.fn.Ret
   yield* service.call("DELETE", `/api/attestation/keys/${active[0]?.id}`, { body: { reason: "superseded" } })
   return yield* signingKey(service)
 })
+
+const makeAnomaly = (service: Service) =>
+  asSuperuser(
+    service.database,
+    (sql) => sql<{ readonly id: string }>`
+      INSERT INTO anomalies (tenant_id, dimension, key, kind, starts_at, ends_at, detected_at, expected, actual, score,
+        contributors)
+      SELECT id, 'model', 'gpt-5', 'spike', now(), now(), now(), 0, 1, 3, '[]' FROM tenants WHERE slug = 'default'
+      RETURNING id`
+  ).pipe(Effect.map(([row]) => row?.id ?? ""))
 
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
@@ -272,6 +283,10 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
       token,
       entries: () => [sessionEntry("SignedOut", sessionId)]
     })),
+  "anomalies.update": (service) =>
+    Effect.map(makeAnomaly(service), (id) =>
+      changes("Anomaly", "AnomalyDismissed", id, "both", { status: "dismissed", reason: "A planned import" })
+    ),
   "attestationKeys.rotate": (service) =>
     Effect.map(signingKey(service), (id) => ({
       parameters: { id },

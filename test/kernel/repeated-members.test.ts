@@ -34,7 +34,7 @@ describe("a member that is there twice", () => {
 
   it("is found nowhere else", () => {
     for (let seed = 0; seed < 300; seed++) {
-      const value = draw(diceOf(`repeated ${seed}`), 5)
+      const value = draw(diceOf(`repeated ${seed}`), seed % 6)
       for (const indent of [0, 1]) {
         const text = JSON.stringify(value, null, indent)
         assert.isUndefined(found(text), text)

@@ -14,7 +14,9 @@ import { CapUtilizations } from "../../src/budgets/caps/utilization.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
 import { Tenants } from "../../src/identity/tenants/service.ts"
 import { poolOnOwnDatabase, realClock } from "./clock.ts"
+import { type TestDatabase } from "./database.ts"
 import { quietAuthority } from "./quiet-authority.ts"
+import { asSuperuser } from "./statements.ts"
 
 /** The ledger on a database of its own: its pool on the real clock, its decisions on the clock of the test. */
 export const ledgerLayer = (environment: Record<string, string> = {}) =>
@@ -101,3 +103,50 @@ export const utilizationOf = Effect.fnUntraced(function* (capId: string) {
   const { items } = yield* asSystem(utilizations.list({ capId: CapId.make(capId) }, undefined, 1000))
   return items.map(withNumbers)
 })
+
+/** Makes everything that is open or held of a tenant due. */
+export const makeDue = (database: TestDatabase, tenantId: string) =>
+  asSuperuser(
+    database,
+    (sql) => sql`
+      UPDATE budget_reservations SET expires_at = now() - interval '1 second'
+      WHERE tenant_id = ${tenantId} AND state IN ('open', 'held')`
+  )
+
+/** How many reservations of a tenant are in each state. */
+export const statesOf = (database: TestDatabase, tenantId: string) =>
+  asSuperuser(database, (sql) =>
+    Effect.map(
+      sql<{ readonly state: string; readonly count: number }>`
+        SELECT state, count(*)::integer AS count FROM budget_reservations WHERE tenant_id = ${tenantId} GROUP BY state`,
+      (rows) => Object.fromEntries(rows.map(({ count, state }) => [state, count]))
+    )
+  )
+
+/**
+ * Repeats the one row that a tenant has in a table, under new ids: only thousands of requests would add up to sums as
+ * large. Charges are added to the counters of the tenant too.
+ */
+export const repeatRow = (
+  database: TestDatabase,
+  table: "budget_entries" | "budget_grants" | "budget_reservations",
+  tenantId: string,
+  times: number
+) =>
+  asSuperuser(database, (sql) =>
+    sql.withTransaction(
+      Effect.gen(function* () {
+        yield* sql`
+          INSERT INTO ${sql(table)} SELECT copy.*
+          FROM ${sql(table)} one, (SELECT gen_random_uuid() AS id FROM generate_series(1, ${times}::integer)) fresh,
+            LATERAL json_populate_record(one, ${table === "budget_entries" ? sql`json_build_object('id', fresh.id, 'charge_id', fresh.id)` : sql`json_build_object('id', fresh.id)`}) copy
+          WHERE one.tenant_id = ${tenantId}`
+        if (table === "budget_entries") {
+          yield* sql`
+            UPDATE budget_counters c SET spent = (
+              SELECT sum(e.amount) FROM budget_entries e WHERE e.tenant_id = c.tenant_id AND c.id = ANY (e.counter_ids))
+            WHERE c.tenant_id = ${tenantId}`
+        }
+      })
+    )
+  )

@@ -11,7 +11,7 @@ import { type DatabaseServer, onServer } from "./database.ts"
 
 const embeddedServer = Effect.gen(function* () {
   const directories = yield* Effect.acquireRelease(
-    Effect.promise(async () => new Set([await fs.mkdtemp(path.join(os.tmpdir(), "application-manager-test-"))])),
+    Effect.promise(async () => new Set([await fs.mkdtemp(path.join(await volume(), "application-manager-test-"))])),
     (directories) => Effect.forEach(directories, removeDirectory)
   )
   const [directory = ""] = directories
@@ -31,6 +31,12 @@ const embeddedServer = Effect.gen(function* () {
     template: "template_migrated"
   }
 })
+
+/** Memory where there is much of it: what a test's database costs is the making of its files. */
+const volume = async () => {
+  const { bavail, bsize } = await fs.statfs("/dev/shm").catch(() => ({ bavail: 0, bsize: 0 }))
+  return bavail * bsize > 4 * 2 ** 30 ? "/dev/shm" : os.tmpdir()
+}
 
 const removeDirectory = (directory: string) => Effect.promise(() => fs.rm(directory, { recursive: true, force: true }))
 

@@ -162,6 +162,7 @@ const settings = {
     "0",
     "Days that a past month of usage rows is kept; their sums stay; 0: forever"
   ),
+  "Insights:MinAnomalyUsd": setting(integer(0, 1_000_000), "1", "Dollars that an anomaly has to be worth"),
   "Insights:InvoiceIssuer": setting(text, "Application Manager", "Who invoices what billing reports contain"),
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const unknownId = 2_000_000_000
 
@@ -13,7 +13,7 @@ const make = Effect.fnUntraced(function* (body: object) {
   return application
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("applications over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("applications over HTTP", (it) => {
   it.effect("create 201: active, with a slug made from the name", () =>
     Effect.gen(function* () {
       const service = yield* TestService

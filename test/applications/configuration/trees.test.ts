@@ -2,7 +2,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Clock, Effect, Exit } from "effect"
 import { actionsOf, makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -37,7 +37,7 @@ const momentNow = Effect.gen(function* () {
   return new Date(at).toISOString()
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a whole tree", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a whole tree", (it) => {
   describe("rolled back", () => {
     it.effect("is what it was: contents, names, places, deletions; a dry run says so first", () =>
       Effect.gen(function* () {

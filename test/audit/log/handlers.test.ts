@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { insertEntries } from "../../support/audit.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceKey, serviceLayer, startService, TestService } from "../../support/service.ts"
+import { serviceKey, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 import { walkCursors } from "../../support/walk.ts"
@@ -62,7 +62,7 @@ const detailOf = Effect.fnUntraced(function* (query: string) {
   return { entry, detail: got.body }
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the audit log over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the audit log over HTTP", (it) => {
   refusesStrangers(it, [
     { name: "list", method: "GET", path, ...read },
     { name: "types", method: "GET", path: `${path}/types`, ...read },

@@ -12,7 +12,7 @@ import { makeKey, makeTenant as makeServiceTenant, refusesStrangers } from "../.
 import { OwnDatabase } from "../../support/clock.ts"
 import { listenTo } from "../../support/event-source.ts"
 import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem } from "../../support/ledger.ts"
-import { type Answer, serviceLayer, startService, TestService } from "../../support/service.ts"
+import { type Answer, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -29,7 +29,7 @@ const shown = ({ body }: Answer) =>
     ({ measure, percent }: { readonly measure: string; readonly percent: number }) => `${measure} ${percent}`
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
   refusesStrangers(it, [{ name: "list", method: "GET", path, capability: "budgets:read", systemOnly: false }])
 
   const tenantWith = Effect.fnUntraced(function* (cap: object) {

@@ -5,7 +5,7 @@ import { bearer, makeAccount, otherPassphrase, signIn } from "../../support/acco
 import { make, makeAgent, makeKeyPair, registration, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { type Call, serviceLayer, startService, TestService } from "../../support/service.ts"
+import { type Call, serviceLayer, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -13,7 +13,7 @@ const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 const approve = (id: string) => `/api/budgets/approvals/${id}/approve`
 const deny = (id: string) => `/api/budgets/approvals/${id}/deny`
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/api/budgets/approvals", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("/api/budgets/approvals", (it) => {
   refusesStrangers(it, [
     { name: "list", method: "GET", path: "/api/budgets/approvals", capability: "budgets:approve", systemOnly: false },
     {

@@ -3,9 +3,9 @@ import { Effect } from "effect"
 import { make, makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { type Call, serviceLayer, TestService } from "../../support/service.ts"
+import { type Call, sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("what agents spend", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("what agents spend", (it) => {
   /** A tenant with a key and two agents, of which each may do everything with money. */
   const setting = Effect.gen(function* () {
     const service = yield* TestService

@@ -4,7 +4,7 @@ import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertNoDrift } from "../../support/plans.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -12,7 +12,7 @@ const path = "/api/budgets/caps"
 const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 const least = { name: "a cap", unit: "usd", limit: 1, period: "month" }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
   refusesStrangers(it, [
     { name: "list", method: "GET", path, capability: "budgets:read", systemOnly: false },
     { name: "create", method: "POST", path, body: least, capability: "budgets:write", systemOnly: false },

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { make, makeAgent } from "../../support/agents.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { newKey, post } from "../../support/repeatable.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 /** A reservation that a cap without room holds. */
@@ -41,7 +41,7 @@ const settle = (reservationId: string) =>
     service.call("POST", "/api/spend/reconcile", { body: { reservationId, actualUsd: 0.5 } })
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "changes of the ledger under an Idempotency-Key",
   (it) => {
     it.effect("an approval answers as it did, although the reservation was settled since", () =>

@@ -1,37 +1,24 @@
-import { assert, describe, it, layer } from "@effect/vitest"
+import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { Ledger } from "../../../src/budgets/ledger/service.ts"
 import { Database } from "../../../src/platform/database/database.ts"
-import { makeKey } from "../../support/authority.ts"
 import { OwnDatabase } from "../../support/clock.ts"
 import { type TestDatabase } from "../../support/database.ts"
-import { makeServer } from "../../support/leaving-server.ts"
-import { ledgerLayer, makeCap, makeTenant, reserveItem, utilizationOf } from "../../support/ledger.ts"
+import {
+  ledgerLayer,
+  makeCap,
+  makeDue,
+  makeTenant,
+  reserveItem,
+  statesOf,
+  utilizationOf
+} from "../../support/ledger.ts"
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
 
 const nano = 1_000_000_000n
-
-/** Makes everything that is open or held of a tenant due. */
-const makeDue = (database: TestDatabase, tenantId: string) =>
-  asSuperuser(
-    database,
-    (sql) => sql`
-      UPDATE budget_reservations SET expires_at = now() - interval '1 second'
-      WHERE tenant_id = ${tenantId} AND state IN ('open', 'held')`
-  )
-
-/** How many reservations of a tenant are in each state. */
-const statesOf = (database: TestDatabase, tenantId: string) =>
-  asSuperuser(database, (sql) =>
-    Effect.map(
-      sql<{ readonly state: string; readonly count: number }>`
-        SELECT state, count(*)::integer AS count FROM budget_reservations WHERE tenant_id = ${tenantId} GROUP BY state`,
-      (rows) => Object.fromEntries(rows.map(({ count, state }) => [state, count]))
-    )
-  )
 
 /** How many ends the audit log tells of, over all its entries. */
 const toldOf = (database: TestDatabase, tenantId: string) =>
@@ -45,7 +32,7 @@ const toldOf = (database: TestDatabase, tenantId: string) =>
     )
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the sweeper", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the sweeper", (it) => {
   it.effect("ends what is due by itself, whatever it is, and returns what it kept free", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -178,47 +165,5 @@ layer(ledgerLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a sw
       yield* Fiber.join(waiting)
       assert.deepStrictEqual(yield* statesOf(database, tenantId), { open: 1, expired: 3 })
     })
-  )
-})
-
-describe("the sweeper and a database that goes away", () => {
-  it.live(
-    "goes on when the database is back, killed in its midst or not",
-    () =>
-      Effect.gen(function* () {
-        const server = yield* makeServer
-        const service = yield* startService(server.database)
-        const { key } = yield* makeKey(service, ["*:*"])
-        const cap = { name: "a cap", unit: "usd", limit: 100, period: "total" }
-        const made = yield* service.call("POST", "/api/budgets/caps", { key, body: cap })
-        assert.strictEqual(made.status, 201, made.text)
-        const reserve = Effect.forEach(
-          Array.from({ length: 40 }),
-          () => service.call("POST", "/api/spend/reserve", { key, body: { amountUsd: 0.5 } }),
-          { concurrency: 8 }
-        )
-        for (const leave of [server.stop, server.crash]) {
-          for (const { status, text } of yield* reserve) assert.strictEqual(status, 201, text)
-          const tenantId = (yield* service.call("GET", "/api/spend/reservations?limit=1", { key })).body.items[0]
-            .tenantId
-          yield* makeDue(server.database, tenantId)
-          yield* leave
-          assert.strictEqual((yield* service.call("GET", "/api/budgets/caps-status", { key })).status, 503)
-          yield* server.startAgain
-          yield* eventually(
-            Effect.orElseSucceed(Effect.sandbox(statesOf(server.database, tenantId)), (): Record<string, number> => ({
-              open: 1
-            })),
-            ({ open }) => open === undefined
-          )
-          const { body } = yield* eventually(
-            service.call("GET", `/api/budgets/caps-status?capId=${made.body.id}`, { key }),
-            ({ status }) => status === 200
-          )
-          assert.deepInclude(body.items[0], { reserved: 0, spent: 0 })
-          yield* assertNoDrift(server.database)
-        }
-      }).pipe(Effect.scoped),
-    120_000
   )
 })

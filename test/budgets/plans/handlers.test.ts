@@ -4,7 +4,7 @@ import { make, registration } from "../../support/agents.ts"
 import { makeKey, refusesStrangers } from "../../support/authority.ts"
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
@@ -17,7 +17,7 @@ const actionsOf = ({ call }: TestService["Service"], id: string) =>
     body.items.map(({ actionType }: { readonly actionType: string }) => actionType).toReversed()
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("plans", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("plans", (it) => {
   refusesStrangers(it, [
     {
       name: "start",

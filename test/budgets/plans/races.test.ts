@@ -1,21 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
-import { type Answer, caller, startService, TestService } from "../../support/service.ts"
-import { makeDatabase } from "../../support/database.ts"
-import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
+import { Effect } from "effect"
+import { replicas, settingOfTwo } from "../../support/plan-replicas.ts"
+import { silence } from "../../support/plans.ts"
+import { type Answer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { diceOf } from "../../contract/dice.ts"
-
-/** Another replica on the same database. */
-class Replica extends Context.Service<Replica, TestService["Service"]>()("test/plans/Replica") {}
-
-const replicas = Layer.effectContext(
-  Effect.gen(function* () {
-    const database = yield* makeDatabase
-    const [one, other] = yield* Effect.all([startService(database), startService(database)])
-    return Context.make(TestService, one).pipe(Context.add(Replica, other))
-  }).pipe(Effect.orDie)
-)
 
 /** How many answers have each status. */
 const tally = (answers: ReadonlyArray<Answer>) => {
@@ -24,32 +12,7 @@ const tally = (answers: ReadonlyArray<Answer>) => {
   return counts
 }
 
-const deadlocks = Effect.gen(function* () {
-  const { database } = yield* TestService
-  const rows = yield* asSuperuser(
-    database,
-    (sql) => sql`SELECT deadlocks::integer FROM pg_stat_database WHERE datname = current_database()`
-  )
-  return rows[0]?.deadlocks as number
-})
-
 layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans under two replicas", (it) => {
-  /** A setting, and its calls by turns at both replicas. */
-  const settingOfTwo = Effect.fnUntraced(function* (caps?: ReadonlyArray<object>) {
-    const service = yield* TestService
-    const other = yield* Replica
-    const setting = yield* makeSetting(service, caps)
-    let turn = 0
-    const post = (path: string, body?: unknown) =>
-      Effect.suspend(() =>
-        caller((turn++ % 2 === 0 ? service : other).url)("POST", path, {
-          key: setting.key,
-          ...(body === undefined ? {} : { body })
-        })
-      )
-    return { ...setting, post }
-  })
-
   it.effect("64 callers draw on the last cents: as many as fit win, and not one more", () =>
     Effect.gen(function* () {
       const { figures, post, utilization, start } = yield* settingOfTwo([{}, { period: "day" }])
@@ -129,59 +92,6 @@ layer(replicas, { excludeTestServices: true, timeout: "60 seconds" })("plans und
         ended.map(({ id, times }) => [id, times]),
         ids.map((id) => [id, 1])
       )
-    })
-  )
-
-  it.effect("a storm of everything at once: no fault, no deadlock, no cap or plan above its limit", () =>
-    Effect.gen(function* () {
-      const caps = [{ limit: 30 }, { limit: 25, period: "total" }, { limit: 15, period: "day" }]
-      const { call, capIds, collection, post, utilization, start } = yield* settingOfTwo(caps)
-      const before = yield* deadlocks
-      const dice = diceOf("plans")
-      const plans: Array<string> = []
-      for (let index = 0; index < 4; index++) plans.push((yield* start({ budgetUsd: 1 })).id)
-      const open: Array<string> = []
-      const faults: Array<string> = []
-      const step = Effect.gen(function* () {
-        const plan = `${collection}/${dice.pickOr(plans, "")}`
-        const reservation = dice.pickOr(open, "")
-        const roll = dice.below(20)
-        const answer = yield* roll < 8
-          ? post("/api/spend/reserve", {
-              amountUsd: (1 + dice.below(20)) / 100,
-              ...(dice.chance(0.8) ? { planId: dice.pickOr(plans, "") } : {})
-            })
-          : roll < 12 && reservation !== ""
-            ? post("/api/spend/reconcile", { reservationId: reservation, actualUsd: dice.below(20) / 100 })
-            : roll < 14 && reservation !== ""
-              ? call("DELETE", `/api/spend/reservations/${reservation}`)
-              : roll < 15
-                ? post(`${plan}/extend`, { additionalUsd: 0.25 })
-                : roll < 16
-                  ? post(`${plan}/heartbeat`)
-                  : roll < 17
-                    ? post(`${plan}/abort`)
-                    : roll < 18
-                      ? post(`${plan}/complete`)
-                      : post(collection, { budgetUsd: 0.5 })
-        if (answer.status >= 500) faults.push(answer.text)
-        if (answer.status !== 201) return
-        if ("budgetUsd" in answer.body) plans.push(answer.body.id)
-        else open.push(answer.body.id)
-      })
-      yield* Effect.forEach(Array.from({ length: 1200 }), () => step, { concurrency: 64, discard: true })
-      assert.deepStrictEqual(faults, [])
-      assert.strictEqual(yield* deadlocks, before)
-      assert.isAbove(open.length, 100)
-      yield* assertNoDrift((yield* TestService).database)
-      for (const { budgetUsd, remainingUsd, reservedUsd } of (yield* call("GET", `${collection}?status=active`)).body
-        .items) {
-        assert.isAtMost(reservedUsd + remainingUsd, budgetUsd)
-      }
-      for (const id of plans) yield* post(`${collection}/${id}/abort`)
-      for (const id of open) yield* call("DELETE", `/api/spend/reservations/${id}`)
-      for (const capId of capIds) assert.strictEqual((yield* utilization(capId)).reserved, 0)
-      yield* assertNoDrift((yield* TestService).database)
     })
   )
 })

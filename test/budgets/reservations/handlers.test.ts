@@ -2,9 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("/api/spend", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("/api/spend", (it) => {
   it.effect("201: reserves, settles what it did cost, and gives the rest back", () =>
     Effect.gen(function* () {
       const service = yield* TestService

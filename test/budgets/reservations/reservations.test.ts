@@ -4,7 +4,7 @@ import { make, makeAgent } from "../../support/agents.ts"
 import { makeKey } from "../../support/authority.ts"
 import { makeSetting } from "../../support/plans.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { type Answer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -12,7 +12,7 @@ const unknownId = "0198a5b0-7c00-7000-8000-00000000002a"
 const path = "/api/spend/reservations"
 const ids = ({ body }: Answer) => body.items.map((one: { readonly id: string }) => one.id)
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(path, (it) => {
   it.effect("lists by state, agent, plan and cap, the newest first, and of a tenant its own", () =>
     Effect.gen(function* () {
       const service = yield* TestService

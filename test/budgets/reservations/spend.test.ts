@@ -4,7 +4,7 @@ import * as crypto from "node:crypto"
 import { make, makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
@@ -27,7 +27,7 @@ const tenantWith = Effect.fnUntraced(function* (service: Service, cap: object = 
   return { tenantId, key, owner, capId: made.id as string, call }
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("spend", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("spend", (it) => {
   refusesStrangers(it, [
     {
       name: "reserve",

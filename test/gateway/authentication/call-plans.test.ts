@@ -4,7 +4,7 @@ import { ask, configure, costNanoUsd, model, provider } from "../../support/gate
 import { assertNoDrift, makeSetting, silence } from "../../support/plans.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
 const complete = "/api/llm/complete"
@@ -23,7 +23,7 @@ const setting = Effect.fnUntraced(function* (agent: object = {}) {
   return { ...made, native, service, standIn }
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("calls under a plan", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("calls under a plan", (it) => {
   it.effect("are charged from the plan's hold, on every route alike", () =>
     Effect.gen(function* () {
       const { capIds, figures, key, native, service, utilization, start } = yield* setting()

@@ -4,7 +4,7 @@ import { makeAccount, signIn } from "../../support/accounts.ts"
 import { makeAgent, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { makeDatabase } from "../../support/database.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
@@ -34,7 +34,7 @@ const lastSpent = ({ database }: Service) =>
 
 const options = { excludeTestServices: true, timeout: "60 seconds" } as const
 
-layer(serviceLayer(), options)("callers of the gateway", (it) => {
+layer(sharedServiceLayer, options)("callers of the gateway", (it) => {
   it.effect("send a key or an agent's token, in either header", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,9 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, configure, model, provider, spender } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the gateway's health", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the gateway's health", (it) => {
   it.effect("tells no tenant what another one said, which a provider's error may repeat", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { charges, configure, costNanoUsd, counters, model, provider, spender } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
 type Service = TestService["Service"]
@@ -13,7 +13,7 @@ const complete = (service: Service, key: string, fallbacks: ReadonlyArray<string
     body: { model: "down", messages: [{ role: "user", content: "Hi" }], maxTokens: 30, fallbacks, dryRun }
   })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a fallback", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a fallback", (it) => {
   it.effect("is bound by the caps on its own model, at the same provider too, and counts on them", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -3,13 +3,13 @@ import { Effect } from "effect"
 import { makeKey } from "../../support/authority.ts"
 import { ask, charges, configure, costNanoUsd, counters, model, provider, spender } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor, said } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const options = { excludeTestServices: true, timeout: "60 seconds" } as const
 
-layer(serviceLayer(), options)("metering", (it) => {
+layer(sharedServiceLayer, options)("metering", (it) => {
   it.effect("never spends above a cap with 64 callers on its last cents, and nothing stays reserved", () =>
     Effect.gen(function* () {
       const service = yield* TestService

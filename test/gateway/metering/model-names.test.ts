@@ -5,10 +5,10 @@ import { make } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the scope of a cap", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the scope of a cap", (it) => {
   it.effect("that names a model by an alias, or at its provider, is the model's", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -4,7 +4,7 @@ import { type Dice, diceOf } from "../../contract/dice.ts"
 import { configure, counters, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { assertNoDrift } from "../../support/plans.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
@@ -106,7 +106,7 @@ const make = ({ url }: Service, key: string, place: number, { kind }: Ending) =>
 
 const options = { excludeTestServices: true, timeout: "120 seconds" } as const
 
-layer(serviceLayer(), options)("the money of calls", (it) => {
+layer(sharedServiceLayer, options)("the money of calls", (it) => {
   it.effect("is the price of what they used, exactly, however they end; afterwards nothing is reserved", () =>
     Effect.gen(function* () {
       const service = yield* TestService

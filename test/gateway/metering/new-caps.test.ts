@@ -2,10 +2,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a cap that was just made", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a cap that was just made", (it) => {
   const setting = Effect.fnUntraced(function* (cap: object) {
     const service = yield* TestService
     const standIn = yield* startProvider(openAiVendor)

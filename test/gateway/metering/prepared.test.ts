@@ -6,7 +6,7 @@ import { makeAgent } from "../../support/agents.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -32,7 +32,7 @@ const setting = Effect.fnUntraced(function* (caps: ReadonlyArray<object> = [{}])
   return { ...made, native, reserve, service, standIn, stateOf }
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a prepared reservation", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a prepared reservation", (it) => {
   it.effect("is what the call is charged to, and the gateway's from then on", () =>
     Effect.gen(function* () {
       const { call, key, native, reserve, service, utilization, stateOf } = yield* setting()

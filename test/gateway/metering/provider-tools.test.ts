@@ -9,7 +9,7 @@ import {
 } from "../../../src/gateway/metering/provider-tools.ts"
 import { asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const fees = { webSearch: 10n, codeExecution: 50n, fileSearch: 2n, imageGeneration: 250n }
@@ -168,7 +168,7 @@ const charged = (service: TestService["Service"], tenantId: string) =>
 const hard = { limit: 3 }
 const soft = { limit: 3, mode: "soft" }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("tools that a provider runs", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("tools that a provider runs", (it) => {
   for (const [name, cap] of [
     ["hard", hard],
     ["soft", soft]

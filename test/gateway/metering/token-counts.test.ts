@@ -4,36 +4,38 @@ import { textsOf } from "../../../src/gateway/metering/request-texts.ts"
 import { TokenCounts } from "../../../src/gateway/metering/token-counts.ts"
 import { ask, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor, said } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const encoding = "o200k_base"
 
-it.live("counts what a model's tokenizer says, special tokens as text, once it is loaded", () =>
-  Effect.gen(function* () {
-    const counts = yield* TokenCounts
-    const count = (texts: ReadonlyArray<string>) => counts.count("somebody", { encoding, texts })
-    assert.isTrue(Option.isNone(yield* count(["Hello"])))
-    yield* eventually(count(["Hello"]), Option.isSome)
-    assert.deepStrictEqual(yield* count(["Hello world", "Hello world"]), Option.some(4))
-    const special = Option.getOrThrow(yield* count(["<|endoftext|>"]))
-    assert.isAbove(special, 1)
-    assert.isTrue(Option.isNone(yield* count(["a".repeat(262_145)])))
-  }).pipe(Effect.provide(TokenCounts.layer), Effect.scoped)
-)
+layer(TokenCounts.layer, { excludeTestServices: true, timeout: "60 seconds" })("the token counter", (it) => {
+  it.effect("counts what a model's tokenizer says, special tokens as text, once it is loaded", () =>
+    Effect.gen(function* () {
+      const counts = yield* TokenCounts
+      const count = (texts: ReadonlyArray<string>) => counts.count("somebody", { encoding, texts })
+      assert.isTrue(Option.isNone(yield* count(["Hello"])))
+      yield* eventually(count(["Hello"]), Option.isSome)
+      assert.deepStrictEqual(yield* count(["Hello world", "Hello world"]), Option.some(4))
+      const special = Option.getOrThrow(yield* count(["<|endoftext|>"]))
+      assert.isAbove(special, 1)
+      assert.isTrue(Option.isNone(yield* count(["a".repeat(262_145)])))
+    })
+  )
 
-it.live("gives up on a text that takes long, and counts on afterwards", () =>
-  Effect.gen(function* () {
-    const counts = yield* TokenCounts
-    const count = (text: string) => counts.count("somebody", { encoding, texts: [text] })
-    yield* eventually(count("Hello"), Option.isSome)
-    const before = performance.now()
-    assert.isTrue(Option.isNone(yield* count(" ".repeat(100_000))))
-    assert.isBelow(performance.now() - before, 1500)
-    yield* eventually(count("Hello"), Option.isSome)
-  }).pipe(Effect.provide(TokenCounts.layer), Effect.scoped)
-)
+  it.effect("gives up on a text that takes long, and counts on afterwards", () =>
+    Effect.gen(function* () {
+      const counts = yield* TokenCounts
+      const count = (text: string) => counts.count("somebody", { encoding, texts: [text] })
+      yield* eventually(count("Hello"), Option.isSome)
+      const before = performance.now()
+      assert.isTrue(Option.isNone(yield* count(" ".repeat(100_000))))
+      assert.isBelow(performance.now() - before, 1500)
+      yield* eventually(count("Hello"), Option.isSome)
+    })
+  )
+})
 
 it("takes what messages and inputs say for texts, and nothing else", () => {
   const { bytes, texts } = textsOf({
@@ -60,7 +62,7 @@ it("takes what messages and inputs say for texts, and nothing else", () => {
   assert.deepStrictEqual(textsOf({ input: "x" }).texts, ["x"])
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("calls near the end of a cap", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("calls near the end of a cap", (it) => {
   // Two thousand bytes, of which a token is four and more.
   const content = "The quick brown fox jumps over the lazy dog. ".repeat(45)
   const messages = [{ role: "user", content }]

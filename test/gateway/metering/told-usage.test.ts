@@ -2,48 +2,51 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { eventually } from "../../support/waiting.ts"
 
 const choice = { index: 0, finish_reason: "stop" }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a usage that nobody believes", (it) => {
-  for (const [name, usage] of [
-    ["of nothing", { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
-    ["beyond all numbers", { prompt_tokens: 1e30, completion_tokens: 9e18 }]
-  ] as const) {
-    it.effect(`${name} is estimated, and the call is settled`, () =>
-      Effect.gen(function* () {
-        const service = yield* TestService
-        const standIn = yield* startProvider(({ body }, response) => {
-          if (body.stream !== true) {
-            return json(response, 200, { choices: [{ ...choice, message: { content: "It is noon." } }], usage })
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
+  "a usage that nobody believes",
+  (it) => {
+    for (const [name, usage] of [
+      ["of nothing", { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }],
+      ["beyond all numbers", { prompt_tokens: 1e30, completion_tokens: 9e18 }]
+    ] as const) {
+      it.effect(`${name} is estimated, and the call is settled`, () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const standIn = yield* startProvider(({ body }, response) => {
+            if (body.stream !== true) {
+              return json(response, 200, { choices: [{ ...choice, message: { content: "It is noon." } }], usage })
+            }
+            sse(response, [
+              { choices: [{ ...choice, delta: { content: "It is noon." } }] },
+              { choices: [], usage },
+              "data: [DONE]\n\n"
+            ])
+            response.end()
+          })
+          yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+          const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+          for (const stream of [false, true]) {
+            assert.strictEqual((yield* ask(service, key, { max_tokens: 30, stream })).status, 200)
           }
-          sse(response, [
-            { choices: [{ ...choice, delta: { content: "It is noon." } }] },
-            { choices: [], usage },
-            "data: [DONE]\n\n"
-          ])
-          response.end()
-        })
-        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
-        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
-        for (const stream of [false, true]) {
-          assert.strictEqual((yield* ask(service, key, { max_tokens: 30, stream })).status, 200)
-        }
-        const made = yield* eventually(
-          charges(service, tenantId),
-          (all) => all.length === 2 && all.every(({ state }) => state !== "open")
-        )
-        assert.deepStrictEqual(
-          made.map(({ method, state }) => [state, method]),
-          [
-            ["settled", "estimated"],
-            ["settled", "estimated"]
-          ]
-        )
-        for (const { amount } of made) assert.isAbove(Number(amount), 0)
-      }).pipe(Effect.scoped)
-    )
+          const made = yield* eventually(
+            charges(service, tenantId),
+            (all) => all.length === 2 && all.every(({ state }) => state !== "open")
+          )
+          assert.deepStrictEqual(
+            made.map(({ method, state }) => [state, method]),
+            [
+              ["settled", "estimated"],
+              ["settled", "estimated"]
+            ]
+          )
+          for (const { amount } of made) assert.isAbove(Number(amount), 0)
+        }).pipe(Effect.scoped)
+      )
+    }
   }
-})
+)

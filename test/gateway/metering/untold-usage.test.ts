@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, configure, counters, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const words = "It is noon in Oslo, and nobody says how many tokens that is."
 const wordTokens = Math.ceil(words.length / 3)
@@ -32,7 +32,7 @@ const whole =
 const message = (members: object): Answerer =>
   whole({ type: "message", role: "assistant", content: [{ type: "text", text: words }], ...members })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "what a provider says of its usage",
   (it) => {
     const setUp = Effect.fnUntraced(function* (dialect: "openai" | "anthropic", answer: Answerer, cap: object = {}) {

@@ -1,7 +1,6 @@
-import { assert, describe, it, layer } from "@effect/vitest"
+import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { isLinux, makeDirectory } from "../../support/embedded-postgres.ts"
-import { makeDatabase } from "../../support/database.ts"
+import { beginStream, endless } from "../../support/endless-stream.ts"
 import {
   ask,
   charges,
@@ -15,36 +14,12 @@ import {
   usageRows
 } from "../../support/gateway.ts"
 import { assertNoDrift, makeSetting } from "../../support/plans.ts"
-import { json, sse, startProvider } from "../../support/provider.ts"
-import { serviceKey, serviceLayer, startService, TestService } from "../../support/service.ts"
-import { startProcess } from "../../support/service-process.ts"
-import { asSuperuser } from "../../support/statements.ts"
+import { json, startProvider } from "../../support/provider.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor, used } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
-/** A provider that begins to answer and never ends. */
-const endless = (_: unknown, response: Parameters<typeof sse>[0]) =>
-  sse(response, [{ choices: [{ index: 0, delta: { role: "assistant", content: "It is" }, finish_reason: null }] }])
-
-/** Begins a stream and answers when its first bytes are there; at the end of the scope it is given up. */
-const beginStream = (url: string, key: string) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const controller = new AbortController()
-      const response = await fetch(`${url}/v1/chat/completions`, {
-        method: "POST",
-        signal: controller.signal,
-        headers: { "x-api-key": key, "content-type": "application/json" },
-        body: JSON.stringify({ model: "gpt", stream: true, max_tokens: 30, messages: [{ role: "user", content: "?" }] })
-      })
-      assert.strictEqual(response.status, 200)
-      await response.body?.getReader().read()
-      return controller
-    }),
-    (controller) => Effect.sync(() => controller.abort())
-  )
-
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the row of a call", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the row of a call", (it) => {
   it.effect("says who called what, what it used, what that cost by which rates, and how long it took", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -161,67 +136,5 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the
       assert.deepStrictEqual(counter, { spent: String(row.cost), reserved: "0" })
       yield* assertNoDrift(service.database)
     }).pipe(Effect.scoped)
-  )
-})
-
-const expiryOf = (database: TestService["Service"]["database"]) =>
-  Effect.map(
-    asSuperuser(
-      database,
-      (sql) => sql<{ readonly at: number; readonly state: string }>`
-        SELECT extract(epoch FROM expires_at)::float8 AS at, state FROM budget_reservations`
-    ),
-    ([row]) => row
-  )
-
-describe("the hold of a call", () => {
-  it.live("is renewed while it runs", () =>
-    Effect.gen(function* () {
-      const service = yield* startService(yield* makeDatabase, { Llm__Gateway__HoldSeconds: "5" })
-      const standIn = yield* startProvider(endless)
-      yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
-      yield* beginStream(service.url, service.serviceKey)
-      const first = yield* expiryOf(service.database)
-      const later = yield* eventually(expiryOf(service.database), (row) => (row?.at ?? 0) >= (first?.at ?? 0) + 5)
-      assert.strictEqual(later?.state, "open")
-    }).pipe(Effect.scoped)
-  )
-
-  it.live.runIf(isLinux)(
-    "is settled by whoever comes after a process that was killed, and nothing stays reserved",
-    () =>
-      Effect.gen(function* () {
-        const directory = yield* makeDirectory()
-        const standIn = yield* startProvider(endless)
-        const cap = { name: "a cap", unit: "usd", limit: 1, period: "total" }
-        yield* Effect.scoped(
-          Effect.gen(function* () {
-            const doomed = yield* startProcess(directory)
-            const body = { providers: [provider("oa", standIn)], models: [model("gpt", ["oa"])] }
-            assert.strictEqual((yield* doomed.call("PUT", "/api/llm/admin/config", { body })).status, 200)
-            assert.strictEqual((yield* doomed.call("POST", "/api/budgets/caps", { body: cap })).status, 201)
-            yield* beginStream(doomed.url, serviceKey)
-            yield* doomed.signal("SIGKILL")
-            assert.strictEqual(yield* doomed.ended, "SIGKILL")
-          })
-        )
-        const next = yield* startProcess(directory)
-        const utilization = () =>
-          Effect.map(
-            next.call("GET", "/api/budgets/caps-status"),
-            ({ body }) => body.items[0] as Record<string, number>
-          )
-        const { reserved = 0, spent = 0 } = yield* utilization()
-        assert.isAbove(reserved, 0)
-        assert.strictEqual(spent, 0)
-        yield* asSuperuser(
-          next.database,
-          (sql) => sql`UPDATE budget_reservations SET expires_at = now() - interval '1 second' WHERE state = 'open'`
-        )
-        const after = yield* eventually(utilization(), (one) => one.reserved === 0)
-        assert.strictEqual(after.spent, reserved)
-        const [row] = yield* asSuperuser(next.database, (sql) => sql`SELECT method FROM usage_rows`)
-        assert.deepStrictEqual(row, { method: "expired" })
-      }).pipe(Effect.scoped)
   )
 })

@@ -3,9 +3,9 @@ import { Effect } from "effect"
 import OpenAI from "openai"
 import { configure, model, provider, spender } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("embeddings", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("embeddings", (it) => {
   it.effect("of a provider that answers with numbers, though base64 was asked for, are read by OpenAI's SDK", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { charges, configure, costNanoUsd, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, type ProviderStandIn, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { used } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -167,80 +167,83 @@ const setUp = Effect.fnUntraced(function* (standIn: ProviderStandIn, dialect: Di
   return { service, ...(yield* spender(service, [{ limit: 1 }])) }
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a caller that leaves a stream", (it) => {
-  for (const from of dialects) {
-    const { frames } = vendors[from]
-    for (const to of dialects) {
-      for (const [index, { finished, seen }] of frames.entries()) {
-        const last = seen[to]
-        if (last === undefined) continue
-        it.effect(`of ${from} in ${to}, at frame ${index}, pays ${finished ? "the usage" : "what was said"}`, () =>
-          Effect.gen(function* () {
-            const { answer, resume } = pausing(frames, index)
-            const standIn = yield* startProvider(answer)
-            const { key, service, tenantId } = yield* setUp(standIn, from)
-            yield* leaveAt(service, key, paths[to], bodies[to], last)
-            if (!finished) {
-              yield* eventually(
-                Effect.sync(() => standIn.aborted),
-                (aborted) => aborted === 1
-              )
-            }
-            // What comes after it is answered, so the service knows that the caller is gone.
-            for (let times = 0; times < 3; times++) yield* service.call("GET", "/health")
-            resume()
-            const [charge] = yield* ended(service, tenantId)
-            const [row] = yield* usageRows(service, tenantId)
-            if (finished) {
-              assert.deepStrictEqual(charge, {
-                state: "settled",
-                method: "provider_usage",
-                amount: String(costNanoUsd)
-              })
-              assert.strictEqual(row.status, 200)
-              return
-            }
-            assert.strictEqual(charge?.method, "aborted")
-            assert.strictEqual(row.status, 499)
-            assert.isAtMost(row.outputTokens, 2)
-            // Of the words, not of the JSON around them.
-            assert.strictEqual(row.inputTokens, from === "anthropic" ? used.input : 1)
-          }).pipe(Effect.scoped)
-        )
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
+  "a caller that leaves a stream",
+  (it) => {
+    for (const from of dialects) {
+      const { frames } = vendors[from]
+      for (const to of dialects) {
+        for (const [index, { finished, seen }] of frames.entries()) {
+          const last = seen[to]
+          if (last === undefined) continue
+          it.effect(`of ${from} in ${to}, at frame ${index}, pays ${finished ? "the usage" : "what was said"}`, () =>
+            Effect.gen(function* () {
+              const { answer, resume } = pausing(frames, index)
+              const standIn = yield* startProvider(answer)
+              const { key, service, tenantId } = yield* setUp(standIn, from)
+              yield* leaveAt(service, key, paths[to], bodies[to], last)
+              if (!finished) {
+                yield* eventually(
+                  Effect.sync(() => standIn.aborted),
+                  (aborted) => aborted === 1
+                )
+              }
+              // What comes after it is answered, so the service knows that the caller is gone.
+              for (let times = 0; times < 3; times++) yield* service.call("GET", "/health")
+              resume()
+              const [charge] = yield* ended(service, tenantId)
+              const [row] = yield* usageRows(service, tenantId)
+              if (finished) {
+                assert.deepStrictEqual(charge, {
+                  state: "settled",
+                  method: "provider_usage",
+                  amount: String(costNanoUsd)
+                })
+                assert.strictEqual(row.status, 200)
+                return
+              }
+              assert.strictEqual(charge?.method, "aborted")
+              assert.strictEqual(row.status, 499)
+              assert.isAtMost(row.outputTokens, 2)
+              // Of the words, not of the JSON around them.
+              assert.strictEqual(row.inputTokens, from === "anthropic" ? used.input : 1)
+            }).pipe(Effect.scoped)
+          )
+        }
       }
     }
+
+    it.effect("of a model that thinks unseen pays what it can have thought, and no more than was reserved", () =>
+      Effect.gen(function* () {
+        const { answer } = pausing(openAiFrames, 0)
+        const standIn = yield* startProvider(answer)
+        const { key, service, tenantId } = yield* setUp(standIn, "openai", { maxTokensPerSecond: 100_000 })
+        yield* leaveAt(service, key, paths.openai, { ...bodies.openai, reasoning_effort: "high" }, "One")
+        yield* ended(service, tenantId)
+        const [row] = yield* usageRows(service, tenantId)
+        assert.deepInclude(row, { method: "aborted", inputTokens: 1, outputTokens: 30 })
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("at its last event leaves the whole answer in the cache", () =>
+      Effect.gen(function* () {
+        const { answer, resume } = pausing(openAiFrames, openAiFrames.length - 1)
+        const standIn = yield* startProvider(answer)
+        const { key, service } = yield* setUp(standIn, "openai", { cache: true })
+        const { stream_options: _, ...body } = bodies.openai
+        yield* leaveAt(service, key, paths.openai, body, "[DONE]")
+        for (let times = 0; times < 3; times++) yield* service.call("GET", "/health")
+        resume()
+        const again = Effect.promise(() =>
+          fetch(`${service.url}${paths.openai}`, {
+            method: "POST",
+            headers: { "x-api-key": key, "content-type": "application/json" },
+            body: JSON.stringify({ model: "gpt", stream: true, ...body })
+          }).then(async (response) => ({ cache: response.headers.get("x-cache"), text: await response.text() }))
+        )
+        const answered = yield* eventually(again, ({ cache }) => cache === "hit")
+        assert.match(answered.text, /One[^]*Two[^]*data: \[DONE\]\n\n$/)
+      }).pipe(Effect.scoped)
+    )
   }
-
-  it.effect("of a model that thinks unseen pays what it can have thought, and no more than was reserved", () =>
-    Effect.gen(function* () {
-      const { answer } = pausing(openAiFrames, 0)
-      const standIn = yield* startProvider(answer)
-      const { key, service, tenantId } = yield* setUp(standIn, "openai", { maxTokensPerSecond: 100_000 })
-      yield* leaveAt(service, key, paths.openai, { ...bodies.openai, reasoning_effort: "high" }, "One")
-      yield* ended(service, tenantId)
-      const [row] = yield* usageRows(service, tenantId)
-      assert.deepInclude(row, { method: "aborted", inputTokens: 1, outputTokens: 30 })
-    }).pipe(Effect.scoped)
-  )
-
-  it.effect("at its last event leaves the whole answer in the cache", () =>
-    Effect.gen(function* () {
-      const { answer, resume } = pausing(openAiFrames, openAiFrames.length - 1)
-      const standIn = yield* startProvider(answer)
-      const { key, service } = yield* setUp(standIn, "openai", { cache: true })
-      const { stream_options: _, ...body } = bodies.openai
-      yield* leaveAt(service, key, paths.openai, body, "[DONE]")
-      for (let times = 0; times < 3; times++) yield* service.call("GET", "/health")
-      resume()
-      const again = Effect.promise(() =>
-        fetch(`${service.url}${paths.openai}`, {
-          method: "POST",
-          headers: { "x-api-key": key, "content-type": "application/json" },
-          body: JSON.stringify({ model: "gpt", stream: true, ...body })
-        }).then(async (response) => ({ cache: response.headers.get("x-cache"), text: await response.text() }))
-      )
-      const answered = yield* eventually(again, ({ cache }) => cache === "hit")
-      assert.match(answered.text, /One[^]*Two[^]*data: \[DONE\]\n\n$/)
-    }).pipe(Effect.scoped)
-  )
-})
+)

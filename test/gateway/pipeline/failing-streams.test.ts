@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { type Answerer, sse, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, calledWith, openAiVendor, said, used } from "../../support/vendors.ts"
 
 const chunk = (content: string, finish_reason: string | null = null) => ({
@@ -37,7 +37,7 @@ const wordsOf = (text: string): string =>
     .map((event) => JSON.parse(event.slice(6).replaceAll("\ndata: ", "\n")).choices?.[0]?.delta?.content ?? "")
     .join("")
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "a provider whose streams are odd",
   (it) => {
     it.effect("is failed over from where its first event is an error, and charged nothing", () =>

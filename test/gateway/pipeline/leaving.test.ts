@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { reservationsOf } from "../../support/gateway-vendors.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
 import { openAiVendor } from "../../support/vendors.ts"
@@ -19,7 +19,7 @@ const call = ({ url }: TestService["Service"], key: string, signal: AbortSignal 
     (error: Error) => error.name
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("callers that leave", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("callers that leave", (it) => {
   it.effect(
     "while their hold is being made leave nothing reserved, pay nothing, and may come again under the same key",
     () =>

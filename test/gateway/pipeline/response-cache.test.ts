@@ -9,7 +9,7 @@ import { TenantId } from "../../../src/kernel/identifier.ts"
 import { costNanoUsd, model, spender } from "../../support/gateway.ts"
 import { configureVendors, reservationsOf } from "../../support/gateway-vendors.ts"
 import { json, sse } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { runningLoopback } from "../../support/loopback.ts"
 import { said } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -35,7 +35,7 @@ const stream = ({ url }: Service, key: string, path = chat, body: object = {}) =
     return { told: response.headers.get("x-cache"), text: await response.text() }
   })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the response cache", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the response cache", (it) => {
   it.effect("answers the same question of the same tenant again, at no cost and with no provider", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -1,13 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, said, thought } from "../../support/vendors.ts"
 
 const prices = { inputUsdPerMTok: 2, outputUsdPerMTok: 10 }
 const hello = { role: "user", content: "Hello" }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "thoughts of another vendor's model",
   (it) => {
     it.effect("do not stop a conversation that falls back to Anthropic", () =>

@@ -5,10 +5,10 @@ import { makeDatabase } from "../../support/database.ts"
 import { ask, charges, configure, model, provider, spender } from "../../support/gateway.ts"
 import { json, startProvider } from "../../support/provider.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("an error of a provider", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("an error of a provider", (it) => {
   it.effect("that says that the gateway's account is empty is asked once, and told as the gateway's own trouble", () =>
     Effect.gen(function* () {
       const service = yield* TestService

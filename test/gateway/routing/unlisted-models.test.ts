@@ -2,10 +2,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, charges, configure, costNanoUsd, prices, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor } from "../../support/vendors.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("models that nobody listed", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("models that nobody listed", (it) => {
   it.effect("are served by a provider that is configured to, at its ceiling prices", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -5,7 +5,7 @@ import { model, spender } from "../../support/gateway.ts"
 import { configureVendors } from "../../support/gateway-vendors.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { sse } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser, countOf } from "../../support/statements.ts"
 import { said } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -109,7 +109,7 @@ layer(serviceLayer({ Llm__Gateway__LogContent: "true" }), options)("what is said
   )
 })
 
-layer(serviceLayer(), options)("what is said in calls, unless the settings say so,", (it) => {
+layer(sharedServiceLayer, options)("what is said in calls, unless the settings say so,", (it) => {
   it.effect("is kept nowhere", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -6,7 +6,7 @@ import * as path from "node:path"
 import OpenAI from "openai"
 import { whenCharged } from "../../support/gateway.ts"
 import { type ProviderStandIn, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, used } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 import { anthropicChecks } from "./compatibility/anthropic-checks.ts"
@@ -142,7 +142,7 @@ const cellsOf = (text: string) =>
     .split("\n")
     .map((line) => line.split("|").map((cell) => cell.trim().replace(/^-+$/, "-")))
 
-layer(bench.pipe(Layer.provideMerge(serviceLayer())), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(bench.pipe(Layer.provideMerge(sharedServiceLayer)), { excludeTestServices: true, timeout: "60 seconds" })(
   "the vendors' SDKs",
   (it) => {
     for (const dialect of dialects) {

@@ -4,7 +4,7 @@ import { Capability } from "../../../src/kernel/capability.ts"
 import { dereferenced, compatibleOperations, type Json, type Operation } from "../../contract/document.ts"
 import { faultsOf } from "../../contract/validator.ts"
 import { makeKey } from "../../support/authority.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const bodyOf = ({ requestBody }: Operation) => requestBody?.content["application/json"]?.example
 const pathFor = ({ path }: Operation) => path.replace("{model}", "loopback-1")
@@ -28,7 +28,7 @@ describe.each(compatibleOperations.map((operation) => [operation.operationId, op
   }
 )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "the document of the SDKs' endpoints",
   (it) => {
     it.effect("names all of them", () =>

@@ -2,13 +2,13 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { configure, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 /** As no JSON.stringify writes it: what is handed on is what came, and no copy of it. */
 const answerOf = (content: string) =>
   `{ "object":"chat.completion", "choices" : [{"index":0,"message":{"role":"assistant","content":"${content}"},"finish_reason":"stop"}],\n "usage":{"prompt_tokens":1e1,"completion_tokens":2,"total_tokens":12}}`
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "a whole answer in its own dialect",
   (it) => {
     for (const [what, content] of [

@@ -12,7 +12,7 @@ import { z } from "zod"
 import { clientFeatures, type ClientName, servedBy } from "../../support/client-features.ts"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { anthropicVendor, openAiVendor, said } from "../../support/vendors.ts"
 
@@ -91,7 +91,7 @@ const clients: Readonly<Record<ClientName, (connection: Connection) => Promise<R
   )
 }
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("clients that people use", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("clients that people use", (it) => {
   for (const [client, { hasTools }] of Record.toEntries(clientFeatures)) {
     const run = clients[client]
     // Two answers, each with a turn more for the tool.

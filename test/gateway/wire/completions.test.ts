@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import OpenAI from "openai"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor, said } from "../../support/vendors.ts"
 
 const setUp = Effect.gen(function* () {
@@ -39,7 +39,7 @@ const streamed = (client: OpenAI, request: OpenAI.CompletionCreateParamsStreamin
     return { text, usages }
   })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("text completions", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("text completions", (it) => {
   it.effect("pass to a provider that has them, whole and streamed, and are charged exactly", () =>
     Effect.gen(function* () {
       const { client, openai, service, tenantId } = yield* setUp

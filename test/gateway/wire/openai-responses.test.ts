@@ -5,7 +5,7 @@ import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { anthropicVendor, calledWith, openAiVendor, said, thought, used } from "../../support/vendors.ts"
 
@@ -47,7 +47,7 @@ const next = (output: ReadonlyArray<object>): OpenAI.Responses.ResponseInput => 
   { type: "function_call_output", call_id: "toolu_1", output: "Rain" }
 ]
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the Responses API", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the Responses API", (it) => {
   for (const name of ["gpt", "claude"]) {
     it.effect(`answers the SDK's create from ${name}, charged by its usage`, () =>
       Effect.gen(function* () {

@@ -3,7 +3,7 @@ import { Effect, Fiber } from "effect"
 import { ask, configure, counters, model, provider, spender } from "../../support/gateway.ts"
 import { holdBack } from "../../support/gateway-vendors.ts"
 import { startProvider } from "../../support/provider.ts"
-import { type Answer, serviceLayer, TestService } from "../../support/service.ts"
+import { type Answer, serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { openAiVendor, used } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -23,7 +23,7 @@ const limitedBy = Effect.fnUntraced(function* (service: Service, cap: object) {
   return { standIn, ...(yield* spender(service, [cap])) }
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a call above a rate", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a call above a rate", (it) => {
   it.effect("is told what its requests are limited to, in the headers of its dialect", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -7,7 +7,7 @@ import { Api } from "../../../src/api.ts"
 import { gatewayRoutes } from "../../../src/gateway/wire/vendor/routes.ts"
 import { configure, model, provider } from "../../support/gateway.ts"
 import { startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { countOf } from "../../support/statements.ts"
 import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { anthropicVendor } from "../../support/vendors.ts"
@@ -43,7 +43,7 @@ describe("nothing but metered calls", () => {
   })
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("every route to a provider", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("every route to a provider", (it) => {
   it.effect("keeps money free for what it asks, and charges it", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -4,7 +4,7 @@ import { Context, Effect, Layer } from "effect"
 import OpenAI from "openai"
 import { whenCharged } from "../../support/gateway.ts"
 import { type ProviderStandIn, json, startProvider } from "../../support/provider.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
 
 type Service = TestService["Service"]
@@ -70,7 +70,7 @@ const failing = (work: () => Promise<unknown>) =>
   )
 
 const chat = (model: string) => ({ model, messages: [{ role: "user" as const, content: "What time is it?" }] })
-const service = serviceLayer()
+const service = sharedServiceLayer
 
 layer(vendors.pipe(Layer.provideMerge(service)), { excludeTestServices: true, timeout: "60 seconds" })(
   "the SDKs",

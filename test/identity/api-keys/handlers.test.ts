@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { makeExpiredKey, makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { walkCursors } from "../../support/walk.ts"
 
 const path = "/api/api-keys"
@@ -36,7 +36,7 @@ const auditOf = Effect.fnUntraced(function* (id: string) {
   return listed.body.items.map((entry: { readonly actionType: string }) => entry.actionType)
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API keys over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("API keys over HTTP", (it) => {
   refusesStrangers(it, [
     { name: "list", method: "GET", path, ...read },
     { name: "get", method: "GET", path: `${path}/${unknown}`, ...read },

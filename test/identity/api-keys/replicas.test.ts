@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { makeExpiredKey, makeKey, makeTenant } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const path = "/api/api-keys"
@@ -19,7 +19,7 @@ const refusedWithinASecond = (service: Service, key: string) =>
     Effect.map((working) => assert.isFalse(working, "the key still works"))
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("API keys on two replicas", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("API keys on two replicas", (it) => {
   const ends: ReadonlyArray<readonly [string, (service: Service, id: string) => Effect.Effect<unknown>]> = [
     ["revocation", (service, id) => service.call("DELETE", `${path}/${id}`)],
     [

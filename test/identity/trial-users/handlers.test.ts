@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Struct } from "effect"
 import { refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { nextLink, walkLinks } from "../../support/walk.ts"
 
@@ -39,7 +39,7 @@ const auditOf = Effect.fnUntraced(function* (id: number) {
   return listed.body.items.map((entry: { readonly actionType: string }) => entry.actionType)
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("trial users over HTTP", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("trial users over HTTP", (it) => {
   refusesStrangers(it, [
     { name: "list", method: "GET", path, ...read },
     { name: "get", method: "GET", path: `${path}/1`, ...read },

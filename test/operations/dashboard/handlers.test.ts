@@ -4,7 +4,7 @@ import { DashboardRepository } from "../../../src/operations/dashboard/repositor
 import { refusesStrangers } from "../../support/authority.ts"
 import { makeDatabase, onServer } from "../../support/database.ts"
 import { makeExplaining } from "../../support/explaining.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 import { inject } from "vitest"
@@ -23,7 +23,7 @@ interface Check {
 const dayAgo = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString()
 const sumOf = (series: ReadonlyArray<{ readonly value: number }>) => series.reduce((sum, { value }) => sum + value, 0)
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the dashboard", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the dashboard", (it) => {
   refusesStrangers(it, [
     { name: "metrics", method: "GET", path: metricsPath, ...read },
     { name: "health", method: "GET", path: healthPath, ...read }

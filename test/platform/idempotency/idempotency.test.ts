@@ -4,12 +4,12 @@ import { makeKey } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
 import { createUser, newKey, person, post } from "../../support/repeatable.ts"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const ipAddress = "203.0.113.7"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("Idempotency-Key", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("Idempotency-Key", (it) => {
   it.effect("201 again: the same request is answered as before, and says so", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { assertProblem } from "../../support/problem.ts"
 import { createUser, newKey, person, post } from "../../support/repeatable.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 import { asSuperuser, countOf } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
 
@@ -24,7 +24,7 @@ const whileLocked = <A, E, R>(
     )
   )
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("Idempotency-Key in flight", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("Idempotency-Key in flight", (it) => {
   it.effect("409: while the first request is served, by whichever replica; then its answer for all", () =>
     Effect.gen(function* () {
       const service = yield* TestService

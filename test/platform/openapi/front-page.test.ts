@@ -4,7 +4,7 @@ import * as net from "node:net"
 import { serviceVersion } from "../../../src/platform/runtime/version.ts"
 import { makeDatabase } from "../../support/database.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
 
 const browser = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" }
 
@@ -22,7 +22,7 @@ const statusOf = (url: string, method: string, target: string) =>
     return Effect.sync(() => socket.destroy())
   })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the front page", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the front page", (it) => {
   it.effect("leads browsers and programs to what there is", () =>
     Effect.gen(function* () {
       const { call } = yield* TestService

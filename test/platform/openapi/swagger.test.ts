@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import { serviceLayer, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 
 const get = (address: string, accept: string) =>
   Effect.gen(function* () {
@@ -14,7 +14,7 @@ const get = (address: string, accept: string) =>
 
 const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   "the page of the OpenAPI document",
   (it) => {
     it.effect("runs its own script and loads nothing from elsewhere", () =>

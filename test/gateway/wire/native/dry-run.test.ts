@@ -4,11 +4,11 @@ import { configure, model, provider } from "../../../support/gateway.ts"
 import { makeSetting } from "../../../support/plans.ts"
 import { assertProblem } from "../../../support/problem.ts"
 import { startProvider } from "../../../support/provider.ts"
-import { serviceLayer, TestService } from "../../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../../support/service.ts"
 import { countOf } from "../../../support/statements.ts"
 import { openAiVendor } from "../../../support/vendors.ts"
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a dry run", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a dry run", (it) => {
   it.effect("tells what a call may cost and what its caps have left; nothing is reserved, and nobody is called", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -3,13 +3,13 @@ import { Effect } from "effect"
 import { makeKey } from "../../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../../support/problem.ts"
 import { json, startProvider } from "../../../support/provider.ts"
-import { serviceLayer, TestService } from "../../../support/service.ts"
+import { serviceLayer, sharedServiceLayer, TestService } from "../../../support/service.ts"
 
 const options = { excludeTestServices: true, timeout: "60 seconds" } as const
 const test = "/api/llm/providers/test"
 const list = "/api/llm/providers/list-models"
 
-layer(serviceLayer(), options)("providers", (it) => {
+layer(sharedServiceLayer, options)("providers", (it) => {
   it.effect("at an address of the caller's lead into no private network", () =>
     Effect.gen(function* () {
       const service = yield* TestService

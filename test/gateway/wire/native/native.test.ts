@@ -4,7 +4,7 @@ import { makeAgent } from "../../../support/agents.ts"
 import { makeKey, makeTenant } from "../../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../../support/problem.ts"
 import { json, startProvider } from "../../../support/provider.ts"
-import { serviceLayer, TestService } from "../../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../../support/service.ts"
 import { anthropicVendor, calledWith, openAiVendor, said, used } from "../../../support/vendors.ts"
 
 type Service = TestService["Service"]
@@ -67,7 +67,7 @@ const stream = ({ serviceKey, url }: Service, body: object) =>
     return { status: response.status, type: response.headers.get("content-type"), text: await response.text() }
   })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("the gateway's own words", (it) => {
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the gateway's own words", (it) => {
   it.effect("reach every dialect: words, tools and their results, and what it all cost", () =>
     Effect.gen(function* () {
       const service = yield* TestService

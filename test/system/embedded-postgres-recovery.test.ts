@@ -3,7 +3,7 @@ import { Effect, Fiber, Option } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { findProcess } from "../../../src/platform/embedded-postgres/system.ts"
+import { findProcess } from "../../src/platform/embedded-postgres/system.ts"
 import {
   isRoot,
   isLinux,
@@ -22,7 +22,7 @@ import {
   leavePid,
   assertRefused,
   UsedDirectory
-} from "../../support/embedded-postgres.ts"
+} from "../support/embedded-postgres.ts"
 
 describe("an initialisation", () => {
   it.live("that is interrupted leaves nothing behind", () =>

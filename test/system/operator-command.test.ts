@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
-import { cached } from "../../support/command.ts"
-import { makeDirectory, project } from "../../support/embedded-postgres.ts"
-import { startProcess } from "../../support/service-process.ts"
+import { cached } from "../support/command.ts"
+import { makeDirectory, project } from "../support/embedded-postgres.ts"
+import { startProcess } from "../support/service-process.ts"
 
 /** Runs the command as npm does; answers its exit code and what it wrote. */
 const operator = (directory: string, words: ReadonlyArray<string>, input = "") =>

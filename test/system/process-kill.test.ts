@@ -1,10 +1,10 @@
 import { assert, it } from "@effect/vitest"
 import { Array, Effect, Exit } from "effect"
-import { sendSignal } from "../../../src/platform/embedded-postgres/system.ts"
-import { isLinux, makeDirectory, postmasterPid } from "../../support/embedded-postgres.ts"
-import { type ServiceProcess, startProcess, untilDatabaseGone } from "../../support/service-process.ts"
-import { asSuperuser } from "../../support/statements.ts"
-import { eventually } from "../../support/waiting.ts"
+import { sendSignal } from "../../src/platform/embedded-postgres/system.ts"
+import { isLinux, makeDirectory, postmasterPid } from "../support/embedded-postgres.ts"
+import { type ServiceProcess, startProcess, untilDatabaseGone } from "../support/service-process.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
 
 interface Request {
   readonly key: string

@@ -4,7 +4,7 @@ import * as fs from "node:fs/promises"
 import * as net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
-import { FreePort } from "../../../src/platform/embedded-postgres/server.ts"
+import { FreePort } from "../../src/platform/embedded-postgres/server.ts"
 import {
   isLinux,
   fast,
@@ -14,7 +14,7 @@ import {
   postmasterPid,
   exists,
   UsedDirectory
-} from "../../support/embedded-postgres.ts"
+} from "../support/embedded-postgres.ts"
 
 describe("a start", () => {
   it.live("makes a durable database whose order does not depend on the machine, and finds it again", () =>

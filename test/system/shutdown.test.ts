@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scope } from "effect"
-import { isLinux, processesWith, UsedDirectory } from "../../support/embedded-postgres.ts"
-import { exchange, requestText } from "../../support/raw-http.ts"
-import { type ServiceProcess, startProcess, untilDatabaseGone } from "../../support/service-process.ts"
-import { asSuperuser } from "../../support/statements.ts"
-import { eventually, untilBlocked } from "../../support/waiting.ts"
+import { isLinux, processesWith, UsedDirectory } from "../support/embedded-postgres.ts"
+import { exchange, requestText } from "../support/raw-http.ts"
+import { type ServiceProcess, startProcess, untilDatabaseGone } from "../support/service-process.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually, untilBlocked } from "../support/waiting.ts"
 
 const ipAddress = "203.0.113.7"
 

@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect } from "effect"
-import { makeKey } from "../../support/authority.ts"
-import { makeApplication, makeFile } from "../../support/configuration.ts"
-import { type TestDatabase } from "../../support/database.ts"
-import { isLinux } from "../../support/embedded-postgres.ts"
-import { makeServer } from "../../support/leaving-server.ts"
-import { assertProblem } from "../../support/problem.ts"
-import { type Answer, startService, type TestService } from "../../support/service.ts"
-import { asSuperuser } from "../../support/statements.ts"
-import { eventually, untilBlocked } from "../../support/waiting.ts"
+import { makeKey } from "../support/authority.ts"
+import { makeApplication, makeFile } from "../support/configuration.ts"
+import { type TestDatabase } from "../support/database.ts"
+import { isLinux } from "../support/embedded-postgres.ts"
+import { makeServer } from "../support/leaving-server.ts"
+import { assertProblem } from "../support/problem.ts"
+import { type Answer, startService, type TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { eventually, untilBlocked } from "../support/waiting.ts"
 
 const assertAway = (answer: Answer) => {
   assertProblem(answer, 503, "overloaded")

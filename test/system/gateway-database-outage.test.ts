@@ -1,13 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
-import { configureVendors, reservationsOf } from "../../support/gateway-vendors.ts"
-import { model, spender } from "../../support/gateway.ts"
-import { isLinux } from "../../support/embedded-postgres.ts"
-import { makeServer } from "../../support/leaving-server.ts"
-import { json } from "../../support/provider.ts"
-import { type Answer, startService, type TestService } from "../../support/service.ts"
-import { openAiVendor } from "../../support/vendors.ts"
-import { eventually } from "../../support/waiting.ts"
+import { Deferred, Effect, Fiber } from "effect"
+import { configureVendors, reservationsOf } from "../support/gateway-vendors.ts"
+import { ask, configure, costNanoUsd, model, provider, spender } from "../support/gateway.ts"
+import { isLinux } from "../support/embedded-postgres.ts"
+import { makeServer } from "../support/leaving-server.ts"
+import { type Answerer, json, startProvider } from "../support/provider.ts"
+import { type Answer, startService, type TestService } from "../support/service.ts"
+import { asSuperuser } from "../support/statements.ts"
+import { openAiVendor } from "../support/vendors.ts"
+import { eventually } from "../support/waiting.ts"
 
 type Service = TestService["Service"]
 
@@ -131,5 +132,40 @@ describe("the ledger while its database is away", () => {
         }
       }).pipe(Effect.scoped),
     120_000
+  )
+})
+
+describe("a call that ends while the database is away", () => {
+  it.live(
+    "is answered, and charged exactly once it is back",
+    () =>
+      Effect.gen(function* () {
+        const asked = yield* Deferred.make<void>()
+        const gate = Promise.withResolvers<void>()
+        const waiting: Answerer = (request, response) => {
+          Deferred.doneUnsafe(asked, Effect.void)
+          void gate.promise.then(() => openAiVendor(request, response))
+        }
+        const standIn = yield* startProvider(waiting)
+        const server = yield* makeServer
+        const service = yield* startService(server.database)
+        yield* configure(service, [provider("oa", standIn)], [model("gpt", ["oa"])])
+        const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
+        const call = yield* Effect.forkChild(ask(service, key, { max_tokens: 30 }), { startImmediately: true })
+        yield* Deferred.await(asked)
+        yield* server.stop
+        gate.resolve()
+        const answer = yield* Fiber.join(call)
+        assert.strictEqual(answer.status, 200, answer.text)
+        yield* server.startAgain
+        const counted = asSuperuser(
+          server.database,
+          (sql) => sql<{ readonly spent: string; readonly reserved: string }>`
+            SELECT spent::text, reserved::text FROM budget_counters WHERE tenant_id = ${tenantId}`
+        )
+        const [counter] = yield* eventually(counted, ([row]) => row?.reserved === "0")
+        assert.deepStrictEqual(counter, { spent: String(costNanoUsd), reserved: "0" })
+      }).pipe(Effect.scoped),
+    60_000
   )
 })

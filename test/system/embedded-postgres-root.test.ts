@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
-import { mayEnter } from "../../../src/platform/embedded-postgres/system.ts"
+import { mayEnter } from "../../src/platform/embedded-postgres/system.ts"
 import {
   isRoot,
   isLinux,
@@ -14,7 +14,7 @@ import {
   startElsewhere,
   ended,
   closeToOthers
-} from "../../support/embedded-postgres.ts"
+} from "../support/embedded-postgres.ts"
 
 describe.skipIf(!isRoot || !isLinux)("root", () => {
   it.live("has another account run the server", () =>

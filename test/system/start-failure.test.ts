@@ -2,17 +2,14 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs"
-import type * as http from "node:http"
 import * as net from "node:net"
-import { makeServer } from "../../src/platform/http/listener.ts"
 import { serviceVersion } from "../../src/platform/runtime/version.ts"
 import { settingsTable } from "../../src/platform/settings/settings.ts"
 import { cached, urlOf } from "../support/command.ts"
 import { makeEmptyDatabase, type TestDatabase } from "../support/database.ts"
 import { makeDirectory, project, untilGone } from "../support/embedded-postgres.ts"
 import { startProcess, untilDatabaseGone } from "../support/service-process.ts"
-import { assertProblem } from "../support/problem.ts"
-import { caller, encryptionKey } from "../support/service.ts"
+import { encryptionKey } from "../support/service.ts"
 import { asSuperuser, countOf } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 
@@ -216,25 +213,6 @@ it.live("a directory that cannot be the database's is told as such", () =>
     const { code, output } = yield* ran(["src/main.ts"], { Api__Port: "0", Database__Directory: `${directory}/file` })
     assert.match(output, /^The embedded database cannot be used \(Database:Directory\): [^\n]*\/file[^\n]*\n$/u)
     assert.strictEqual(code, 1)
-  }).pipe(Effect.scoped)
-)
-
-it.live("requests that arrive while the service starts are told to come back", () =>
-  Effect.gen(function* () {
-    const server = yield* Effect.acquireRelease(
-      Effect.callback<http.Server>((resume) => {
-        const server = makeServer({ requestTimeoutSeconds: 60 })
-        server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
-      }),
-      (server) => Effect.sync(() => server.close())
-    )
-    const { port } = server.address() as net.AddressInfo
-    const call = caller(`http://127.0.0.1:${port}`)
-    const early = yield* call("GET", "/health/ready")
-    assertProblem(early, 503, "overloaded")
-    assert.strictEqual(early.headers.get("retry-after"), "1")
-    server.on("request", (_, response) => response.end("served"))
-    assert.strictEqual((yield* call("GET", "/health/ready")).text, "served")
   }).pipe(Effect.scoped)
 )
 

@@ -5,7 +5,7 @@ import { registerHooks } from "node:module"
 import * as os from "node:os"
 import * as path from "node:path"
 import { afterAll } from "vitest"
-import { servedDocument } from "./document.ts"
+import { servedDocument } from "../contract/document.ts"
 
 // Both generators need the compiler's JavaScript API, which TypeScript 7 does not have; ts-morph ships that of TypeScript 6.
 registerHooks({

@@ -1,0 +1,203 @@
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Change } from "../../audit/log/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { InstantFromDate } from "../../kernel/instant.ts"
+import { AnomalyDimension, AnomalyId, AnomalyKind, AnomalyNotFound, AnomalyStatus, Contributor } from "./domain.ts"
+
+export const StoredAnomaly = Schema.Struct({
+  id: AnomalyId,
+  tenantId: TenantId,
+  dimension: AnomalyDimension,
+  key: Schema.String,
+  kind: AnomalyKind,
+  startsAt: InstantFromDate,
+  endsAt: InstantFromDate,
+  detectedAt: InstantFromDate,
+  expected: Schema.BigInt,
+  actual: Schema.BigInt,
+  score: Schema.Number,
+  contributors: Schema.Array(Contributor),
+  status: AnomalyStatus,
+  reason: Schema.NullOr(Schema.String)
+})
+export type StoredAnomaly = typeof StoredAnomaly.Type
+
+/** An episode before it is stored; times are epoch milliseconds, amounts nano-dollars. */
+export interface Finding {
+  readonly tenantId: TenantId
+  readonly dimension: AnomalyDimension
+  readonly key: string
+  readonly kind: AnomalyKind
+  readonly startsAt: number
+  readonly endsAt: number
+  readonly expected: bigint
+  readonly actual: bigint
+  readonly score: number
+}
+
+export interface AnomalyFilter {
+  readonly tenantId?: TenantId | undefined
+  readonly status?: AnomalyStatus | undefined
+  readonly kind?: AnomalyKind | undefined
+  readonly dimension?: AnomalyDimension | undefined
+}
+
+const HourOfKey = Schema.Struct({
+  dimension: Schema.Literals(["total", "agent", "model", "task-type"]),
+  key: Schema.String,
+  start: InstantFromDate,
+  cost: Schema.BigInt
+})
+export type HourOfKey = typeof HourOfKey.Type
+
+const PlanCost = Schema.Struct({
+  key: Schema.String,
+  first: InstantFromDate,
+  last: InstantFromDate,
+  cost: Schema.BigInt
+})
+
+const Progress = Schema.Struct({ through: Schema.NullOr(InstantFromDate) })
+
+/** An episode goes on with what begins so soon behind it. */
+const oneEpisode = "72 hours"
+const contributors = 5
+const columns = { agent: "agent_id", model: "model", "task-type": "task_type", plan: "plan_id" } as const
+
+/** Reads the rows of a statement through a schema. */
+const rows = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
+  const decode = Schema.decodeUnknownEffect(Schema.Array(row))
+  return (statement: Effect.Effect<unknown, unknown>) =>
+    Effect.orDie(Effect.flatMap(statement, (found) => decode(found))) as Effect.Effect<ReadonlyArray<S["Type"]>>
+}
+
+export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()("app/insights/AnomaliesRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const stored = rows(StoredAnomaly)
+    const one = (statement: Effect.Effect<unknown, unknown>) =>
+      Effect.flatMap(stored(statement), ([row]) =>
+        row === undefined ? Effect.fail(new AnomalyNotFound({})) : Effect.succeed(row)
+      )
+
+    return {
+      list: Effect.fn("AnomaliesRepository.list")(
+        ({ dimension, kind, status, tenantId }: AnomalyFilter, after: AnomalyId | undefined, limit: number) =>
+          stored(sql`
+            SELECT * FROM anomalies WHERE ${sql.and([
+              sql`true`,
+              ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
+              ...(status === undefined ? [] : [sql`status = ${status}`]),
+              ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
+              ...(dimension === undefined ? [] : [sql`dimension = ${dimension}`]),
+              ...(after === undefined ? [] : [sql`id < ${after}`])
+            ])} ORDER BY id DESC LIMIT ${limit}`)
+      ),
+
+      get: Effect.fn("AnomaliesRepository.get")((id: AnomalyId) => one(sql`SELECT * FROM anomalies WHERE id = ${id}`)),
+
+      lock: Effect.fn("AnomaliesRepository.lock")((id: AnomalyId) =>
+        Effect.andThen(Change, one(sql`SELECT * FROM anomalies WHERE id = ${id} FOR UPDATE`))
+      ),
+
+      decide: Effect.fn("AnomaliesRepository.decide")(({ id, reason, status }: StoredAnomaly) =>
+        Effect.andThen(
+          Change,
+          one(sql`UPDATE anomalies SET status = ${status}, reason = ${reason} WHERE id = ${id} RETURNING *`)
+        )
+      ),
+
+      /** The hour up to which anomalies were looked for, locked; none while another replica looks. */
+      progress: Effect.map(
+        rows(Progress)(sql`
+          SELECT CASE WHEN isfinite(through) THEN through END AS through FROM anomaly_progress FOR UPDATE SKIP LOCKED`),
+        ([row]) => row
+      ),
+
+      advance: Effect.fn("AnomaliesRepository.advance")((through: number) =>
+        Effect.andThen(Change, Effect.orDie(sql`UPDATE anomaly_progress SET through = ${new Date(through)}`))
+      ),
+
+      /** The tenants that were charged in a range. */
+      tenants: Effect.fn("AnomaliesRepository.tenants")((from: number, to: number) =>
+        Effect.map(
+          rows(Schema.Struct({ tenantId: TenantId }))(sql`
+            SELECT t.id AS tenant_id FROM tenants t WHERE EXISTS (
+              SELECT FROM usage_rollups r WHERE r.tenant_id = t.id AND r.dimension = 0 AND r.grain = 'h'
+                AND r.start >= ${new Date(from)} AND r.start < ${new Date(to)}) ORDER BY t.id`),
+          (found) => found.map(({ tenantId }) => tenantId)
+        )
+      ),
+
+      /** The cost of each hour of each key, in order. */
+      hours: Effect.fn("AnomaliesRepository.hours")((tenantId: TenantId, from: number, to: number) =>
+        rows(HourOfKey)(sql`
+          SELECT d.name AS dimension, r.key, r.start, r.cost
+          FROM (VALUES (0::smallint, 'total'), (1::smallint, 'agent'), (2::smallint, 'model'), (4::smallint, 'task-type'))
+            AS d(code, name)
+          JOIN usage_rollups r ON r.dimension = d.code
+          WHERE r.tenant_id = ${tenantId} AND r.grain = 'h' AND r.start >= ${new Date(from)} AND r.start < ${new Date(to)}
+            AND (r.key <> '' OR d.code = 0)
+          ORDER BY d.code, r.key, r.start`)
+      ),
+
+      /** What each plan cost, with its first and its last day. */
+      plans: Effect.fn("AnomaliesRepository.plans")((tenantId: TenantId, from: number, to: number) =>
+        rows(PlanCost)(sql`
+          SELECT key, min(start) AS first, max(start) AS last, sum(cost)::bigint AS cost FROM usage_rollups
+          WHERE tenant_id = ${tenantId} AND dimension = 6 AND grain = 'd' AND start >= ${new Date(from)}
+            AND start < ${new Date(to)} AND key <> '' GROUP BY key`)
+      ),
+
+      /** Updates the episode that a finding goes on with; answers whether there is one. */
+      extend: Effect.fn("AnomaliesRepository.extend")((finding: Finding) =>
+        Effect.andThen(
+          Change,
+          Effect.map(
+            stored(sql`
+              UPDATE anomalies SET ends_at = greatest(ends_at, ${new Date(finding.endsAt)}), kind = ${finding.kind},
+                expected = ${finding.expected}, actual = ${finding.actual}, score = greatest(score, ${finding.score})
+              WHERE id = (SELECT id FROM anomalies WHERE tenant_id = ${finding.tenantId}
+                AND dimension = ${finding.dimension} AND key = ${finding.key}
+                AND ends_at + ${oneEpisode}::interval >= ${new Date(finding.startsAt)}
+                AND starts_at <= ${new Date(finding.endsAt)} ORDER BY id DESC LIMIT 1)
+              RETURNING *`),
+            (found) => found.length > 0
+          )
+        )
+      ),
+
+      /** Stores a new episode, with those that it was charged to. */
+      insert: Effect.fn("AnomaliesRepository.insert")((finding: Finding, detectedAt: number) => {
+        const { dimension, endsAt, key, startsAt, tenantId } = finding
+        const others = (["agent", "model", "task-type"] as const).filter((other) => other !== dimension)
+        const parts =
+          dimension === "cap"
+            ? sql`SELECT NULL::text AS dimension, NULL::text AS key, NULL::bigint AS cost WHERE false`
+            : sql`
+              SELECT p.dimension, p.key, sum(u.cost)::bigint AS cost FROM usage_rows u CROSS JOIN LATERAL (VALUES
+                ${sql.literal(others.map((other) => `('${other}', u.${columns[other]}::text)`).join(", "))}) p(dimension, key)
+              WHERE u.tenant_id = ${tenantId} AND u.occurred_at >= ${new Date(startsAt)}
+                AND u.occurred_at < ${new Date(endsAt)} AND p.key IS NOT NULL
+                AND u.${sql.literal(columns[dimension])}::text = ${key}
+              GROUP BY p.dimension, p.key ORDER BY 3 DESC LIMIT ${contributors}`
+        return Effect.andThen(
+          Change,
+          Effect.orDie(
+            one(sql`
+              INSERT INTO anomalies (tenant_id, dimension, key, kind, starts_at, ends_at, detected_at, expected, actual,
+                score, contributors)
+              SELECT ${tenantId}, ${dimension}, ${key}, ${finding.kind}, ${new Date(startsAt)}, ${new Date(endsAt)},
+                ${new Date(detectedAt)}, ${finding.expected}, ${finding.actual}, ${finding.score},
+                coalesce((SELECT jsonb_agg(jsonb_build_object('dimension', c.dimension, 'key', c.key,
+                  'costUsd', c.cost::numeric / 1000000000) ORDER BY c.cost DESC) FROM (${parts}) c), '[]')
+              RETURNING *`)
+          )
+        )
+      })
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
+}
