@@ -201,7 +201,8 @@ BEGIN
         at := pair_counters[next];
         IF verdicts[i] IS NULL AND pair_holds[next] IS NULL AND modes[at] <> 'soft' THEN
           need := CASE units[at] WHEN 'usd' THEN requests[i].amount WHEN 'tokens' THEN requests[i].tokens ELSE 1 END;
-          IF spents[at]::numeric + reserveds[at] + need > limits[at] THEN
+          -- What costs nothing is not denied, however little is left.
+          IF need > 0 AND spents[at]::numeric + reserveds[at] + need > limits[at] THEN
             fails := coalesce(fails, next);
             IF spents[at]::numeric + reserveds[at] + need > 9223372036854775807 THEN
               hard_fails := coalesce(hard_fails, next);

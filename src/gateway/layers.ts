@@ -19,6 +19,7 @@ import { CallIdempotency } from "./pipeline/call-idempotency.ts"
 import { ResponseCache } from "./pipeline/response-cache.ts"
 import { Gateway } from "./wire/native/service.ts"
 import { ProviderHealth } from "./routing/router.ts"
+import { ProviderCounts } from "./metering/provider-counts.ts"
 import { TokenCounts } from "./metering/token-counts.ts"
 
 /** The gateway's configuration, provider health and prices; the ledger depends on them. */
@@ -28,7 +29,7 @@ export const GatewayCatalogueLayer = Layer.merge(CataloguePricesLayer, ModelName
 
 /** The gateway's calls, which depend on the ledger. */
 const Metered = Admission.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(BudgetReservations.layer, TokenCounts.layer)),
+  Layer.provideMerge(Layer.mergeAll(BudgetReservations.layer, TokenCounts.layer, ProviderCounts.layer)),
   Layer.provide(Layer.merge(ReservationRenewal.layer, ReservationTransfers.layer))
 )
 export const GatewayCallsLayer = Layer.mergeAll(

@@ -11,6 +11,7 @@ import { TurnBudgetExceeded } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { textsOf } from "./request-texts.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { type CountableRequest, ProviderCounts } from "./provider-counts.ts"
 import { encodingOfAll, TokenCounts } from "./token-counts.ts"
 
 /** What admission depends on besides the terms of the estimate. */
@@ -18,6 +19,8 @@ export interface AdmissionRequest {
   readonly body: Readonly<Record<string, unknown>>
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly perTurnNanoUsd?: bigint | null | undefined
+  /** The request as its target would get it, for its provider to count; undefined if it cannot be counted. */
+  readonly countable?: Effect.Effect<CountableRequest, GatewayError> | undefined
   /** A reservation that was made before the call. */
   readonly reservation?: ExistingReservation | undefined
 }
@@ -52,16 +55,42 @@ export class Admission extends Context.Service<
     Admission,
     Effect.gen(function* () {
       const counts = yield* TokenCounts
+      const providerCounts = yield* ProviderCounts
       const reservations = yield* BudgetReservations
 
-      /** The same terms, with the request's texts counted by the model's own tokenizer, if there is one. */
+      /** The same terms, with the request counted by its provider. */
+      const countedByProvider = Effect.fnUntraced(function* (
+        terms: EstimateTerms,
+        target: ModelTarget,
+        { countable }: AdmissionRequest
+      ) {
+        const { bound, targets } = terms
+        const areAlike = targets.every(
+          ({ model, provider }) => model === target.model && provider.dialect === "anthropic"
+        )
+        // Compactions read the input again.
+        if (countable === undefined || !areAlike || bound.choices > 1) return undefined
+        const request = yield* Effect.option(countable)
+        if (Option.isNone(request)) return undefined
+        const tokens = yield* providerCounts.count(target, request.value)
+        return Option.isNone(tokens) || tokens.value >= bound.inputTokens
+          ? undefined
+          : { ...terms, bound: { ...bound, inputTokens: tokens.value } }
+      })
+
+      /**
+       * The same terms, with the request's texts counted by the model's own tokenizer, if it is public, or else the whole
+       * request by its provider.
+       */
       const counted = Effect.fnUntraced(function* (
         terms: EstimateTerms,
-        { body }: AdmissionRequest,
+        target: ModelTarget,
+        request: AdmissionRequest,
         { tenantId }: BudgetSubject
       ) {
+        const { body } = request
         const encoding = encodingOfAll(terms.targets)
-        if (encoding === undefined) return undefined
+        if (encoding === undefined) return yield* countedByProvider(terms, target, request)
         const { bytes, texts } = textsOf(body)
         const tokens = yield* counts.count(tenantId, { encoding, texts })
         if (Option.isNone(tokens)) return undefined
@@ -103,7 +132,7 @@ export class Admission extends Context.Service<
       ) {
         const { most, request, subject } = attempt
         let denied: AdmissionDenied | undefined = first
-        const exact = yield* counted(terms, request, subject)
+        const exact = yield* counted(terms, attempt.target, request, subject)
         const again = exact === undefined ? wanted : yield* estimateOf(exact)
         if (exact !== undefined) {
           denied = yield* reserve(attempt, again)

@@ -47,6 +47,8 @@ export interface CapConstraints {
   readonly byHard: boolean
   /** A cap in money that denies calls: every fee must be known. */
   readonly byHardMoney: boolean
+  /** Whether a cap in tokens denies calls; unknown where limits of the call itself apply. */
+  readonly byHardTokens?: boolean | undefined
   /** The copies of caps that this is based on, which may be stale; the ledger then has them read again. */
   readonly books?: CapIndexesByTenant
 }
@@ -129,13 +131,15 @@ export class BudgetReservations extends Context.Service<
           let byMoney = subject.plan !== undefined
           let byHard = byMoney
           let byHardMoney = byMoney
+          let byHardTokens = false
           for (const { cap } of applicableCaps(known, subject)) {
             if (cap.status !== "active") continue
             byMoney ||= cap.unit === "usd"
             byHard ||= cap.unit !== "requests" && cap.mode !== "soft"
             byHardMoney ||= cap.unit === "usd" && cap.mode !== "soft"
+            byHardTokens ||= cap.unit === "tokens" && cap.mode !== "soft"
           }
-          return { byMoney, byHard, byHardMoney, books: known }
+          return { byMoney, byHard, byHardMoney, byHardTokens, books: known }
         })
 
       const areCurrent = ({ books }: CapConstraints) =>

@@ -59,6 +59,12 @@ const estimateWith = (
   }
 }
 
+const isFree = ({ rates }: ModelTarget): boolean =>
+  rates !== null &&
+  [rates.basic, ...rates.longContext.map((long) => long.rates)].every((one) =>
+    Object.values(one).every((rate) => rate === 0n)
+  )
+
 /** The maximum usage and cost of a call at the most expensive of its targets; fails if it is unknown but required. */
 export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> => {
   const { bound, constraints, model, targets } = terms
@@ -77,7 +83,9 @@ export const estimateOf = (terms: EstimateTerms): Effect.Effect<Estimate, Gatewa
     return Effect.fail(gatewayError(new ModelUnpriced({ detail }), { param: at }))
   }
   const [unbounded] = bound.unbounded
-  if (constraints.byHard && unbounded !== undefined) {
+  // A model that costs nothing is refused by no cap in money.
+  const isBounding = constraints.byHard && !(constraints.byHardTokens === false && targets.every(isFree))
+  if (isBounding && unbounded !== undefined) {
     const { message, path } = unbounded
     const at = path.join(".")
     const detail = `${at}: ${message}, and a hard cap applies.`

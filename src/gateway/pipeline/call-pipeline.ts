@@ -32,7 +32,7 @@ import { Transcripts } from "../transcripts/service.ts"
 import { CallIdempotency, type ClaimedCall } from "./call-idempotency.ts"
 import { type Call, validateRequest } from "./call-request.ts"
 import { type AnswerPull, readFinalEvents } from "./final-events.ts"
-import { providerRequest } from "./provider-request.ts"
+import { countableRequest, providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
 import { type CallAnswer, relayResponse } from "./response-relay.ts"
 
@@ -181,7 +181,8 @@ export class CallPipeline extends Context.Service<
             if (estimate === undefined || !meter.holdsFor(target)) {
               const here = { ...terms, model: candidate.model, constraints }
               const { perTurnNanoUsd } = caller
-              const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation }
+              const countable = call.operation === "chat" ? countableRequest(call, target) : undefined
+              const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
               info?.limit(acquireTimeoutSeconds)
               estimate = yield* admission.admit(meter, subject, target, here, request)
               reservation = undefined

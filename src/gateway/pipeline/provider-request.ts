@@ -11,6 +11,7 @@ import { type DialectRequest } from "./call-request.ts"
 import { type GatewayError, invalidMembers } from "../errors/gateway-error.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { type Estimate } from "../metering/estimates.ts"
+import { type CountableRequest } from "../metering/provider-counts.ts"
 import { providerToolsOf } from "../metering/provider-tools.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -118,6 +119,15 @@ export const providerRequest = (
   const limited = toolLimit === undefined ? [] : toolLimitEdits(bytes, body, toolLimit)
   return Effect.succeed(edited(bytes, [...patch, ...unsigned, ...limited]))
 }
+
+/** A request as a target would get it, for its provider to count. */
+export const countableRequest = (
+  call: DialectRequest & Pick<CountableRequest, "headers">,
+  target: ModelTarget
+): Effect.Effect<CountableRequest, GatewayError> =>
+  call.dialect === target.provider.dialect
+    ? Effect.succeed(call)
+    : Effect.map(translated(call, target, 1), (body) => ({ body, headers: call.headers }))
 
 /** The messages of a translated request without signed thoughts; the text is the gateway's own. */
 const withoutThoughts = (body: Json): Json => ({

@@ -171,15 +171,6 @@ export const segmentsOf = (cuts: ReadonlyArray<number>, hasQuarters: boolean): R
 /** The growth of the bounds of the histogram's buckets, so that the middle of one is within 5 % of all in it. */
 const growth = 1.1
 
-/** The latency that a part of all calls stays within, of a histogram: buckets in order, with their counts. */
-export const percentile = (
-  buckets: ReadonlyArray<{ readonly bucket: number; readonly calls: number }>,
-  part: number
-): number | null => {
-  const calls = buckets.reduce((sum, one) => sum + one.calls, 0)
-  if (calls === 0) return null
-  let rank = Math.ceil(calls * part)
-  const { bucket } = buckets.find((one) => (rank -= one.calls) <= 0) ?? buckets.at(-1)!
-  if (bucket <= 0) return bucket + 1
-  return Math.round(((2 * growth ** bucket) / (growth + 1)) * 10) / 10
-}
+/** The latency in the middle of a bucket of the histograms. */
+export const latencyOf = (bucket: number): number =>
+  bucket <= 0 ? bucket + 1 : Math.round(((2 * growth ** bucket) / (growth + 1)) * 10) / 10

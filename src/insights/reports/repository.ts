@@ -27,8 +27,8 @@ export type Sums = typeof Sums.Type
 const Keyed = Schema.Struct({ key: Schema.String, total: Schema.BigInt, ...sums })
 const Placed = Schema.Struct({ key: Schema.String, place: Schema.Int, ...sums })
 export type Placed = typeof Placed.Type
-const Bucket = Schema.Struct({ key: Schema.String, place: Schema.Int, bucket: Schema.Int, calls: Schema.Int })
-export type Bucket = typeof Bucket.Type
+const Latencies = Schema.Struct({ key: Schema.String, place: Schema.Int, p50: Schema.Int, p95: Schema.Int })
+export type Latencies = typeof Latencies.Type
 const Labelled = Schema.Struct({ key: Schema.String, label: Schema.String })
 const Day = Schema.Struct({ date: Schema.String, start: Schema.DateTimeUtcFromDate })
 
@@ -189,14 +189,22 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
             FROM (${cells(source, grouping, keys)}) c GROUP BY 1, 2 ORDER BY 1, 2`)
       ),
 
-      /** The latencies of each key, or of each place between two of `cuts`, as histograms. */
+      /** The buckets of the percentiles of each key's latencies, or of those between each two of `cuts`. */
       latencies: Effect.fn("ReportsRepository.latencies")(
         (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          decode(Bucket)(sql`
-            SELECT c.key, width_bucket(c.at, ${moments(cuts)}::timestamptz[]) - 1 AS place, (e >> 32)::integer AS bucket,
-              sum(e & 4294967295)::integer AS calls
-            FROM (${cells(source, grouping, keys, true)}) c CROSS JOIN LATERAL unnest(c.latencies) e
-            GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`)
+          decode(Latencies)(sql`
+            SELECT b.key, b.place, (min(b.bucket) FILTER (WHERE b.upto >= b.calls * 0.5))::integer AS p50,
+              (min(b.bucket) FILTER (WHERE b.upto >= b.calls * 0.95))::integer AS p95
+            FROM (
+              SELECT h.key, h.place, h.bucket, sum(h.calls) OVER (PARTITION BY h.key, h.place ORDER BY h.bucket) AS upto,
+                sum(h.calls) OVER (PARTITION BY h.key, h.place) AS calls
+              FROM (
+                SELECT c.key, width_bucket(c.at, ${moments(cuts)}::timestamptz[]) - 1 AS place, e >> 32 AS bucket,
+                  sum(e & 4294967295) AS calls
+                FROM (${cells(source, grouping, keys, true)}) c CROSS JOIN LATERAL unnest(c.latencies) e
+                GROUP BY 1, 2, 3
+              ) h
+            ) b GROUP BY b.key, b.place`)
       ),
 
       /** The names of what some keys identify. */

@@ -15,14 +15,14 @@ import {
   hourMillis,
   type Item,
   type ItemPlace,
-  percentile,
+  latencyOf,
   type ReportDimension,
   segmentsOf,
   type SeriesPoint,
   type Share,
   type Totals
 } from "./domain.ts"
-import { type Bucket, type Grouping, hasQuarters, ReportsRepository, type Sums } from "./repository.ts"
+import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Sums } from "./repository.ts"
 
 const topMost = 10
 const hourlyUpTo = 2 * dayMillis
@@ -198,12 +198,12 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
         )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const buckets = yield* repository.latencies(source(filter, "total", cuts, false), "total", cuts)
-      const bucketsOf = Map.groupBy(buckets, ({ place }) => place)
+      const latencies = yield* repository.latencies(source(filter, "total", cuts, false), "total", cuts)
+      const latenciesOf = new Map(latencies.map((one) => [one.place, one]))
       return {
         nextCursor,
         items: items.map((row): Item =>
-          Object.assign(itemOf(row, bucketsOf.get(row.place) ?? []), {
+          Object.assign(itemOf(row, latenciesOf.get(row.place)), {
             key: row.key,
             label: row.key,
             sharePercent: percentOf(row.cost, total),
@@ -242,15 +242,15 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
           const pointsOf = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
-          const buckets = yield* repository.latencies(source(filter, dimension, whole), dimension, whole, keys)
-          const bucketsOf = Map.groupBy(buckets, ({ key }) => key)
+          const latencies = yield* repository.latencies(source(filter, dimension, whole), dimension, whole, keys)
+          const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
             dimension,
             nextCursor,
             items: items.map(({ row, share }): Item => {
               const placed = new Map((pointsOf.get(row.key) ?? []).map((point) => [point.place, point]))
-              return Object.assign(itemOf(row, bucketsOf.get(row.key) ?? []), share, { series: seriesOf(cuts, placed) })
+              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(cuts, placed) })
             })
           }
         })
@@ -355,13 +355,13 @@ const pointAt = (start: number, sums: Pick<Sums, "cost" | "requests"> | undefine
 const seriesOf = (cuts: ReadonlyArray<number>, placed: ReadonlyMap<number, Sums>): ReadonlyArray<SeriesPoint> =>
   cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
 
-const itemOf = (sums: Sums, buckets: ReadonlyArray<Bucket>) => ({
+const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),
   requests: Number(sums.requests),
   inputTokens: Number(sums.inputTokens),
   outputTokens: Number(sums.outputTokens),
-  p50LatencyMs: percentile(buckets, 0.5),
-  p95LatencyMs: percentile(buckets, 0.95),
+  p50LatencyMs: latencies === undefined ? null : latencyOf(latencies.p50),
+  p95LatencyMs: latencies === undefined ? null : latencyOf(latencies.p95),
   errorRate: sums.requests === 0n ? 0 : Number(sums.errors) / Number(sums.requests)
 })
 

@@ -1,0 +1,115 @@
+import { createHash } from "node:crypto"
+import { Clock, Context, Effect, Layer, Option } from "effect"
+import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
+import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
+import { count } from "../translation/usage.ts"
+
+type Json = Readonly<Record<string, unknown>>
+
+/** A request as a target would get it. */
+export interface CountableRequest {
+  readonly body: Json
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The members of a messages request that its provider counts. */
+const counted = ["system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers", "context_management"]
+
+const deadline = "1 second"
+const deadlineMs = 1000
+/** Counts are kept in memory, the oldest going first. */
+const maxKept = 10_000
+const unsupported = new Set<number | undefined>([404, 405, 501])
+/** For so long a provider that does not count is not asked again. */
+const restMs = 300_000
+/** A count is an estimate, which the provider says may differ a little from what it charges. */
+const margin = (tokens: number): number => tokens + Math.ceil(tokens / 50) + 100
+/** What follows a prefix that is known is bounded by its bytes, if it is at most this part of it. */
+const mostSuffix = 0.25
+const perMessage = 16
+
+/** Has the provider count a request, which is free, and remembers the counts of conversations by the hashes of their prefixes. */
+export class ProviderCounts extends Context.Service<
+  ProviderCounts,
+  {
+    /** An upper bound of the request's tokens, with its images and documents; none if it cannot be counted in time. */
+    count(target: ModelTarget, request: CountableRequest): Effect.Effect<Option.Option<number>>
+  }
+>()("app/gateway/ProviderCounts") {
+  static readonly layer = Layer.effect(
+    ProviderCounts,
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      const kept = new Map<string, number>()
+      const resting = new Map<string, number>()
+
+      const remember = (key: string, tokens: number) => {
+        const [oldest] = kept.size < maxKept ? [] : kept.keys()
+        if (oldest !== undefined) kept.delete(oldest)
+        kept.set(key, tokens)
+      }
+
+      const ask = ({ model, provider: { id, provider } }: ModelTarget, { body, headers }: CountableRequest) => {
+        const members = Object.fromEntries(
+          counted.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]))
+        )
+        const request = JSON.stringify({ model, messages: body.messages, ...members })
+        const now = clock.currentTimeMillisUnsafe()
+        return Effect.scoped(
+          provider.send({ operation: "count-tokens", body: request, headers, deadline: now + deadlineMs })
+        ).pipe(
+          Effect.map(({ body: answer }) => {
+            const value = answer instanceof Uint8Array ? parsedJson(Buffer.from(answer).toString("utf8")) : undefined
+            const tokens = isJson(value) ? count(value.input_tokens) : 0
+            return tokens > 0 ? Option.some(tokens) : Option.none<number>()
+          }),
+          Effect.timeoutOrElse({
+            duration: deadline,
+            orElse: () => Effect.fail({ received: undefined, reason: "timeout" as const })
+          }),
+          Effect.catch(({ reason, received }) =>
+            Effect.sync(() => {
+              // A request that it refuses says nothing of other requests.
+              const countsNone = reason === "timeout" || reason === "connection" || unsupported.has(received)
+              if (countsNone) resting.set(id, clock.currentTimeMillisUnsafe() + restMs)
+              return Option.none<number>()
+            })
+          )
+        )
+      }
+
+      const countOne = Effect.fn("ProviderCounts.count")(function* (target: ModelTarget, request: CountableRequest) {
+        const { provider } = target
+        if (provider.dialect !== "anthropic") return Option.none<number>()
+        const { keys, sizes } = prefixesOf(target, request)
+        let suffix = 0
+        for (let place = keys.length - 1; place >= 0; place--) {
+          const known = kept.get(keys[place] ?? "")
+          if (known !== undefined && suffix <= known * mostSuffix) return Option.some(margin(known) + suffix)
+          suffix += (sizes[place] ?? 0) + perMessage
+        }
+        if ((resting.get(provider.id) ?? 0) > clock.currentTimeMillisUnsafe()) return Option.none<number>()
+        const tokens = yield* ask(target, request)
+        if (Option.isSome(tokens)) remember(keys.at(-1) ?? "", tokens.value)
+        return Option.map(tokens, margin)
+      })
+
+      return ProviderCounts.of({ count: countOne })
+    })
+  )
+}
+
+/** The hashes of a request up to each of its messages, with the bytes of each message. Images need a count of their own. */
+const prefixesOf = ({ model, provider }: ModelTarget, { body }: CountableRequest) => {
+  const hash = createHash("sha256")
+  hash.update(JSON.stringify([provider.id, model, ...counted.map((name) => body[name] ?? null)]))
+  const keys: Array<string> = []
+  const sizes: Array<number> = []
+  for (const message of listIn(body.messages)) {
+    const text = JSON.stringify(message)
+    hash.update(`\n${text}`)
+    keys.push(hash.copy().digest("base64"))
+    sizes.push(/"type":"(?:image|document)"/.test(text) ? Infinity : Buffer.byteLength(text))
+  }
+  return { keys, sizes }
+}
