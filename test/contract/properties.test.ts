@@ -122,6 +122,8 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     "auth.claim",
     "agentTokens.token",
     "agentTokens.exchange",
+    // Its id is in a header of a signed report alone.
+    "billing.statement",
     // Nothing of calls is kept unless the settings say so.
     "gatewayContents.get"
   ].includes(operationId)

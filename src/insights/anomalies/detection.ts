@@ -1,3 +1,5 @@
+import { maxScore } from "./domain.ts"
+
 /** One measurement: when, in milliseconds since 1970, and how much. */
 export interface Point {
   readonly at: number
@@ -57,7 +59,6 @@ const minTailRows = 5
 const daysKept = 14
 const weeksKept = 8
 const minSlotValues = 2
-const maxScore = 99
 /** Odd rows at most this far apart begin one episode. */
 const runGapRows = 6
 /** Hourly series have no episode before the first, and need more worth before the second: weekends are unknown then. */

@@ -24,11 +24,14 @@ export type AnomalyStatus = typeof AnomalyStatus.Type
 export const Contributor = Schema.Struct({
   dimension: Schema.Literals(["agent", "model", "task-type"]),
   key: Schema.String,
-  costUsd: Schema.Number
+  costUsd: Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -(2 ** 63), maximum: 2 ** 63 })))
 })
 export type Contributor = typeof Contributor.Type
 
 const Reason = name(500)
+
+/** Above it an anomaly cannot be more certain. */
+export const maxScore = 99
 
 export const Anomaly = Schema.Struct({
   id: AnomalyId,
@@ -41,7 +44,7 @@ export const Anomaly = Schema.Struct({
   expectedUsd: NetUsd,
   actualUsd: NetUsd,
   impactUsd: NetUsd.annotate({ description: "What was spent beyond what is usual; below zero for a drop" }),
-  score: Schema.Number.annotate({
+  score: Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: maxScore }))).annotate({
     description: "Minus the decimal logarithm of the probability; of burn-rate how many times faster than usual"
   }),
   kind: AnomalyKind,

@@ -14,7 +14,7 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { ReportsRepository } from "../reports/repository.ts"
 import { type UsageFilter } from "../usage/domain.ts"
 import { netUsd } from "../usage/service.ts"
-import { type Anomaly, anomalyActions, type AnomalyId, type AnomalyPatch } from "./domain.ts"
+import { type Anomaly, anomalyActions, type AnomalyId, type AnomalyPatch, maxScore } from "./domain.ts"
 import { type Candidate, findingsOf, hourMillis } from "./findings.ts"
 import { AnomaliesRepository, type AnomalyFilter, type StoredAnomaly } from "./repository.ts"
 import { burnRate, planLimit } from "./rules.ts"
@@ -25,7 +25,6 @@ const maxCaps = 1000
 const nanoPerUsd = 1_000_000_000n
 /** A plan above the 99th percentile has a probability of 0.01. */
 const planScore = 2
-const maxScore = 99
 
 /** Looks every hour for cost that is not as usual, and keeps what was found. */
 export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomalies", {

@@ -66,7 +66,8 @@ export class BillingStatementNotFound extends Problem<BillingStatementNotFound>(
   meaning: "No billing report has this statement: its id is wrong, or the report was not read to its end."
 }) {}
 
-const Cell = Schema.NullOr(Schema.Union([Schema.String, Schema.Number]))
+const CellNumber = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -(2 ** 63), maximum: 2 ** 63 })))
+const Cell = Schema.NullOr(Schema.Union([Schema.String, CellNumber]))
 
 /** A report as JSON; it is written part by part, with every digit of the amounts. */
 export const BillingReportBody = Schema.Struct({
