@@ -173,11 +173,13 @@ export class CapIndexes extends Context.Service<CapIndexes>()("app/budgets/CapIn
         for (const [tenantId, index] of indexes) {
           const now = present.get(tenantId)
           if (now === undefined) isMissing = true
-          else if (now !== index) return Effect.succeed(false)
+          else if (now.revision !== index.revision) return Effect.succeed(false)
         }
         if (!isMissing) return Effect.succeed(true)
         return Effect.map(
-          Effect.forEach(indexes, ([tenantId, index]) => Effect.map(getOne(tenantId), (now) => now === index)),
+          Effect.forEach(indexes, ([tenantId, index]) =>
+            Effect.map(getOne(tenantId), (now) => now.revision === index.revision)
+          ),
           (same) => same.every((one) => one)
         )
       },

@@ -142,7 +142,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("create 409: a name that the application has, for all but one of concurrent requests", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const applicationId = yield* application("Contested")
+      const applicationId = yield* application("Contested role")
       const answers = yield* Effect.forEach(
         Array.from({ length: 6 }),
         () => service.call("POST", "/api/roles", { body: { name: "One", applicationId, capabilities: [] } }),
