@@ -158,7 +158,7 @@ export class Admission extends Context.Service<
           const attempt: Attempt = { meter, most, request, subject, target }
           /** Tries again if the caps have changed since the terms were computed. */
           const unlessChanged = (outcome: Effect.Effect<Estimate, GatewayError>) =>
-            Effect.flatMapEager(reservations.areCurrent(terms.constraints), (areCurrent) => {
+            Effect.flatMapEager(reservations.areCurrent(subject, terms.constraints), (areCurrent) => {
               if (areCurrent) return outcome
               meter.release()
               return Effect.flatMapEager(reservations.constraintsOf(subject), (constraints) =>

@@ -99,8 +99,8 @@ export class BudgetReservations extends Context.Service<
   BudgetReservations,
   {
     constraintsOf(subject: BudgetSubject): Effect.Effect<CapConstraints>
-    /** Whether none of the caps is known to have changed since. */
-    areCurrent(constraints: CapConstraints): Effect.Effect<boolean>
+    /** Whether the caps, as they are known now, constrain a subject as before. */
+    areCurrent(subject: BudgetSubject, constraints: CapConstraints): Effect.Effect<boolean>
     reserve(
       subject: BudgetSubject,
       amountNanoUsd: bigint,
@@ -142,8 +142,14 @@ export class BudgetReservations extends Context.Service<
           return { byMoney, byHard, byHardMoney, byHardTokens, books: known }
         })
 
-      const areCurrent = ({ books }: CapConstraints) =>
-        books === undefined ? Effect.succeed(true) : capIndexes.areCurrent(books)
+      const areCurrent = (subject: BudgetSubject, before: CapConstraints) =>
+        before.books === undefined
+          ? Effect.succeed(true)
+          : Effect.flatMapEager(capIndexes.areCurrent(before.books), (areSame) =>
+              areSame
+                ? Effect.succeed(true)
+                : Effect.map(constraintsOf(subject), (now) => kinds.every((kind) => now[kind] === before[kind]))
+            )
 
       const closing = (id: ReservationId, tenantId: TenantId, who: Requester, held: bigint, chargeId: ChargeId) => {
         let closed = false
@@ -250,6 +256,8 @@ export class BudgetReservations extends Context.Service<
     })
   )
 }
+
+const kinds = ["byMoney", "byHard", "byHardMoney", "byHardTokens"] as const
 
 /** Runs to its end although the caller may leave meanwhile; then its result is undone. */
 const finished = <A, E, R>(effect: Effect.Effect<A, E, R>, undo: () => void): Effect.Effect<A, E, R> =>
