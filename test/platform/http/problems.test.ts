@@ -5,7 +5,7 @@ import { faultsOf } from "../../contract/validator.ts"
 import { makeKey } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { exchange, requestText } from "../../support/raw-http.ts"
-import { type Answer, type Call, sharedServiceLayer, TestService } from "../../support/service.ts"
+import { type Answer, type Call, serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 const titles: Readonly<Record<number, string>> = {
@@ -30,7 +30,7 @@ const provoked = Effect.gen(function* () {
   const call = (method: string, path: string, options?: Call) => service.call(method, path, options)
   const raw = (text: string) =>
     Effect.map(exchange(service.url, text), ({ answers }) => answers[0] ?? assert.fail("no answer"))
-  const ada = { firstName: "Ada", lastName: "Lovelace", email: "ada@example.com" }
+  const ada = { firstName: "Ada", lastName: "Lovelace", email: "ada.of.problems@example.com" }
   const { body: user } = yield* call("POST", "/api/trial-users", { body: ada })
   const { body: session } = yield* call("POST", "/api/sessions", {
     body: { trialUserId: user.id, ipAddress: "203.0.113.7" }
@@ -40,7 +40,7 @@ const provoked = Effect.gen(function* () {
   const revoked = yield* makeKey(service, ["sessions:read"])
   yield* call("DELETE", `/api/api-keys/${revoked.id}`)
   const nobody = "01890a5d-ac96-774b-bcce-b302099a8057"
-  const closed = { ...ada, email: "closed@example.com" }
+  const closed = { ...ada, email: "closed.of.problems@example.com" }
   const { body: inactive } = yield* call("POST", "/api/trial-users", { body: closed })
   yield* call("PATCH", `/api/trial-users/${inactive.id}`, { body: { isActive: false } })
 
@@ -191,7 +191,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   )
 })
 
-layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("a defect of the service", (it) => {
+layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("a defect of the service", (it) => {
   it.effect("500: reveals no internals, and ends when its cause ends", () =>
     Effect.gen(function* () {
       const service = yield* TestService
