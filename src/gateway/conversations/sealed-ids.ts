@@ -53,7 +53,7 @@ export class SealedIds extends Context.Service<
         const name = `${tenantId} ${owner.toString("hex")} ${provider}`
         let own = keys.get(name)
         if (own === undefined) keys.set(name, (own = digest(["id", name])))
-        // Only a part of the hash is told, so that it cannot be continued.
+        // The id contains only a part of the hash, since a whole one could be extended (length extension).
         return hash("sha256", Buffer.concat([own, Buffer.from(id)]), "buffer").subarray(0, tagLength)
       }
 

@@ -5,22 +5,8 @@ import { NetUsd } from "../usage/domain.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problem.ts"
+import { ReportDimension } from "../reports/domain.ts"
 import { focusColumnIds } from "./columns-domain.ts"
-
-export const billingDimensions = [
-  "agent",
-  "model",
-  "provider",
-  "task-type",
-  "application",
-  "plan",
-  "user",
-  "api-key",
-  "tenant",
-  "day",
-  "hour"
-] as const
-export type BillingDimension = (typeof billingDimensions)[number]
 
 export const BillingFormat = Schema.Literals(["json", "csv", "focus"])
 export type BillingFormat = typeof BillingFormat.Type
@@ -35,7 +21,7 @@ export const BillingRequest = Schema.Struct({
   to: Instant.annotate({ description: "Exclusive" }),
   tenantId: Schema.optionalKey(TenantId),
   groupBy: Schema.optionalKey(
-    Schema.Array(Schema.Literals(billingDimensions))
+    Schema.Array(ReportDimension)
       .pipe(Schema.check(Schema.isNonEmpty(), distinct("each dimension once")))
       .annotate({
         description: "One line for each combination, days and hours in UTC; without it one for each charge and refund",

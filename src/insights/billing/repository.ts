@@ -6,7 +6,8 @@ import { type TenantId } from "../../kernel/identifier.ts"
 import { type UsageFilter } from "../usage/domain.ts"
 import { usageConditions } from "../usage/repository.ts"
 import { BilledRow } from "./columns-domain.ts"
-import { type BillingDimension, BillingStatementNotFound, type StatementId } from "./domain.ts"
+import { type ReportDimension } from "../reports/domain.ts"
+import { BillingStatementNotFound, type StatementId } from "./domain.ts"
 
 /** The charges that a report is about; times are epoch milliseconds. */
 export interface Billed {
@@ -16,9 +17,9 @@ export interface Billed {
 }
 
 /** The lines of a report: charge by charge, in groups, or by unit price. */
-export type Grain = "charge" | "price" | ReadonlyArray<BillingDimension>
+export type Grain = "charge" | "price" | ReadonlyArray<ReportDimension>
 
-const dimensions: Readonly<Record<BillingDimension, string>> = {
+const dimensions: Readonly<Record<ReportDimension, string>> = {
   agent: "u.agent_id",
   model: "u.model",
   provider: "u.provider",

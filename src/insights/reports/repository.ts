@@ -10,7 +10,7 @@ export interface Source {
   readonly segments: ReadonlyArray<Segment>
 }
 
-/** What sums are told apart by; `total` is all in one. */
+/** The dimension by which sums are grouped; `total` is one sum of all. */
 export type Grouping = UsageDimension | "tenant" | "total"
 
 const sums = {

@@ -9,7 +9,7 @@ export const whilePackagesAreReplaced = {
 
 class NotLoaded extends Data.TaggedError("NotLoaded")<{ readonly reason: string }> {}
 
-/** A module that is too large to load before somebody needs it. */
+/** A large module that is loaded at its first use. */
 export const loadLate = <Module>(load: () => Promise<Module>): Effect.Effect<Module> =>
   Effect.tryPromise({ try: load, catch: (cause) => new NotLoaded({ reason: String(cause) }) }).pipe(
     Effect.retry(whilePackagesAreReplaced),

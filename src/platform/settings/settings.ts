@@ -275,7 +275,7 @@ export class Settings extends Context.Service<Settings, SettingsValues>()("app/p
   static readonly layerMemory = (sources?: SettingsSources) => Layer.effect(Settings, settingsFrom(sources))
 }
 
-/** The fault of a service in Production whose secrets would be encrypted under a key in a file that nobody backs up. */
+/** Without this setting, secrets in an external database would be encrypted under a key in a local file, which its backup lacks. */
 export const noEncryptionKey = {
   name: "Security:EncryptionKey",
   source: "not set",

@@ -201,7 +201,7 @@ const make = Effect.gen(function* () {
   ): Effect.fn.Return<HttpServerResponse.HttpServerResponse, Failure, Scope.Scope> {
     const call = yield* natives.prepare(incoming, "compact")
     if (call === undefined) {
-      // An unknown model is told as such.
+      // An unknown model gets the pipeline's error.
       const model = resolveModel(configuration.snapshot(), incoming.body.model, "chat")
       return yield* model instanceof GatewayError ? model : notCompacted(String(incoming.body.model))
     }
