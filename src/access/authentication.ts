@@ -5,7 +5,7 @@ import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { AgentTokens, ApiKeyCredentials, SessionTokens } from "./credentials.ts"
 import { bearerToken, isFromAnotherSite, sessionCookie, tokenInCookies } from "./request-credentials.ts"
-import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/principal.ts"
+import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/authority/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
 
 /** Why a request is not authenticated. */

@@ -1,8 +1,8 @@
 import { Context, type Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { type Refusal } from "../audit/log/service.ts"
-import { auditActions } from "../kernel/audit-action.ts"
-import { type Principal, type RateLimited, type Unauthenticated } from "../kernel/principal.ts"
+import { auditActions } from "../kernel/authority/audit-action.ts"
+import { type Principal, type RateLimited, type Unauthenticated } from "../kernel/authority/principal.ts"
 
 // The checks of credentials. The features that issue them provide each check, so that authentication needs none of them.
 

@@ -4,7 +4,7 @@ import { LiveAuthorization } from "../platform/http/live-authorization.ts"
 import { Shutdown } from "../platform/http/shutdown.ts"
 import { Authentication } from "./authentication.ts"
 import { AuthCacheInvalidation } from "./auth-cache-invalidation.ts"
-import { CurrentPrincipal, type Principal } from "../kernel/principal.ts"
+import { CurrentPrincipal, type Principal } from "../kernel/authority/principal.ts"
 
 const checkEvery = "15 seconds"
 

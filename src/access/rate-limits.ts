@@ -2,7 +2,7 @@ import { Context, Duration, Effect, Layer } from "effect"
 import { RateLimiter } from "effect/persistence"
 import { CurrentRequest } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
-import { RateLimited } from "../kernel/principal.ts"
+import { RateLimited } from "../kernel/authority/principal.ts"
 
 /** How many requests a minute a principal, or a network without one, is granted. */
 export class RateLimits extends Context.Service<

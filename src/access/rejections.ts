@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { Audit, type Refusal } from "../audit/log/service.ts"
-import { type RateLimited } from "../kernel/principal.ts"
+import { type RateLimited } from "../kernel/authority/principal.ts"
 import { RateLimits } from "./rate-limits.ts"
 
 /**

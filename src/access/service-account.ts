@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted } from "effect"
 import { Digest, Mac, SecureRandom } from "effect/crypto"
 import { asSystem, Audit } from "../audit/log/service.ts"
-import { auditActions } from "../kernel/audit-action.ts"
+import { auditActions } from "../kernel/authority/audit-action.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { InstallationRepository } from "./repository.ts"
 

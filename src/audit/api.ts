@@ -1,10 +1,10 @@
-import { RateLimited } from "../kernel/principal.ts"
+import { RateLimited } from "../kernel/authority/principal.ts"
 import { Schema, Struct } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Access, requires } from "../kernel/access.ts"
-import { endpoint } from "../kernel/endpoint.ts"
-import { cursor, page, pageQuery } from "../kernel/page.ts"
-import { integerParameter } from "../kernel/parameter.ts"
+import { Access, requires } from "../kernel/authority/access.ts"
+import { endpoint } from "../kernel/http/endpoint.ts"
+import { cursor, page, pageQuery } from "../kernel/http/page.ts"
+import { integerParameter } from "../kernel/http/parameter.ts"
 import {
   AuditActionView,
   AuditCheckpoint,

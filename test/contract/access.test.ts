@@ -5,14 +5,22 @@ import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { Api } from "../../src/api.ts"
 import { Audit } from "../../src/audit/log/service.ts"
-import { Access, RequiredCapability } from "../../src/kernel/access.ts"
+import { Access, RequiredCapability } from "../../src/kernel/authority/access.ts"
 import { AccessLayer } from "../../src/access/access.ts"
 import { Authentication } from "../../src/access/authentication.ts"
 import { RateLimits } from "../../src/access/rate-limits.ts"
 import { Rejections } from "../../src/access/rejections.ts"
 import { ServiceAccount } from "../../src/access/service-account.ts"
 import { Settings } from "../../src/platform/settings/settings.ts"
-import { capabilitiesOf, Capability, covers, isOwn, missing, resources, Scope } from "../../src/kernel/capability.ts"
+import {
+  capabilitiesOf,
+  Capability,
+  covers,
+  isOwn,
+  missing,
+  resources,
+  Scope
+} from "../../src/kernel/authority/capability.ts"
 import { makeKey, makeTenant } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { serviceLayer, TestService } from "../support/service.ts"

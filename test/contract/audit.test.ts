@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { capabilitiesOf, resources } from "../../src/kernel/capability.ts"
+import { capabilitiesOf, resources } from "../../src/kernel/authority/capability.ts"
 import { makeKey } from "../support/authority.ts"
 import { assertProblem } from "../support/problem.ts"
 import { type Answer, type Call, serviceLayer, TestService } from "../support/service.ts"

@@ -1,4 +1,4 @@
-import { statusPhrase } from "../../src/kernel/problem.ts"
+import { statusPhrase } from "../../src/kernel/problems/problem.ts"
 import { bodySchemaOf, document, type Json, type Operation } from "./document.ts"
 import { faultsOf } from "./validator.ts"
 import { type WireAnswer, type WireRequest } from "./wire.ts"

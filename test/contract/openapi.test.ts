@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { createConfig, lintFromString } from "@redocly/openapi-core"
 import { Schema } from "effect"
 import { Api } from "../../src/api.ts"
-import { Capability, isOwn } from "../../src/kernel/capability.ts"
-import { problemDefinitions, problemType } from "../../src/kernel/problem.ts"
+import { Capability, isOwn } from "../../src/kernel/authority/capability.ts"
+import { problemDefinitions, problemType } from "../../src/kernel/problems/problem.ts"
 import {
   anonymousOperations,
   componentOf,

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { canonicalJson } from "../../src/kernel/canonical-json.ts"
+import { canonicalJson } from "../../src/kernel/json/canonical-json.ts"
 
 describe("canonical JSON", () => {
   // RFC 8785 §3.2.2 and §3.2.3, and its appendix B.

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { BigDecimal, Schema } from "effect"
-import { exactNumber, readExact } from "../../src/kernel/exact-number.ts"
+import { exactNumber, readExact } from "../../src/kernel/json/exact-number.ts"
 
 const codec = Schema.toCodecJson(exactNumber({ examples: [1] }))
 const encode = Schema.encodeSync(codec)

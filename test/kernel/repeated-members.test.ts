@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { repeatedMember } from "../../src/kernel/json-scanner.ts"
+import { repeatedMember } from "../../src/kernel/json/json-scanner.ts"
 import { type Dice, diceOf } from "../contract/dice.ts"
 
 const found = (text: string) => repeatedMember(new TextEncoder().encode(text))

@@ -2,7 +2,7 @@ import { Cache, Context, DateTime, Effect, Exit, Layer, Option } from "effect"
 import { Model } from "effect/schema"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
-import { patched } from "../../kernel/server-set.ts"
+import { patched } from "../../kernel/http/server-set.ts"
 import { numbered, slugFrom } from "../../kernel/slug.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import {

@@ -1,12 +1,12 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../applications/domain.ts"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { Created, LinkedArray } from "../../kernel/location.ts"
-import { arrayQuery } from "../../kernel/page.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { Created, LinkedArray } from "../../kernel/http/location.ts"
+import { arrayQuery } from "../../kernel/http/page.ts"
+import { integerParameter } from "../../kernel/http/parameter.ts"
 import { Role, RoleBuiltIn, RoleId, RoleInUse, RoleNameTaken, RoleNotFound, RolePatch } from "./domain.ts"
 
 const read = requires("roles:read", { systemOnly: true })

@@ -1,12 +1,12 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
 import { ApplicationId } from "../applications/domain.ts"
-import { auditActions } from "../../kernel/audit-action.ts"
-import { capabilitiesOf, Capability, resources } from "../../kernel/capability.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { capabilitiesOf, Capability, resources } from "../../kernel/authority/capability.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { HiddenCreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
-import { optionalAtCreation, serverSet } from "../../kernel/server-set.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
+import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const RoleId = IntegerId.pipe(Schema.brand("RoleId"))

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { created, linkedPage } from "../../kernel/location.ts"
-import { arrayLimitDefault } from "../../kernel/page.ts"
+import { created, linkedPage } from "../../kernel/http/location.ts"
+import { arrayLimitDefault } from "../../kernel/http/page.ts"
 import { Roles } from "./service.ts"
 import { RolesApi } from "./api.ts"
 

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { asSystem, Audit } from "../log/service.ts"
-import { slice } from "../../kernel/page.ts"
+import { slice } from "../../kernel/http/page.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"

@@ -1,5 +1,5 @@
 import * as crypto from "node:crypto"
-import { canonicalJson, canonicalText } from "../../kernel/canonical-json.ts"
+import { canonicalJson, canonicalText } from "../../kernel/json/canonical-json.ts"
 import { type StoredEntry, storedMembers } from "./chain-repository.ts"
 
 /** Separates links from every other hash of the service. */

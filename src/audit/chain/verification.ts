@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Option, Semaphore, Stream } from "effect"
-import { slice } from "../../kernel/page.ts"
+import { slice } from "../../kernel/http/page.ts"
 import { Database } from "../../platform/database/database.ts"
 import { CurrentRequest } from "../../platform/http/request.ts"
 import { makeChainReader } from "./chain-reader.ts"

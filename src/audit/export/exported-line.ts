@@ -1,4 +1,4 @@
-import { canonicalJson } from "../../kernel/canonical-json.ts"
+import { canonicalJson } from "../../kernel/json/canonical-json.ts"
 import { canonicalEntry } from "../chain/link.ts"
 import { type StoredEntry, storedMembers } from "../chain/chain-repository.ts"
 import { type LinkedRow } from "../chain/proof-repository.ts"

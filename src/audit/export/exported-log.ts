@@ -5,7 +5,7 @@ import {
   type ExactObject,
   hasRepeatedMember,
   parseExact
-} from "../../kernel/canonical-json.ts"
+} from "../../kernel/json/canonical-json.ts"
 import { checkpointActions, type ExportStatement, retirementActions } from "../log/domain.ts"
 import { genesisHash, linkHash } from "../chain/link.ts"
 import * as crypto from "node:crypto"

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schedule, Schema, Semaphore, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { LiveAuthorization } from "../../platform/http/live-authorization.ts"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { OpenStreams } from "../../platform/http/open-streams.ts"
 import { eventStream, type ServerSentEvent } from "../../platform/http/event-stream.ts"

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { type AuditAction } from "../../kernel/audit-action.ts"
+import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { type AuditDraft, type Changed } from "./domain.ts"
 
 type Owner = Pick<AuditDraft, "entityId" | "tenantId" | "applicationId">

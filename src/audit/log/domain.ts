@@ -1,9 +1,9 @@
 import { Context, Schema } from "effect"
 import { Model } from "effect/schema"
-import { type AuditAction, auditActions } from "../../kernel/audit-action.ts"
+import { type AuditAction, auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { text } from "../../kernel/text.ts"
 
 export const AuditEntryId = Uuid.pipe(Schema.brand("AuditEntryId"))

@@ -1,9 +1,9 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 
 export const attestationActions = auditActions("AttestationKey", [
   "AttestationKeyCreated",

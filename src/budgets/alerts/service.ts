@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { emptySlice, slice } from "../../kernel/page.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { emptySlice, slice } from "../../kernel/http/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { type AlertId, type BudgetAlert } from "./domain.ts"
 import { type AlertFilter, AlertsRepository, type StoredAlert } from "./repository.ts"

@@ -11,13 +11,13 @@ import { Reservation } from "../reservations/domain.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive } from "../../identity/agents/domain.ts"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
-import { Forbidden } from "../../kernel/principal.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { HandlesIdempotency, IdempotencyKeyReused } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 
 const approve = requires("budgets:approve")
 const id = { reservationId: ReservationId }

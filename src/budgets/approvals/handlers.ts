@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { pageLimitDefault } from "../../kernel/page.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { Approvals } from "./service.ts"
 import { ApprovalsApi } from "./api.ts"
 

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
-import { emptySlice, slice } from "../../kernel/page.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
+import { emptySlice, slice } from "../../kernel/http/page.ts"
 import { Database, scopeOf, statementMoment } from "../../platform/database/database.ts"
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"

@@ -1,7 +1,7 @@
 import { type DateTime } from "effect"
-import { covers } from "../../kernel/capability.ts"
+import { covers } from "../../kernel/authority/capability.ts"
 import { instantAt } from "../../kernel/instant.ts"
-import { Forbidden, type Principal } from "../../kernel/principal.ts"
+import { Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import {
   allTenants,
   BudgetDenied,

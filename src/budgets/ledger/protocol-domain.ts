@@ -1,6 +1,6 @@
 import { type DateTime } from "effect"
 import { type AuditOrigin } from "../../audit/log/domain.ts"
-import { type AuditAction } from "../../kernel/audit-action.ts"
+import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type RepeatableRequest } from "../../platform/idempotency/domain.ts"
 import {

@@ -1,5 +1,5 @@
 import { BigDecimal, Schema } from "effect"
-import { exactNumber } from "../../kernel/exact-number.ts"
+import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { nanoUsdOf, usdText } from "../../kernel/usd.ts"
 
 /** What a cap counts; amounts in it are nano-dollars, tokens or requests, always as bigint. */

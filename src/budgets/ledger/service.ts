@@ -1,7 +1,7 @@
 import { type Cause, Context, Effect, Exit, FiberSet, Layer, Predicate, Schedule, type Scope } from "effect"
 import { SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "../../platform/database/batcher.ts"
 import { statementMoment } from "../../platform/database/database.ts"

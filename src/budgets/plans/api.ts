@@ -3,13 +3,13 @@ import { BudgetDenied, PlanId, PlanNotActive, PlanNotFound, PlanStatus } from ".
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { AgentId, AgentNotActive, AgentNotFound } from "../../identity/agents/domain.ts"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { IdempotencyKeyReused, HandlesIdempotency } from "../../platform/idempotency/domain.ts"
-import { Created } from "../../kernel/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/page.ts"
-import { ValidationFailed } from "../../kernel/problems.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Heartbeat, Plan, PlanExtension, PlanExtensionDenied, PlanHasOpenReservations, PlanStart } from "./domain.ts"
 
 const read = requires("plans:read")

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
-import { pageLimitDefault } from "../../kernel/page.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { ReservationService, type Reserved } from "./service.ts"
 import { ReservationQueries } from "./queries.ts"
 import { SpendApi } from "./api.ts"

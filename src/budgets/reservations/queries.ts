@@ -1,9 +1,9 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { Agents } from "../../identity/agents/service.ts"
-import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
+import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { emptySlice, slice } from "../../kernel/page.ts"
+import { emptySlice, slice } from "../../kernel/http/page.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
 import { CallPlans, withinTenant } from "../attribution/service.ts"
 import {

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal, type Forbidden } from "../../kernel/principal.ts"
+import { CurrentPrincipal, type Forbidden } from "../../kernel/authority/principal.ts"
 import {
   type BudgetDenied,
   type PlanNotActive,

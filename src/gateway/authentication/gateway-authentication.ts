@@ -1,4 +1,4 @@
-import { UnsupportedMediaType } from "../../kernel/problems.ts"
+import { UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
 import { Cache, Context, Effect, Exit, Layer, Option } from "effect"
 import { type HttpServerRequest } from "effect/http"
@@ -18,10 +18,10 @@ import {
   RateLimited,
   serviceAccount,
   Unauthenticated
-} from "../../kernel/principal.ts"
+} from "../../kernel/authority/principal.ts"
 import { Rejections } from "../../access/rejections.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
-import { type Capability, covers, intersection } from "../../kernel/capability.ts"
+import { type Capability, covers, intersection } from "../../kernel/authority/capability.ts"
 import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { Attribution, CallPlans } from "../../budgets/attribution/service.ts"
 import { PlanId, PlanNotFound, ReservationId } from "../../budgets/ledger/domain.ts"

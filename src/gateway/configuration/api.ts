@@ -5,12 +5,12 @@ import {
   ConfigurationVersionNotFound,
   VersionNumber
 } from "../../applications/configuration/model/domain.ts"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
-import { LinkedArray } from "../../kernel/location.ts"
-import { arrayQuery } from "../../kernel/page.ts"
-import { IfMatch, VersionMismatch } from "../../kernel/precondition.ts"
-import { PayloadTooLarge, ValidationFailed } from "../../kernel/problems.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { LinkedArray } from "../../kernel/http/location.ts"
+import { arrayQuery } from "../../kernel/http/page.ts"
+import { IfMatch, VersionMismatch } from "../../kernel/http/precondition.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { CatalogueDocument } from "../catalog/catalogue-domain.ts"
 import { GatewayDocument, GatewayReload } from "./configuration-domain.ts"

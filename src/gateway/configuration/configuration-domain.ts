@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { text } from "../../kernel/text.ts"
 import { ApiKey, BaseUrl, ModelKind, ModelName, ProviderId } from "./domain.ts"

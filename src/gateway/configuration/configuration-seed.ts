@@ -1,6 +1,6 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { Context, Effect, FileSystem, Layer, Option, Schema } from "effect"
-import { ValidationFailed } from "../../kernel/problems.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { SettingsError } from "../../platform/settings/settings-reader.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { faultsOf } from "../../platform/http/validation.ts"

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { Dialect } from "../translation/domain.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { text } from "../../kernel/text.ts"
 import { Prices } from "../catalog/rate-domain.ts"
 

@@ -2,7 +2,7 @@ import { Context, Effect, FileSystem, Layer, Option, Path, Redacted } from "effe
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { Change } from "../../audit/log/domain.ts"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type KeyReference, referenceOf } from "./validate.ts"

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto"
-import { type Fault } from "../../kernel/problem.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ConfiguredProvider, type GatewayDocument } from "./configuration-domain.ts"
 import { loopbackId, loopbackModel } from "../providers/loopback.ts"
 

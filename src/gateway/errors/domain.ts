@@ -1,5 +1,5 @@
 import { Uuid } from "../../kernel/identifier.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { UsdOrZero } from "../../kernel/usd.ts"
 
 export class AlreadyCompleted extends Problem<AlreadyCompleted>()(

@@ -1,7 +1,7 @@
 import { Data } from "effect"
 import { type AgentNotActive, type AgentNotFound } from "../../identity/agents/domain.ts"
-import { RateLimited, type Unauthenticated } from "../../kernel/principal.ts"
-import { type Fault, problemType } from "../../kernel/problem.ts"
+import { RateLimited, type Unauthenticated } from "../../kernel/authority/principal.ts"
+import { type Fault, problemType } from "../../kernel/problems/problem.ts"
 import {
   type InternalError,
   type MalformedJson,
@@ -11,7 +11,7 @@ import {
   type RouteNotFound,
   type UnsupportedMediaType,
   ValidationFailed
-} from "../../kernel/problems.ts"
+} from "../../kernel/problems/problems.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import {
   type IdempotencyInProgress,

@@ -1,5 +1,5 @@
-import { isJson } from "../../kernel/parsed-json.ts"
-import { isBlank, JsonScanner, tokens } from "../../kernel/json-scanner.ts"
+import { isJson } from "../../kernel/json/parsed-json.ts"
+import { isBlank, JsonScanner, tokens } from "../../kernel/json/json-scanner.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

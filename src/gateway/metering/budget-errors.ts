@@ -1,4 +1,4 @@
-import { type Principal } from "../../kernel/principal.ts"
+import { type Principal } from "../../kernel/authority/principal.ts"
 import { type Quota } from "../translation/errors.ts"
 import { type TransferError } from "../../budgets/reservations/transfers.ts"
 import { allTenants, type BudgetDenied, type ReservationId } from "../../budgets/ledger/domain.ts"

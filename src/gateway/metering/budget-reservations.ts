@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, Exit, Fiber, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { ReservationTransfers } from "../../budgets/reservations/transfers.ts"
 import { applicableCaps, CapIndexes, type CapIndexesByTenant } from "../../budgets/ledger/cap-index.ts"

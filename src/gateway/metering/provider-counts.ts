@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto"
 import { Clock, Context, Effect, Layer, Option } from "effect"
-import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { count } from "../translation/usage.ts"
 

@@ -1,5 +1,5 @@
-import { isJson, listIn } from "../../kernel/parsed-json.ts"
-import { type Fault } from "../../kernel/problem.ts"
+import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import { type ToolFees } from "../catalog/rate-domain.ts"
 import { type BilledTool, billedTools, type TokenUsage, type ToolUses } from "../translation/domain.ts"
 

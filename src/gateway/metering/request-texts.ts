@@ -1,4 +1,4 @@
-import { isJson, listIn } from "../../kernel/parsed-json.ts"
+import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
 
 /** The texts of a request that a tokenizer can count, and the minimum number of bytes that they take of its JSON. */
 export interface RequestTexts {

@@ -1,5 +1,5 @@
-import { isJson, listIn } from "../../kernel/parsed-json.ts"
-import { type Fault } from "../../kernel/problem.ts"
+import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import { isProviderTool, providerToolsOf, unboundedTools } from "./provider-tools.ts"
 import {
   documentTokens,

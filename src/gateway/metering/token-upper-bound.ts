@@ -1,6 +1,6 @@
-import { isJson, listIn } from "../../kernel/parsed-json.ts"
+import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
 import { type Dialect } from "../translation/domain.ts"
-import { type Fault } from "../../kernel/problem.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import { isProviderTool, type ProviderTools, providerToolsOf, unboundedTools } from "./provider-tools.ts"
 
 type Json = Readonly<Record<string, unknown>>

@@ -1,4 +1,4 @@
-import { isJson } from "../../kernel/parsed-json.ts"
+import { isJson } from "../../kernel/json/parsed-json.ts"
 
 /**
  * Models that reason unless a request turns it off, and do not show how: OpenAI's o-series and GPT-5 and later, and

@@ -1,6 +1,6 @@
 import { Context, Effect, Exit, Layer, Option } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { CallKeys } from "../../platform/idempotency/call-keys.ts"
 import {

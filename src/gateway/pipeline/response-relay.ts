@@ -19,7 +19,7 @@ import { wholeToStream } from "../translation/whole-to-stream.ts"
 import { usdText } from "../../kernel/usd.ts"
 import { type Call } from "./call-request.ts"
 import { maxKeptBytes, StreamTransformer, type StreamOptions } from "./stream-transformer.ts"
-import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 /** A complete response in its caller's dialect, and the usage that the provider reported. */

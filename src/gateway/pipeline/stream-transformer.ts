@@ -13,7 +13,7 @@ import { usageOfCompletion } from "../translation/openai-chat/usage.ts"
 import { NativeEvents } from "../translation/openai-responses/native-events.ts"
 import { type Operation } from "../providers/provider.ts"
 import { endOfResponse, StreamFacts } from "../telemetry/answer-facts.ts"
-import { parsedJson } from "../../kernel/parsed-json.ts"
+import { parsedJson } from "../../kernel/json/parsed-json.ts"
 import { type ToolUseReader, usageWithTools } from "../metering/provider-tools.ts"
 
 const decodeChunk = Schema.decodeUnknownOption(ChatChunk)

@@ -13,7 +13,7 @@ import {
   type ProviderModel
 } from "./provider.ts"
 import { bad, failure } from "./transport-failures.ts"
-import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
 
 /** The options of a vendor's HTTP client. */
 export interface HttpProviderOptions {

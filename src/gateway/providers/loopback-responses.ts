@@ -1,6 +1,6 @@
 import { Effect, Option, Result, Schema } from "effect"
 import { LRUCache } from "lru-cache"
-import { isJson, listIn } from "../../kernel/parsed-json.ts"
+import { isJson, listIn } from "../../kernel/json/parsed-json.ts"
 import { type TokenUsage, noUsage } from "../translation/domain.ts"
 import { type ChatChunk } from "../translation/openai-chat/domain.ts"
 import { ChunksToResponse, type ResponseEvent } from "../translation/openai-responses/chunks-to-events.ts"

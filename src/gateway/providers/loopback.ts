@@ -1,4 +1,4 @@
-import { isJson } from "../../kernel/parsed-json.ts"
+import { isJson } from "../../kernel/json/parsed-json.ts"
 import { Cause, Clock, Effect } from "effect"
 import { type SecureRandom } from "effect/crypto"
 import { LoopbackResponses } from "./loopback-responses.ts"

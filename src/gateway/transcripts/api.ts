@@ -1,6 +1,6 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { GatewayContent, GatewayContentNotFound } from "./domain.ts"
 

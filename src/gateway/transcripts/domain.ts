@@ -1,8 +1,8 @@
 import { Schema } from "effect"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 
 export const contentActions = auditActions("GatewayContent", ["GatewayContentRead"])
 

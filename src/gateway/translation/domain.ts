@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { type Fault } from "../../kernel/problem.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 
 /** The wire formats on both sides of the gateway. */
 export const Dialect = Schema.Literals(["openai", "anthropic"]).annotate({ examples: ["openai"] })

@@ -1,4 +1,4 @@
-import { isJson } from "../../kernel/parsed-json.ts"
+import { isJson } from "../../kernel/json/parsed-json.ts"
 import { type Dialect } from "./domain.ts"
 
 type Json = Readonly<Record<string, unknown>>

@@ -1,6 +1,6 @@
 import { type Dialect } from "./domain.ts"
 import { EventReader } from "./event-reader.ts"
-import { isJson, parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
 type Members = Record<string, unknown>

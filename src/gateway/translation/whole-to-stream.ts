@@ -1,5 +1,5 @@
 import { type Dialect } from "./domain.ts"
-import { isJson, listIn, parsedJson } from "../../kernel/parsed-json.ts"
+import { isJson, listIn, parsedJson } from "../../kernel/json/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,4 +1,4 @@
-import { type Json } from "../../kernel/foreign-format.ts"
+import { type Json } from "../../kernel/json/parsed-json.ts"
 
 export const tag = {
   name: "Compatibility",

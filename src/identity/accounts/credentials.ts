@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { Change } from "../../audit/log/domain.ts"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
 import { type AccountId } from "./domain.ts"
 import { AccountsRepository, toResponse } from "./repository.ts"

@@ -1,7 +1,7 @@
 import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { Context, Effect, Layer, Redacted, Semaphore } from "effect"
 import { Kdf, Mac, SecureRandom } from "effect/crypto"
-import { ValidationFailed, Overloaded } from "../../kernel/problems.ts"
+import { ValidationFailed, Overloaded } from "../../kernel/problems/problems.ts"
 import { isCommonPassword } from "./common-passwords.ts"
 
 /** What a new hash costs; the memory is in KiB. */

@@ -1,10 +1,10 @@
 import { DateTime, Schema, SchemaGetter } from "effect"
 import { Model } from "effect/schema"
 import { AgentId } from "../agents/domain.ts"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const AgentKeyId = Uuid.pipe(Schema.brand("AgentKeyId"))

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, UpdatedAt } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
-import { serverSet } from "../../kernel/server-set.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import {
   AgentDescription,
   AgentName,

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
-import { created } from "../../kernel/location.ts"
-import { pageLimitDefault } from "../../kernel/page.ts"
+import { created } from "../../kernel/http/location.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { AgentTemplates } from "./service.ts"
 import { AgentTemplatesApi } from "./api.ts"
 

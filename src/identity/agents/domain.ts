@@ -1,10 +1,10 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate, UpdatedAt } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
-import { serverSet } from "../../kernel/server-set.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 import {
   AgentDescription,
@@ -17,7 +17,7 @@ import {
   TaskTypes
 } from "../agent-templates/limits-domain.ts"
 import { AgentTemplateId } from "../agent-templates/domain.ts"
-import { Capability, intersection, missing } from "../../kernel/capability.ts"
+import { Capability, intersection, missing } from "../../kernel/authority/capability.ts"
 
 export const AgentId = Uuid.pipe(Schema.brand("AgentId"))
 export type AgentId = typeof AgentId.Type

@@ -1,9 +1,9 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../kernel/authority.ts"
+import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
 import {

@@ -1,13 +1,13 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApplicationNotFound } from "../../applications/applications/domain.ts"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { Created } from "../../kernel/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import {
   ApiKeyCreation,

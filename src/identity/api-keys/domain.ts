@@ -1,11 +1,11 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../../kernel/audit-action.ts"
-import { Scopes } from "../../kernel/capability.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { Scopes } from "../../kernel/authority/capability.ts"
 import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
-import { serverSet } from "../../kernel/server-set.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 
 export const ApiKeyId = Uuid.pipe(Schema.brand("ApiKeyId"))

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { maxAssertionCharacters } from "./domain.ts"
-import { repeatedMember } from "../../kernel/json-scanner.ts"
+import { repeatedMember } from "../../kernel/json/json-scanner.ts"
 
 const maxLifetimeSeconds = 300
 const skewSeconds = 10

@@ -2,7 +2,7 @@ import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema }
 import * as jose from "jose"
 import { AgentId, isActiveAt } from "../agents/domain.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { type Principal, type RateLimited } from "../../kernel/principal.ts"
+import { type Principal, type RateLimited } from "../../kernel/authority/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { Rejections } from "../../access/rejections.ts"
 import { Settings } from "../../platform/settings/settings.ts"

@@ -1,10 +1,10 @@
 import { Effect, Schema } from "effect"
 import { AgentId } from "../agents/domain.ts"
-import { auditActions } from "../../kernel/audit-action.ts"
-import { Capability, Scopes } from "../../kernel/capability.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { Capability, Scopes } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { Fault, Problem } from "../../kernel/problem.ts"
+import { Fault, Problem } from "../../kernel/problems/problem.ts"
 import { storable } from "../../kernel/text.ts"
 
 export const CredentialId = Uuid.pipe(Schema.brand("CredentialId"))

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
-import { pageLimitDefault } from "../../kernel/page.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { AgentCredentials } from "./service.ts"
 import { type AgentTokenResponse } from "./domain.ts"
 import { TokenIntrospection } from "./introspection.ts"

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
+import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens, type LiveToken } from "./access-tokens.ts"
 import { type Introspection } from "./domain.ts"

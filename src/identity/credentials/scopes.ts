@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import { type Capability, distinct, missing, Scopes } from "../../kernel/capability.ts"
+import { type Capability, distinct, missing, Scopes } from "../../kernel/authority/capability.ts"
 import { type InvalidScope, invalidScope } from "./domain.ts"
 
 const decode = Schema.decodeUnknownEffect(Scopes)

@@ -1,11 +1,11 @@
 import { DateTime, Schema } from "effect"
 import { Model } from "effect/schema"
 import { AgentId } from "../agents/domain.ts"
-import { auditActions } from "../../kernel/audit-action.ts"
-import { Scopes } from "../../kernel/capability.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { Scopes } from "../../kernel/authority/capability.ts"
 import { generatedId, TenantId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { Fault, Problem } from "../../kernel/problem.ts"
+import { Fault, Problem } from "../../kernel/problems/problem.ts"
 import { name, text } from "../../kernel/text.ts"
 
 export const DelegationId = Uuid.pipe(Schema.brand("DelegationId"))

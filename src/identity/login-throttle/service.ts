@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
 import { type Change } from "../../audit/log/domain.ts"
-import { RateLimited } from "../../kernel/principal.ts"
+import { RateLimited } from "../../kernel/authority/principal.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"
 import { type Failures, LoginThrottleRepository } from "./repository.ts"

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { type AgentId, ceilingOf } from "../agents/domain.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
-import { type Capability, intersection, missing } from "../../kernel/capability.ts"
+import { type Capability, intersection, missing } from "../../kernel/authority/capability.ts"
 import { Uuid } from "../../kernel/identifier.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens, within } from "../credentials/access-tokens.ts"

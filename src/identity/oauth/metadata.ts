@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
-import { capabilitiesOf, resources } from "../../kernel/capability.ts"
+import { capabilitiesOf, resources } from "../../kernel/authority/capability.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 
 const algorithms = ["ES256", "EdDSA", "Ed25519", "PS256", "RS256"]

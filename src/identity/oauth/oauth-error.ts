@@ -1,6 +1,6 @@
 import { Data } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { type RateLimited } from "../../kernel/principal.ts"
+import { type RateLimited } from "../../kernel/authority/principal.ts"
 import { type InvalidClient, type InvalidRequest, type InvalidScope } from "../credentials/domain.ts"
 
 /** An error as RFC 6749 §5.2 writes it. */

@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { ceilingOf } from "../agents/domain.ts"
-import { CurrentPrincipal, type RateLimited } from "../../kernel/principal.ts"
+import { CurrentPrincipal, type RateLimited } from "../../kernel/authority/principal.ts"
 import { AgentClients, type AuthenticatedClient, type FindClient } from "../credentials/clients.ts"
 import {
   accessTokenUrn,

@@ -2,7 +2,7 @@ import { Cache, Clock, Context, DateTime, Duration, Effect, Exit, Layer, Option,
 import { Digest } from "effect/crypto"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { type Principal } from "../../kernel/principal.ts"
+import { type Principal } from "../../kernel/authority/principal.ts"
 import { SessionTokens, sessionTokenActions } from "../../access/credentials.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Database } from "../../platform/database/database.ts"

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { AccountName, AccountView, GivenPassword, NewPassword } from "../accounts/domain.ts"
-import { auditActions } from "../../kernel/audit-action.ts"
-import { Capability } from "../../kernel/capability.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
+import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { text } from "../../kernel/text.ts"
 import { Email } from "../trial-users/domain.ts"
 

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { AgentId } from "../agents/domain.ts"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { Instant } from "../../kernel/instant.ts"
 
 /** The `typ` of a subject token: it is no access token, and authenticates no caller. */

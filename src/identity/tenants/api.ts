@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { Created } from "../../kernel/location.ts"
-import { cursor, page, pageQuery } from "../../kernel/page.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { Tenant, TenantIsDefault, TenantNotFound, TenantPatch, TenantSlugTaken, TenantStatus } from "./domain.ts"
 
 const read = requires("tenants:read", { systemOnly: true })

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, TenantId } from "../../kernel/identifier.ts"
 import { CreatedAt, HiddenUpdatedAt } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
-import { optionalAtCreation, serverSet } from "../../kernel/server-set.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
+import { optionalAtCreation, serverSet } from "../../kernel/http/server-set.ts"
 import { name, Slug } from "../../kernel/text.ts"
 
 const TenantName = name(100).annotate({ examples: ["Acme Research"] })

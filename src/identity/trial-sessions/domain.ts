@@ -2,10 +2,10 @@ import { Schema } from "effect"
 import { NetAddress } from "effect/net"
 import { Model } from "effect/schema"
 import { Result } from "effect"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, IntegerId } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { TrialUserId } from "../trial-users/domain.ts"
 
 export const SessionId = IntegerId.pipe(Schema.brand("SessionId"))

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Audit } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
-import { slice } from "../../kernel/page.ts"
+import { slice } from "../../kernel/http/page.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { type TrialUserId } from "../trial-users/domain.ts"
 import { TrialUsers } from "../trial-users/service.ts"

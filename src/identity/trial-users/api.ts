@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
-import { arrayQuery } from "../../kernel/page.ts"
-import { booleanParameter, integerParameter } from "../../kernel/parameter.ts"
-import { Created, LinkedArray } from "../../kernel/location.ts"
+import { arrayQuery } from "../../kernel/http/page.ts"
+import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
+import { Created, LinkedArray } from "../../kernel/http/location.ts"
 import { text } from "../../kernel/text.ts"
 import {
   EmailTaken,

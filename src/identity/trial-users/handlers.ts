@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { fastGroupHandlers } from "../../platform/fast-path/group-handlers.ts"
-import { created, linkedPage } from "../../kernel/location.ts"
-import { arrayLimitDefault } from "../../kernel/page.ts"
+import { created, linkedPage } from "../../kernel/http/location.ts"
+import { arrayLimitDefault } from "../../kernel/http/page.ts"
 import { TrialUsers } from "./service.ts"
 import { TrialUsersApi } from "./api.ts"
 

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
-import { cursor, page, pageQuery } from "../../kernel/page.ts"
-import { ValidationFailed } from "../../kernel/problems.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import {
   Anomaly,

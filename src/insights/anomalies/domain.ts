@@ -1,9 +1,9 @@
 import { Schema } from "effect"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
-import { serverSet } from "../../kernel/server-set.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
+import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 import { NetUsd } from "../usage/domain.ts"
 

@@ -1,10 +1,10 @@
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
 import { FlushSettlements } from "../../budgets/ledger/api.ts"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
-import { Forbidden } from "../../kernel/principal.ts"
-import { ValidationFailed } from "../../kernel/problems.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { BillingReportBody, BillingRequest, BillingStatementNotFound, StatementId } from "./domain.ts"
 
 const read = requires("insights:read")

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
-import { auditActions } from "../../kernel/audit-action.ts"
+import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
 import { NetUsd } from "../usage/domain.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 import { ReportDimension } from "../reports/domain.ts"
 import { focusColumnIds } from "./columns-domain.ts"
 

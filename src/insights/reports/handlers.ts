@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { pageLimitDefault } from "../../kernel/page.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { InsightsApi } from "./api.ts"
 import { Reports } from "./service.ts"

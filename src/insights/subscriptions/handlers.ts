@@ -1,6 +1,6 @@
 import { Effect } from "effect"
-import { created } from "../../kernel/location.ts"
-import { pageLimitDefault } from "../../kernel/page.ts"
+import { created } from "../../kernel/http/location.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { SubscriptionsApi } from "./api.ts"
 import { Subscriptions } from "./service.ts"

@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { FlushSettlements } from "../../budgets/ledger/api.ts"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
-import { cursor, page, pageQuery } from "../../kernel/page.ts"
-import { Forbidden } from "../../kernel/principal.ts"
-import { ValidationFailed } from "../../kernel/problems.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { usageFilters, UsagePlace, usageRange, UsageRow } from "./domain.ts"
 
 const read = requires("insights:read")

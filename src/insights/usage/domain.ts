@@ -4,10 +4,10 @@ import { TimeZone } from "../../budgets/caps/domain.ts"
 import { ChargeId, Label, PlanId, ReservationId } from "../../budgets/ledger/domain.ts"
 import { AgentId } from "../../identity/agents/domain.ts"
 import { ApiKeyId } from "../../identity/api-keys/domain.ts"
-import { exactNumber } from "../../kernel/exact-number.ts"
+import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { integerParameter } from "../../kernel/parameter.ts"
+import { integerParameter } from "../../kernel/http/parameter.ts"
 
 /** What usage can be grouped by beside time and tenant: its number in roll-ups, its column, and the filter on it. */
 export const usageDimensions = {

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { pageLimitDefault } from "../../kernel/page.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { groupHandlers } from "../../platform/http/served-api.ts"
 import { UsageApi } from "./api.ts"
 import { Usage } from "./service.ts"

@@ -1,6 +1,6 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { Access, requires } from "../../kernel/access.ts"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { DashboardHealth, DashboardMetrics } from "./domain.ts"
 
 const read = requires("dashboard:read", { systemOnly: true })

@@ -1,5 +1,5 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
-import { endpoint } from "../../kernel/endpoint.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
 import { Health, NotReady, Readiness } from "./domain.ts"
 
 export class HealthApi extends HttpApiGroup.make("health")

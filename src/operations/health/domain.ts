@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { Instant } from "../../kernel/instant.ts"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 
 /** That the process serves. */
 export const Health = Schema.Struct({

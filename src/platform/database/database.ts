@@ -2,7 +2,7 @@ import { Clock, Context, DateTime, Effect, Fiber, Layer, Predicate, String as Te
 import { PgClient } from "@effect/sql-pg"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { CurrentPrincipal, type Principal } from "../../kernel/principal.ts"
+import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { applicationRole } from "./migrations.ts"
 
 /** The moment that a statement judges time by; undefined for that of the database. */

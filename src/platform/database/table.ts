@@ -1,7 +1,7 @@
 import { type Context, DateTime, Effect, type Option, Schema } from "effect"
 import { type Model } from "effect/schema"
 import { SqlClient, SqlError, SqlModel, SqlSchema } from "effect/sql"
-import { type Slice, slice } from "../../kernel/page.ts"
+import { type Slice, slice } from "../../kernel/http/page.ts"
 import { underFreeSlug } from "../../kernel/slug.ts"
 import { withSpan } from "../../kernel/with-span.ts"
 import { makeBatcher } from "./batcher.ts"

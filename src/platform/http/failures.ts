@@ -1,7 +1,13 @@
 import { type Cause } from "effect"
 import { HttpMethod, HttpServerError } from "effect/http"
 import { SqlError } from "effect/sql"
-import { BadRequest, MethodNotImplemented, Overloaded, PayloadTooLarge, RouteNotFound } from "../../kernel/problems.ts"
+import {
+  BadRequest,
+  MethodNotImplemented,
+  Overloaded,
+  PayloadTooLarge,
+  RouteNotFound
+} from "../../kernel/problems/problems.ts"
 
 /** A problem of any layer; the edge adds `traceId` and the headers of its status. */
 export interface ProblemBody {

@@ -10,7 +10,7 @@ import {
   Overloaded,
   PayloadTooLarge,
   RequestTimeout
-} from "../../kernel/problems.ts"
+} from "../../kernel/problems/problems.ts"
 
 type Problem =
   | BadRequest

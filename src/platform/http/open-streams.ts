@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Stream } from "effect"
-import { CurrentPrincipal, RateLimited } from "../../kernel/principal.ts"
+import { CurrentPrincipal, RateLimited } from "../../kernel/authority/principal.ts"
 
 /** How many event streams may be open on a replica: by one principal, by all of one tenant, and in all. */
 export const maxStreams = { principal: 100, tenant: 500, replica: 2000 } as const

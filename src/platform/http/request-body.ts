@@ -1,6 +1,6 @@
 import { ByteSize, Context, Effect } from "effect"
 import { Headers, HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
-import { repeatedMember } from "../../kernel/json-scanner.ts"
+import { repeatedMember } from "../../kernel/json/json-scanner.ts"
 import { headersOf } from "./request.ts"
 import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, type Scope } from "effect"
 import { type HttpApi, HttpApiBuilder, type HttpApiGroup } from "effect/http-api"
-import { type Validation } from "../../kernel/validation.ts"
+import { type Validation } from "../../kernel/problems/validation.ts"
 
 type AnyApi = HttpApi.HttpApi<string, HttpApiGroup.Top>
 

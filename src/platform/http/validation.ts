@@ -1,15 +1,15 @@
 import { ByteSize, Cause, Context, Effect, ErrorReporter, Layer, Schema, SchemaIssue, type Types } from "effect"
 import { HttpIncomingMessage, HttpMethod, HttpServerRequest } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
-import { type Fault } from "../../kernel/problem.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
 import {
   InternalError,
   MalformedJson,
   NotAcceptable,
   PayloadTooLarge,
   ValidationFailed
-} from "../../kernel/problems.ts"
-import { AnswersIn, MaxBodyBytes, Validation } from "../../kernel/validation.ts"
+} from "../../kernel/problems/problems.ts"
+import { AnswersIn, MaxBodyBytes, Validation } from "../../kernel/problems/validation.ts"
 import { accepts } from "./negotiation.ts"
 import { declaresMoreThan, inStrictJson, repeatedIn } from "./request-body.ts"
 import { CurrentRequest, headersOf } from "./request.ts"

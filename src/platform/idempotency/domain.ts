@@ -1,5 +1,5 @@
 import { Effect, Context, Schema } from "effect"
-import { Problem } from "../../kernel/problem.ts"
+import { Problem } from "../../kernel/problems/problem.ts"
 
 /** 1 to 255 printable ASCII characters. */
 export const IdempotencyKey = Schema.String.pipe(

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, type Types } from "effect"
 import { Mac } from "effect/crypto"
 import { Headers, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { CurrentPrincipal } from "../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { repeatJob } from "../runtime/background-jobs.ts"
 import { scopeOf, Database } from "../database/database.ts"
 import { headersOf } from "../http/request.ts"

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { HttpApi } from "effect/http-api"
-import { MethodNotAllowed } from "../../kernel/problems.ts"
+import { MethodNotAllowed } from "../../kernel/problems/problems.ts"
 import { ServedApi } from "../http/served-api.ts"
 
 const methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "QUERY", "TRACE"] as const

@@ -1,5 +1,5 @@
 import { type HttpApi, OpenApi } from "effect/http-api"
-import { statusPhrase } from "../../kernel/problem.ts"
+import { statusPhrase } from "../../kernel/problems/problem.ts"
 import { withSharedComponents, sorted } from "./components.ts"
 import { addExamples } from "./examples.ts"
 import { headersOf, idempotencyKey } from "./headers.ts"

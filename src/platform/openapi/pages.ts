@@ -1,4 +1,5 @@
-import { type Json, withForeign } from "../../kernel/foreign-format.ts"
+import { withForeign } from "../../kernel/http/foreign-format.ts"
+import { type Json } from "../../kernel/json/parsed-json.ts"
 
 const tag = { name: "Pages", description: "Pages for people, and metrics for Prometheus. No credential is needed." }
 

@@ -1,7 +1,7 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { type ProblemDefinition, problemDefinitions, problemType } from "../../kernel/problem.ts"
-import { RouteNotFound } from "../../kernel/problems.ts"
+import { type ProblemDefinition, problemDefinitions, problemType } from "../../kernel/problems/problem.ts"
+import { RouteNotFound } from "../../kernel/problems/problems.ts"
 import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
 
 /** `GET /problems` and `GET /problems/<slug>`: what every error of the service means, as JSON or as a page. */

@@ -1,4 +1,4 @@
-import { problemMeaning, problemType } from "../../kernel/problem.ts"
+import { problemMeaning, problemType } from "../../kernel/problems/problem.ts"
 import { resolved } from "./examples.ts"
 import { type Json } from "./schemas.ts"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { Capability } from "../../../src/kernel/capability.ts"
+import { Capability } from "../../../src/kernel/authority/capability.ts"
 import { dereferenced, compatibleOperations, type Json, type Operation } from "../../contract/document.ts"
 import { faultsOf } from "../../contract/validator.ts"
 import { makeKey } from "../../support/authority.ts"

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal } from "../../../kernel/principal.ts"
-import { Overloaded } from "../../../kernel/problems.ts"
+import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
+import { Overloaded } from "../../../kernel/problems/problems.ts"
 import { makeThread } from "../../../platform/runtime/thread.ts"
 import { type DiffRequest, unifiedDiff } from "./unified-diff.ts"
 

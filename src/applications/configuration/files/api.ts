@@ -1,15 +1,15 @@
-import { RateLimited } from "../../../kernel/principal.ts"
+import { RateLimited } from "../../../kernel/authority/principal.ts"
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ApplicationId, ApplicationNotFound } from "../../applications/domain.ts"
-import { Access, requires } from "../../../kernel/access.ts"
-import { endpoint } from "../../../kernel/endpoint.ts"
+import { Access, requires } from "../../../kernel/authority/access.ts"
+import { endpoint } from "../../../kernel/http/endpoint.ts"
 import { Idempotency } from "../../../platform/idempotency/api.ts"
-import { arrayQuery } from "../../../kernel/page.ts"
-import { integerParameter } from "../../../kernel/parameter.ts"
-import { IfMatch, VersionMismatch } from "../../../kernel/precondition.ts"
-import { LinkedArray } from "../../../kernel/location.ts"
-import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems.ts"
+import { arrayQuery } from "../../../kernel/http/page.ts"
+import { integerParameter } from "../../../kernel/http/parameter.ts"
+import { IfMatch, VersionMismatch } from "../../../kernel/http/precondition.ts"
+import { LinkedArray } from "../../../kernel/http/location.ts"
+import { PayloadTooLarge, ValidationFailed } from "../../../kernel/problems/problems.ts"
 import {
   ConfigurationContent,
   ConfigurationCycle,

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer } from "effect"
 import { asSystem, Audit, auditOrigin } from "../../../audit/log/service.ts"
 import { makeBatcher } from "../../../platform/database/batcher.ts"
-import { type IfMatch, versionsIn } from "../../../kernel/precondition.ts"
+import { type IfMatch, versionsIn } from "../../../kernel/http/precondition.ts"
 import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import {
   configurationActions,

@@ -2,9 +2,9 @@ import { Context, Effect, Layer } from "effect"
 import { type ApplicationId } from "../../applications/domain.ts"
 import { Applications } from "../../applications/service.ts"
 import { Audit } from "../../../audit/log/service.ts"
-import { type IfMatch } from "../../../kernel/precondition.ts"
-import { ValidationFailed } from "../../../kernel/problems.ts"
-import { given } from "../../../kernel/server-set.ts"
+import { type IfMatch } from "../../../kernel/http/precondition.ts"
+import { ValidationFailed } from "../../../kernel/problems/problems.ts"
+import { given } from "../../../kernel/http/server-set.ts"
 import { Contents, type Passed, requireValid } from "../schema-validation/contents.ts"
 import {
   configurationActions,

@@ -1,7 +1,7 @@
 import { type Cause, Context, Effect, Layer, Metric, Queue, Schedule, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Change } from "../../../audit/log/domain.ts"
-import { entityTag } from "../../../kernel/precondition.ts"
+import { entityTag } from "../../../kernel/http/precondition.ts"
 import { Notifications } from "../../../platform/database/notifications.ts"
 import { type ConfigurationEvent, ConfigurationId, ConfigurationNoFile } from "../model/domain.ts"
 import { ConfigurationRepository } from "../model/repository.ts"

@@ -1,13 +1,13 @@
 import { Schema } from "effect"
 import { Model } from "effect/schema"
 import { ApplicationId } from "../../applications/domain.ts"
-import { auditActions } from "../../../kernel/audit-action.ts"
+import { auditActions } from "../../../kernel/authority/audit-action.ts"
 import { generatedId, IntegerId } from "../../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../../kernel/instant.ts"
-import { serverSet } from "../../../kernel/server-set.ts"
+import { serverSet } from "../../../kernel/http/server-set.ts"
 import { storable } from "../../../kernel/text.ts"
 import { NodeName } from "./path-domain.ts"
-import { Problem } from "../../../kernel/problem.ts"
+import { Problem } from "../../../kernel/problems/problem.ts"
 
 /** The most that a file may hold, in bytes of UTF-8. */
 export const maximumContentBytes = 1_048_576

@@ -1,4 +1,4 @@
-import { type Fault } from "../../../kernel/problem.ts"
+import { type Fault } from "../../../kernel/problems/problem.ts"
 
 /** A file's text with its name, whose ending says how it is read. */
 export interface SourceFile {

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer } from "effect"
-import { CurrentPrincipal } from "../../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { makeThread } from "../../../platform/runtime/thread.ts"
 import { type ValidationReply, type ValidationRequest } from "./messages.ts"
 

@@ -1,5 +1,5 @@
 import { type AuditDraft } from "../../../audit/log/domain.ts"
-import { type AuditAction } from "../../../kernel/audit-action.ts"
+import { type AuditAction } from "../../../kernel/authority/audit-action.ts"
 import { configurationActions, type ConfigurationId } from "../model/domain.ts"
 import { type WrittenNode } from "../model/row-domain.ts"
 import { type ConfigurationTreeChanges, type TreeChangeKind } from "./domain.ts"

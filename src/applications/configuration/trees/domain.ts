@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { ApplicationId } from "../../applications/domain.ts"
 import { Instant } from "../../../kernel/instant.ts"
-import { serverSet } from "../../../kernel/server-set.ts"
+import { serverSet } from "../../../kernel/http/server-set.ts"
 import { ConfigurationId, Content, NodeType } from "../model/domain.ts"
 import { NodePath } from "../model/path-domain.ts"
 

@@ -1,4 +1,4 @@
-import { type Fault } from "../../../kernel/problem.ts"
+import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ConfigurationId, type NodeType } from "../model/domain.ts"
 import { nameOf, namesIn, parentPath } from "../model/path-domain.ts"
 import { type StandingNode, type StoredContent } from "../model/row-domain.ts"

@@ -1,5 +1,5 @@
 import { Result } from "effect"
-import { type Fault } from "../../../kernel/problem.ts"
+import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type Untranslatable } from "../domain.ts"
 import { toContentBlock } from "./media.ts"
 import { type ChatMessage, type ChatPart, type ChatRequest } from "../openai-chat/domain.ts"

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto"
 import { Result } from "effect"
-import { type Fault } from "../../../kernel/problem.ts"
+import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type MessageBlock, type MessageParam, type MessagesRequest } from "./domain.ts"
 import { type Untranslatable } from "../domain.ts"
 import { toChatParts } from "./media.ts"

@@ -2,7 +2,7 @@ import { type ThinkingBlock } from "../openai-chat/domain.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type ResponsesRequest } from "./domain.ts"
 import { customInput, type ToolNames } from "./to-chat.ts"
-import { parsedJson, isJson } from "../../../kernel/parsed-json.ts"
+import { parsedJson, isJson } from "../../../kernel/json/parsed-json.ts"
 
 type Json = Readonly<Record<string, unknown>>
 

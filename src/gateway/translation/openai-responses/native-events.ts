@@ -1,4 +1,4 @@
-import { isJson, listIn, parsedJson } from "../../../kernel/parsed-json.ts"
+import { isJson, listIn, parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type DialectError, readError } from "../errors.ts"
 import { usageOfResponse } from "./usage.ts"

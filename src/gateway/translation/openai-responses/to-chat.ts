@@ -1,5 +1,5 @@
 import { Result } from "effect"
-import { type Fault } from "../../../kernel/problem.ts"
+import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ThinkingBlock } from "../openai-chat/domain.ts"
 import { type Untranslatable } from "../domain.ts"
 import { type ResponseItem, type ResponsePart, type ResponsesRequest, type ResponseTool } from "./domain.ts"

@@ -1,14 +1,14 @@
 import { Schema } from "effect"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentNotActive, AgentNotFound } from "../../../identity/agents/domain.ts"
-import { Access, LimitedByCaps, requires } from "../../../kernel/access.ts"
-import { endpoint } from "../../../kernel/endpoint.ts"
+import { Access, LimitedByCaps, requires } from "../../../kernel/authority/access.ts"
+import { endpoint } from "../../../kernel/http/endpoint.ts"
 import {
   IdempotencyInProgress,
   IdempotencyKeyInvalid,
   IdempotencyKeyReused
 } from "../../../platform/idempotency/domain.ts"
-import { Overloaded, ValidationFailed } from "../../../kernel/problems.ts"
+import { Overloaded, ValidationFailed } from "../../../kernel/problems/problems.ts"
 import {
   BudgetDenied,
   PlanNotActive,

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { CurrentPrincipal, type Principal } from "../../../kernel/principal.ts"
+import { CurrentPrincipal, type Principal } from "../../../kernel/authority/principal.ts"
 import { type TokenUsage } from "../../translation/domain.ts"
 import { usdText } from "../../../kernel/usd.ts"
 import { type PlanId } from "../../../budgets/ledger/domain.ts"

@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
 import { type TokenUsage } from "../../translation/domain.ts"
-import { parsedJson } from "../../../kernel/parsed-json.ts"
+import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
 import { ChatChunk, textOfWords } from "../../translation/openai-chat/domain.ts"

@@ -1,6 +1,6 @@
 import { Clock, Context, DateTime, Effect, Layer, Redacted } from "effect"
-import { CurrentPrincipal, Forbidden } from "../../../kernel/principal.ts"
-import { ValidationFailed } from "../../../kernel/problems.ts"
+import { CurrentPrincipal, Forbidden } from "../../../kernel/authority/principal.ts"
+import { ValidationFailed } from "../../../kernel/problems/problems.ts"
 import { Breakers } from "../../routing/breakers.ts"
 import { referenceOf } from "../../configuration/validate.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"

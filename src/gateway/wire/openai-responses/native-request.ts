@@ -1,5 +1,5 @@
-import { RouteNotFound } from "../../../kernel/problems.ts"
-import { isJson, listIn } from "../../../kernel/parsed-json.ts"
+import { RouteNotFound } from "../../../kernel/problems/problems.ts"
+import { isJson, listIn } from "../../../kernel/json/parsed-json.ts"
 import { type OpenedId } from "../../conversations/sealed-ids.ts"
 import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { cuts, type Edit, edited, placesIn } from "../../json/json-edits.ts"

@@ -2,7 +2,7 @@ import { Clock, Context, Effect, Layer, Option, Result, Schema, type Scope, Stre
 import { SecureRandom } from "effect/crypto"
 import { HttpServerResponse } from "effect/http"
 import { type TenantId } from "../../../kernel/identifier.ts"
-import { CurrentPrincipal } from "../../../kernel/principal.ts"
+import { CurrentPrincipal } from "../../../kernel/authority/principal.ts"
 import { SealedThoughts } from "../../conversations/sealed-thoughts.ts"
 import { Conversations } from "../../conversations/service.ts"
 import {
@@ -29,7 +29,7 @@ import { responsesToChat } from "../../translation/openai-responses/to-chat.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { responseOf } from "../http/serve.ts"
 import { NativeResponses, unsupported } from "./native.ts"
-import { parsedJson } from "../../../kernel/parsed-json.ts"
+import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { faultsOf } from "../../../platform/http/validation.ts"
 
 const decodeRequest = Schema.decodeUnknownEffect(ResponsesRequest, { errors: "all" })

@@ -1,6 +1,6 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems.ts"
+import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { AnthropicMessagesLayer, anthropicRoutes } from "../anthropic-messages/routes.ts"
 import { anthropicErrors } from "../anthropic-messages/errors.ts"
 import { gatewayError, type GatewayError } from "../../errors/gateway-error.ts"

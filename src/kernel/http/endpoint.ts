@@ -1,8 +1,8 @@
 import { Context, type Schema } from "effect"
 import { type HttpMethod, type HttpRouter } from "effect/http"
 import { HttpApiEndpoint, type HttpApiSchema, OpenApi } from "effect/http-api"
-import { type RequiredCapability } from "./access.ts"
-import { AnswersIn, MaxBodyBytes } from "./validation.ts"
+import { type RequiredCapability } from "../authority/access.ts"
+import { AnswersIn, MaxBodyBytes } from "../problems/validation.ts"
 
 /** What an endpoint declares beside its schemas. */
 interface Declaration {

@@ -1,5 +1,7 @@
 import { Predicate } from "effect"
-import { type Json } from "./foreign-format.ts"
+
+/** An object of JSON, unread. */
+export type Json = Readonly<Record<string, unknown>>
 
 /** The JSON of a text; undefined when it is malformed. */
 export const parsedJson = (text: string): unknown => {

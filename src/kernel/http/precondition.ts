@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { Problem } from "./problem.ts"
+import { Problem } from "../problems/problem.ts"
 
 const tag = String.raw`(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"`
 

@@ -1,5 +1,4 @@
-/** JSON of the OpenAPI document. */
-export type Json = Readonly<Record<string, unknown>>
+import { type Json } from "../json/parsed-json.ts"
 
 /** Operations in a format that others define, errors included, served beside the groups of the API. */
 export interface ForeignOperations {
