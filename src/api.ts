@@ -24,6 +24,7 @@ import { ApprovalsApi } from "./budgets/approvals/api.ts"
 import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
 import { AnomaliesApi } from "./insights/anomalies/api.ts"
+import { SecurityApi } from "./operations/security/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
 import { SubscriptionsApi } from "./insights/subscriptions/api.ts"
@@ -79,7 +80,8 @@ export class Api extends HttpApi.make("application-manager")
     AuditApi,
     AttestationApi,
     AttestationKeysApi,
-    DashboardApi
+    DashboardApi,
+    SecurityApi
   )
   .middleware(Validation)
   .annotateMerge(

@@ -74,6 +74,9 @@ import { InsightsLayer } from "./insights/layers.ts"
 import { SubscriptionsHandlers } from "./insights/subscriptions/handlers.ts"
 import { SubscriptionQuotasLayer } from "./insights/subscriptions/quotas.ts"
 import { UsageHandlers } from "./insights/usage/handlers.ts"
+import { CapabilityUses } from "./access/capability-uses.ts"
+import { SecurityHandlers } from "./operations/security/handlers.ts"
+import { Security } from "./operations/security/service.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
 import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts"
@@ -162,7 +165,8 @@ const Handlers = Layer.mergeAll(
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
-  DashboardHandlers
+  DashboardHandlers,
+  SecurityHandlers
 )
 
 const Middleware = Layer.mergeAll(
@@ -241,11 +245,12 @@ const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer,
   ApiKeys.layer,
-  InsightsLayer
+  InsightsLayer,
+  Security.layer
 ).pipe(
   Layer.provideMerge(GatewayServices),
   Layer.provideMerge(ConfigurationServices),
-  Layer.provideMerge(Authentication.layer),
+  Layer.provideMerge(Layer.merge(Authentication.layer, CapabilityUses.layer)),
   Layer.provideMerge(AgentServices),
   Layer.provideMerge(SignInServices),
   Layer.provideMerge(Layer.mergeAll(HealthChecks.layer, TrialUsers.layer, Applications.layer, ApiKeyCredentialsLayer)),

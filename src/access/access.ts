@@ -2,10 +2,11 @@ import { Context, Effect, Layer, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { Audit } from "../audit/log/service.ts"
 import { auditActions } from "../kernel/authority/audit-action.ts"
-import { covers } from "../kernel/authority/capability.ts"
+import { type Capability, covers } from "../kernel/authority/capability.ts"
 import { CurrentRequest } from "../platform/http/request.ts"
 import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "../kernel/authority/access.ts"
 import { Authentication, type Rejection } from "./authentication.ts"
+import { CapabilityUses } from "./capability-uses.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../kernel/authority/principal.ts"
 import { GatewayCredentials } from "./credentials.ts"
 import { RateLimits } from "./rate-limits.ts"
@@ -22,6 +23,7 @@ export const AccessLayer = Layer.effect(
     const gateway = yield* GatewayCredentials
     const limits = yield* RateLimits
     const rejections = yield* Rejections
+    const uses = yield* CapabilityUses
     const { api, database } = yield* Settings
 
     const reject = ({ problem, refusal }: Rejection) => Effect.andThen(rejections.reject(refusal), Effect.fail(problem))
@@ -37,6 +39,8 @@ export const AccessLayer = Layer.effect(
       const record = recordForbidden(`${group.identifier}.${endpoint.identifier}`)
       const serve = (principal: Principal) => {
         const refusal = refusalOf(principal, requirement)
+        const used = refusal === undefined ? usedOf(principal, requirement) : undefined
+        if (used !== undefined) uses.record(principal, used)
         // Services also fail with Forbidden: for a caller that grants what it lacks, or acts for another tenant.
         const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
         return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
@@ -81,9 +85,15 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
   if (requirement.accountsOnly && principal.kind !== "account") {
     return { detail: "Only an account that signed in has this.", missing: [] }
   }
-  const { capability, or } = requirement
-  return capability === null ||
-    principal.capabilities.some((held) => covers(held, capability) || or?.some((other) => covers(held, other)) === true)
+  const { capability } = requirement
+  return capability === null || usedOf(principal, requirement) !== undefined
     ? undefined
     : { detail: `The caller lacks ${capability}.`, missing: [capability] }
+}
+
+/** The capability by which a principal has what an endpoint requires; undefined where it has or needs none. */
+const usedOf = ({ capabilities }: Principal, requirement: Requirement | undefined): Capability | undefined => {
+  const capability = requirement?.capability ?? undefined
+  if (capability === undefined || capabilities.some((held) => covers(held, capability))) return capability
+  return requirement?.or?.find((other) => capabilities.some((held) => covers(held, other)))
 }

@@ -8,6 +8,7 @@ import { Audit } from "../../src/audit/log/service.ts"
 import { Access, RequiredCapability } from "../../src/kernel/authority/access.ts"
 import { AccessLayer } from "../../src/access/access.ts"
 import { Authentication } from "../../src/access/authentication.ts"
+import { CapabilityUses } from "../../src/access/capability-uses.ts"
 import { RateLimits } from "../../src/access/rate-limits.ts"
 import { Rejections } from "../../src/access/rejections.ts"
 import { ServiceAccount } from "../../src/access/service-account.ts"
@@ -187,7 +188,8 @@ describe("every endpoint", () => {
     Layer.mock(SessionTokens, {}),
     Settings.layerMemory(),
     Layer.mock(RateLimits, { principal: () => Effect.void, anonymous: Effect.void }),
-    Layer.mock(Rejections, {})
+    Layer.mock(Rejections, {}),
+    Layer.mock(CapabilityUses, { record: () => {} })
   )
 
   it("without a declared capability lets nobody in, not even the service account", async () => {

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import * as jose from "jose"
 import { type Answer, type TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
+import { eventually } from "../support/waiting.ts"
 import { agentChanges } from "./agent-changes.ts"
 import { planChanges, plansWithoutEntry } from "./plan-changes.ts"
 import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
@@ -309,6 +310,18 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
       ]
     }
   }),
+  "security.requestReport": () =>
+    Effect.succeed(creates("SecurityReport", "SecurityReportRequested", { kind: "keys" })),
+  "security.decide": (service) =>
+    Effect.gen(function* () {
+      yield* makeApiKey(service)
+      const { body: report } = yield* service.call("POST", "/api/security/reports", { body: { kind: "keys" } })
+      const path = `/api/security/reports/${report.id}`
+      yield* eventually(service.call("GET", path), ({ body }) => body.status === "completed")
+      const { body: findings } = yield* service.call("GET", `${path}/findings?rule=no-expiry&status=open`)
+      const body = { status: "acknowledged", reason: "It is rotated by hand." }
+      return changes("SecurityFinding", "SecurityFindingAcknowledged", findings.items[0].id, "both", body)
+    }),
   "apiKeys.create": () => Effect.succeed(creates("ApiKey", "ApiKeyCreated", newApiKey())),
   "apiKeys.update": (service) =>
     Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyUpdated", id, "both", { name: "renamed" })),

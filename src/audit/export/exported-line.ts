@@ -1,3 +1,4 @@
+import { csvLine as lineOf } from "../../kernel/csv.ts"
 import { canonicalJson } from "../../kernel/json/canonical-json.ts"
 import { canonicalEntry } from "../chain/link.ts"
 import { type StoredEntry, storedMembers } from "../chain/chain-repository.ts"
@@ -34,7 +35,7 @@ const columns = [
   "hash"
 ] as const
 
-export const csvHeader = `${columns.join(",")}\r\n`
+export const csvHeader = lineOf(columns)
 
 const cells = columns.map((name): ((row: WholeRow) => unknown) => {
   if (name === "sequence" || name === "previousHash" || name === "hash") return (row) => row[name]
@@ -44,12 +45,5 @@ const cells = columns.map((name): ((row: WholeRow) => unknown) => {
     : ({ entry }) => entry[index]
 })
 
-/** The same line as CSV (RFC 4180); a cell that a spreadsheet would take for a formula begins with an apostrophe. */
-export const csvLine = (row: WholeRow): string => `${cells.map((cellOf) => cell(cellOf(row))).join(",")}\r\n`
-
-const cell = (value: unknown): string => {
-  if (value === null || value === undefined) return ""
-  const text = String(value)
-  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
-}
+/** The same line as CSV. */
+export const csvLine = (row: WholeRow): string => lineOf(cells.map((cellOf) => cellOf(row)))

@@ -8,6 +8,7 @@ import { asSystem, Audit, type Refusal } from "../../audit/log/service.ts"
 import { accessActions } from "../../access/access.ts"
 import { isAgentToken } from "../../access/authentication.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
+import { CapabilityUses } from "../../access/capability-uses.ts"
 import { AgentTokens, ApiKeyCredentials, GatewayCredentials } from "../../access/credentials.ts"
 import { bearerToken } from "../../access/request-credentials.ts"
 import {
@@ -89,6 +90,7 @@ export class GatewayAuthentication extends Context.Service<
       const reservations = yield* ReservationQueries
       const tenants = yield* Tenants
       const tokens = yield* AgentTokens
+      const uses = yield* CapabilityUses
       const { database, llm } = yield* Settings
       const policy = llm.gateway.auth
       // Cached like keys: for a second, and invalidated by any change of authority.
@@ -286,13 +288,13 @@ export class GatewayAuthentication extends Context.Service<
               ): Effect.Effect<Principal, CredentialError | GatewayError<Forbidden | UnsupportedMediaType>> => {
                 if (info !== undefined) info.principal = principal.name
                 if (isForgeable(principal, request)) return Effect.fail(notJson)
-                return principal.capabilities.some((held) => capabilities.some((needed) => covers(held, needed)))
-                  ? Effect.succeed(principal)
-                  : forbidden(
-                      principal,
-                      `${request.method} ${info?.route ?? ""}`,
-                      `The caller lacks ${capabilities[0]}.`
-                    )
+                const used = capabilities.find((needed) => principal.capabilities.some((held) => covers(held, needed)))
+                if (used === undefined) {
+                  const target = `${request.method} ${info?.route ?? ""}`
+                  return forbidden(principal, target, `The caller lacks ${capabilities[0]}.`)
+                }
+                uses.record(principal, used)
+                return Effect.succeed(principal)
               }
             )
           })

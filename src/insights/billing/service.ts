@@ -4,6 +4,7 @@ import * as crypto from "node:crypto"
 import { Audit } from "../../audit/log/service.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { signStatement } from "../../audit/signing-keys/statements.ts"
+import { csvCell } from "../../kernel/csv.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
@@ -34,13 +35,6 @@ interface Writer {
   end(): string
 }
 
-const csvCell = (column: Column, value: string): string => {
-  if (column.isNumber) return value
-  // A spreadsheet takes a cell that begins with one of these for a formula; a quote before it makes it text.
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
-}
-
 const csvWriter = (columns: ReadonlyArray<Column>, issuer: string): Writer => ({
   head: `${columns.map(({ id }) => id).join(",")}\r\n`,
   rows: (rows) =>
@@ -48,7 +42,7 @@ const csvWriter = (columns: ReadonlyArray<Column>, issuer: string): Writer => ({
       .map((row) => {
         const cells = columns.map((column) => {
           const value = column.value(row, issuer)
-          return value == null ? "" : csvCell(column, value)
+          return column.isNumber ? (value ?? "") : csvCell(value)
         })
         return `${cells.join(",")}\r\n`
       })

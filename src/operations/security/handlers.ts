@@ -1,0 +1,30 @@
+import { Effect } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { created } from "../../kernel/http/location.ts"
+import { pageLimitDefault } from "../../kernel/http/page.ts"
+import { groupHandlers } from "../../platform/http/served-api.ts"
+import { SecurityApi } from "./api.ts"
+import { Security } from "./service.ts"
+
+export const SecurityHandlers = groupHandlers(
+  SecurityApi,
+  Effect.fn(function* (handlers) {
+    const security = yield* Security
+    return handlers.handleAll({
+      inventory: ({ query: { cursor, kind, limit } }) => security.inventory(kind, cursor, limit ?? pageLimitDefault),
+      requestReport: ({ payload }) => Effect.map(security.request(payload), created("/api/security/reports")),
+      listReports: ({ query: { cursor, kind, limit } }) => security.reports(kind, cursor, limit ?? pageLimitDefault),
+      getReport: ({ params }) => security.report(params.id),
+      listFindings: ({ params, query: { cursor, limit, ...filter } }) =>
+        security.findings(params.id, filter, cursor, limit ?? pageLimitDefault),
+      exportReport: ({ params, query }) =>
+        Effect.map(security.export(params.id, query.format ?? "json"), ({ content, contentType, fileName }) =>
+          HttpServerResponse.stream(content, {
+            contentType,
+            headers: { "content-disposition": `attachment; filename="${fileName}"` }
+          })
+        ),
+      decide: ({ params, payload }) => security.decide(params.id, payload)
+    })
+  })
+)
