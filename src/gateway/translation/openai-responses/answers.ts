@@ -66,7 +66,8 @@ export const responseOf = (
     temperature: request.temperature ?? null,
     text: { format: { type: "text" }, ...request.text },
     tool_choice: request.tool_choice ?? "auto",
-    tools: request.tools ?? [],
+    // A response may be shown to others, and never has a server's token.
+    tools: (request.tools ?? []).map(({ authorization: _, headers: __, ...tool }) => tool),
     top_p: request.top_p ?? null,
     truncation: request.truncation ?? "disabled",
     usage: ending.usage === undefined ? null : toResponseUsage(ending.usage),
