@@ -237,7 +237,11 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const searches = { server_tool_use: { web_search_requests: 2 } }
       anthropic.answer = ({ body }, response) =>
         json(response, 200, {
-          ...{ id: "msg_1", type: "message", role: "assistant", model: body.model, stop_reason: "end_turn" },
+          id: "msg_1",
+          type: "message",
+          role: "assistant",
+          model: body.model,
+          stop_reason: "end_turn",
           content: [
             { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "noon" } },
             { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] },
