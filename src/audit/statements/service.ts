@@ -1,12 +1,12 @@
 import { Effect, type Schema } from "effect"
 import { type SealBroken } from "../../platform/crypto/sealing.ts"
-import { AttestationKeys } from "./service.ts"
+import { AttestationKeys } from "../signing-keys/service.ts"
 import {
   preAuthenticationEncoding,
   type StatementEnvelope,
   statementPayloadType,
   type StatementSubject
-} from "./statement-domain.ts"
+} from "./domain.ts"
 
 export interface Statement {
   readonly subject: ReadonlyArray<StatementSubject>
