@@ -151,7 +151,13 @@ const writingSql =
 const sqlInPlatform = "platform/database"
 
 /** What is not recorded by an entry: the log itself, and what is stored beside a change or charge that records itself. */
-const writesWithoutEntry = ["audit/", "platform/idempotency/", "gateway/conversations/", "gateway/transcripts/"]
+const writesWithoutEntry = [
+  "access/capability-uses-",
+  "audit/",
+  "platform/idempotency/",
+  "gateway/conversations/",
+  "gateway/transcripts/"
+]
 
 /** The handlers of requests that `npm run bench`, `bench:ledger` and `bench:gateway` send, and of native gateway calls. */
 const measured = new Set([

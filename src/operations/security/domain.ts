@@ -111,7 +111,7 @@ export type Finding = typeof Finding.Type
 
 /** A status that is not `open` needs a reason; what the server sets may be sent back. */
 export const FindingPatch = Schema.Struct({
-  status: FindingStatus,
+  status: Schema.optionalKey(FindingStatus),
   until: Schema.optionalKey(OptionalInstant),
   reason: Schema.optionalKey(Schema.NullOr(Reason)),
   ...serverSet("id", "reportId", "rule", "severity", "owasp", "resource", "evidence", "remedy")

@@ -1,8 +1,10 @@
 import { Context, DateTime, Effect, Layer, Option, Queue, Stream } from "effect"
 import { usesCountForDays } from "../../access/capability-uses.ts"
+import { unchanged } from "../../audit/log/change-entries.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
+import { patched } from "../../kernel/http/server-set.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database } from "../../platform/database/database.ts"
@@ -190,7 +192,8 @@ export class Security extends Context.Service<Security>()("app/security/Security
       const at = yield* DateTime.now
       const now = DateTime.toDateUtc(at)
       const before = yield* repository.finding(id, now)
-      const isOpen = patch.status === "open"
+      const status = patch.status ?? before.status
+      const isOpen = status === "open"
       const reason = isOpen ? null : (patch.reason ?? before.reason)
       const until = isOpen ? null : patch.until === undefined ? before.until : patch.until
       const fault = (member: string, message: string) =>
@@ -199,10 +202,11 @@ export class Security extends Context.Service<Security>()("app/security/Security
       if (until !== null && DateTime.isLessThanOrEqualTo(until, at)) {
         return yield* fault("until", "Expected a moment in the future")
       }
-      const wanted: StoredFinding = { ...before, status: patch.status, reason, until }
+      const wanted = patched(before, { status, reason, until }, ["status", "reason", "until"])
+      if (wanted === before) return unchanged(toFinding(before))
       yield* repository.decide(wanted)
       const entry = {
-        action: actions[patch.status],
+        action: actions[status],
         entityId: id,
         tenantId: before.tenantId,
         before: decisionOf(before),
