@@ -1,0 +1,3 @@
+import { refuseBadInput } from "./bad-input.ts"
+
+refuseBadInput(4)
