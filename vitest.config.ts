@@ -11,6 +11,9 @@ const ofTheProcess = [
 ]
 
 const unit = {
+  setupFiles: ["test/support/assertions.ts"],
+  // Loading the service takes longer than most files' tests; all that a service keeps is in its layers.
+  isolate: false,
   testTimeout: 30_000,
   hookTimeout: 60_000,
   maxWorkers: 2,
@@ -38,9 +41,7 @@ export default defineConfig({
           ...unit,
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/system/**", "test/bench/**", ...ofTheProcess],
-          // Loading the service takes longer than most files' tests; all that a service keeps is in its layers.
-          isolate: false
+          exclude: ["test/system/**", "test/bench/**", ...ofTheProcess]
         }
       },
       { test: { ...unit, name: "process", include: ofTheProcess } },
