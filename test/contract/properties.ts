@@ -199,8 +199,10 @@ export const keepContracts = (requests: number) => {
   layer(Contract.layer, { excludeTestServices: true, timeout: "60 seconds" })(
     "every operation keeps its contract",
     (it) => {
-      it.effect("while the collections are filled", () =>
-        Effect.andThen(fill("things that name nothing"), fill("things that name those"))
+      it.effect(
+        "while the collections are filled",
+        () => Effect.andThen(fill("things that name nothing"), fill("things that name those")),
+        60_000
       )
 
       for (const operation of ordered) {
