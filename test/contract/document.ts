@@ -75,7 +75,7 @@ export const withoutReferences = (whole: Json): Json => {
 
 export const document = withoutReferences(servedDocument) as OpenApiDocument
 
-const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
+export const documented: ReadonlyArray<Operation> = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => Object.assign({ method: method.toUpperCase(), path }, operation))
 )
 

@@ -11,6 +11,7 @@ import {
   document,
   type Json,
   type Operation,
+  documented,
   operations,
   ownOperations,
   servedDocument,
@@ -118,7 +119,7 @@ describe("the OpenAPI document", () => {
   })
 
   it("takes at most 3.9 kB for each operation", () => {
-    assert.isAtMost(JSON.stringify(servedDocument).length / operations.length, 3900)
+    assert.isAtMost(JSON.stringify(servedDocument).length / documented.length, 3900)
   })
 
   it("describes every tag", () => {

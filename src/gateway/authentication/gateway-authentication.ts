@@ -27,7 +27,7 @@ import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { Attribution, CallPlans } from "../../budgets/attribution/service.ts"
 import { PlanId, PlanNotFound, ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
-import { CurrentRequest, headersOf } from "../../platform/http/request.ts"
+import { CurrentRequest, headersOf, routeOf } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { gatewayError, type GatewayError, invalidMember, retryAfter } from "../errors/gateway-error.ts"
 
@@ -290,7 +290,7 @@ export class GatewayAuthentication extends Context.Service<
                 if (isForgeable(principal, request)) return Effect.fail(notJson)
                 const used = capabilities.find((needed) => principal.capabilities.some((held) => covers(held, needed)))
                 if (used === undefined) {
-                  const target = `${request.method} ${info?.route ?? ""}`
+                  const target = `${request.method} ${routeOf(fiber.context) ?? ""}`
                   return forbidden(principal, target, `The caller lacks ${capabilities[0]}.`)
                 }
                 uses.record(principal, used)

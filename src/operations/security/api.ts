@@ -93,6 +93,14 @@ export class SecurityApi extends HttpApiGroup.make("security")
       success: HttpApiSchema.StreamUint8Array({ contentType: Object.values(contentTypes) }),
       error: [SecurityReportNotFound, SecurityReportPending]
     }),
+    endpoint.get("getFinding", "/findings/:id", {
+      summary: "Get a finding",
+      description: "One finding by id.",
+      access: read,
+      params: { id: FindingId },
+      success: Finding,
+      error: SecurityFindingNotFound
+    }),
     endpoint.patch("decide", "/findings/:id", {
       summary: "Acknowledge or suppress a finding",
       description:

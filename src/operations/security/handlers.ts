@@ -24,6 +24,7 @@ export const SecurityHandlers = groupHandlers(
             headers: { "content-disposition": `attachment; filename="${fileName}"` }
           })
         ),
+      getFinding: ({ params }) => security.finding(params.id),
       decide: ({ params, payload }) => security.decide(params.id, payload)
     })
   })

@@ -188,6 +188,12 @@ export class Security extends Context.Service<Security>()("app/security/Security
       return slice(rows.map(toFinding), limit, (finding) => finding.id)
     })
 
+    const finding = Effect.fn("Security.finding")((id: FindingId) =>
+      Effect.flatMap(DateTime.now, (now) =>
+        Effect.map(database.asCaller(repository.finding(id, DateTime.toDateUtc(now))), toFinding)
+      )
+    )
+
     const decide = Effect.fn("Security.decide")(function* (id: FindingId, patch: FindingPatch) {
       const at = yield* DateTime.now
       const now = DateTime.toDateUtc(at)
@@ -246,6 +252,7 @@ export class Security extends Context.Service<Security>()("app/security/Security
       report,
       reports,
       findings,
+      finding,
       decide,
       export: exported
     }
