@@ -9,6 +9,7 @@ import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, tool a
 import { generateText, type LanguageModel, stepCountIs, streamText, tool } from "ai"
 import { Effect, Record } from "effect"
 import OpenAI from "openai"
+import { zodFunction } from "openai/helpers/zod"
 import { z } from "zod"
 import { clientFeatures, type ClientName, servedBy } from "../../support/client-features.ts"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
@@ -63,11 +64,10 @@ const withResponses = async ({ apiKey, baseURL, name: model }: Connection): Prom
 
 const withChat = async ({ apiKey, baseURL, name: model }: Connection): Promise<ReadonlyArray<string>> => {
   const { completions } = new OpenAI({ apiKey, baseURL }).chat
-  const called = { name: "weather", parameters: weather, function: () => "Rain", parse: JSON.parse }
   const request = {
     model,
     messages: [{ role: "user" as const, content: "Hi" }],
-    tools: [{ type: "function" as const, function: { ...called, description: "Weather" } }]
+    tools: [zodFunction({ name: "weather", parameters: city, function: () => "Rain" })]
   }
   const whole = await completions.runTools(request).finalContent()
   const streamed = await completions.runTools({ ...request, stream: true }).finalContent()

@@ -1,6 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
+import { zodTextFormat } from "openai/helpers/zod"
+import { z } from "zod"
 import { make, registration } from "../../support/agents.ts"
 import { charges, configure, costNanoUsd, model, prices, provider, spender, usageRows } from "../../support/gateway.ts"
 import { json, sse, startProvider } from "../../support/provider.ts"
@@ -407,7 +409,10 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         })
         assert.deepStrictEqual([text, final.output_text], [said, said])
         assert.match(final.id, sealed)
-        assert.deepStrictEqual(yield* charges(service, tenantId), [charged, charged])
+        const structured = { format: zodTextFormat(z.object({ city: z.string() }), "place") }
+        const parsed = yield* ask(() => client.responses.parse({ model: "native", input: "Hi", text: structured }))
+        assert.deepStrictEqual(parsed.output_parsed, { city: "Oslo" })
+        assert.deepStrictEqual(yield* charges(service, tenantId), [charged, charged, charged])
       }).pipe(Effect.scoped)
     )
 
