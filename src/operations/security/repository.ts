@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
 import { allTenants } from "../../budgets/ledger/domain.ts"
+import { usageDimensions } from "../../insights/usage/domain.ts"
 import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
@@ -132,18 +133,25 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
       CASE WHEN a.owner_user_id IS NOT NULL THEN ${account("a.owner_user_id")} END AS owner_is_live`
 
     /** What an agent was charged while no cap applies to each of its calls. */
-    const uncapped = (now: Date) => sql`CASE WHEN EXISTS (
+    const uncapped = sql`CASE WHEN EXISTS (
         SELECT FROM budget_caps c WHERE c.tenant_id IN (t.tenant_id, ${allTenants}) AND c.status = 'active'
           AND c.deleted_at IS NULL AND c.scope - 'agentId' = '{}'::jsonb
-          AND coalesce(c.scope->>'agentId', 'each') IN ('each', t.id::text)) THEN 0
-      ELSE coalesce((SELECT sum(r.cost) FROM usage_rollups r WHERE r.tenant_id = t.tenant_id AND r.dimension = 1
-        AND r.grain = 'd' AND r.key = t.id::text AND r.start > ${now}::timestamptz - interval '30 days'), 0) END::bigint`
+          AND coalesce(c.scope->>'agentId', 'each') IN ('each', t.id::text)) THEN 0 ELSE coalesce(g.cost, 0) END::bigint`
+
+    /** What agents were charged in the last 30 days. */
+    const charged = (now: Date, tenantId: TenantId | undefined) => sql`LEFT JOIN (
+        SELECT r.tenant_id, e.key, sum(e.cost) AS cost
+        FROM usage_rollups r CROSS JOIN LATERAL unnest(r.keys, r.cost) AS e(key, cost)
+        WHERE r.dimension = ${usageDimensions.agent.code} AND r.grain = 'd'
+          AND r.day > (${now}::timestamptz - interval '30 days')::date
+          ${tenantId === undefined ? sql`` : sql`AND r.tenant_id = ${tenantId}`}
+        GROUP BY r.tenant_id, e.key) g ON g.tenant_id = t.tenant_id AND g.key = t.id::text`
 
     const shared = sql`(SELECT count(*) FROM agent_keys o WHERE o.thumbprint = t.thumbprint AND o.id <> t.id
       AND o.revoked_at IS NULL)::integer`
 
     /** The identities of each kind that still admit somebody. */
-    const source = ({ forRules, kind, now, usedSince }: IdentityRead): Statement.Fragment => {
+    const source = ({ forRules, kind, now, tenantId, usedSince }: IdentityRead): Statement.Fragment => {
       const none = sql`false AS is_suspended, 0 AS shared_with, 0::bigint AS uncapped_nano_usd`
       const lives = sql`t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ${now})`
       switch (kind) {
@@ -164,8 +172,8 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
             t.created_at, t.last_seen_at AS last_used_at, NULL::timestamptz AS expires_at,
             t.scope_ceiling AS scopes_granted, ${usedBy("'agent:' || t.id", usedSince)} AS scopes_used,
             t.status = 'suspended' AS is_suspended, 0 AS shared_with,
-            ${forRules ? uncapped(now) : sql`0::bigint`} AS uncapped_nano_usd
-            FROM agents t WHERE t.status <> 'retired'`
+            ${forRules ? uncapped : sql`0::bigint`} AS uncapped_nano_usd
+            FROM agents t ${forRules ? charged(now, tenantId) : sql``} WHERE t.status <> 'retired'`
         case "agent-key":
           return sql`t.kid AS name, ${ownerOfAgent}, t.created_at, NULL::timestamptz AS last_used_at,
             t.valid_until AS expires_at, a.scope_ceiling AS scopes_granted,
