@@ -21,7 +21,8 @@ const setUp = Effect.gen(function* () {
     [
       model("gpt", ["oa"]),
       model("claude", ["an"], { prices: { ...prices, toolUses: { webSearch: 0.01, codeExecution: 0.05 } } }),
-      model("unknown-fees", ["an"])
+      model("unknown-fees", ["an"]),
+      model("forgetful", ["oa"], { contextTokens: 200 })
     ]
   )
   const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
@@ -36,6 +37,8 @@ const weather = {
   strict: false,
   parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] }
 }
+
+const long = "x".repeat(600)
 
 const ask = <A>(call: () => PromiseLike<A>) => Effect.promise(() => Promise.resolve(call()))
 const failure = (call: () => PromiseLike<unknown>) =>
@@ -375,6 +378,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       )
       assert.strictEqual(broken.status, 404)
       assert.strictEqual(broken.code, "previous_response_not_found")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("leaves the oldest items out where it is asked to, with the outputs of calls that are left out", () =>
+    Effect.gen(function* () {
+      const { client, openai } = yield* setUp
+      const call = { type: "function_call" as const, call_id: "call_1", name: "weather", arguments: `{"a":"${long}"}` }
+      const output = { type: "function_call_output" as const, call_id: "call_1", output: "Rain" }
+      const input: OpenAI.Responses.ResponseInput = [
+        { role: "user", content: "Hi" },
+        call,
+        output,
+        { role: "user", content: "Hi" }
+      ]
+      const request = { model: "forgetful", input, max_output_tokens: 50 }
+      const sent = () => openai.requests.at(-1)?.body.messages.map(({ role }: { readonly role: string }) => role)
+      yield* ask(() => client.responses.create({ ...request, truncation: "auto" }))
+      assert.deepStrictEqual(sent(), ["user"])
+      yield* ask(() => client.responses.create(request))
+      assert.deepStrictEqual(sent(), ["user", "assistant", "tool", "user"])
     }).pipe(Effect.scoped)
   )
 
