@@ -90,7 +90,7 @@ export const Url = Schema.String.pipe(
     Schema.isMaxLength(2048),
     Schema.isPattern(/^https?:\/\/[\x21-\x7e]+$/u, { expected: "an http or https URL" })
   )
-).annotate({ format: "uri", examples: ["https://example.com/hooks/events"] })
+).annotate({ format: "uri", examples: ["https://crm.example/hooks/events"] })
 
 export const DeliveryId = Uuid.pipe(Schema.brand("EventDeliveryId"))
 export type DeliveryId = typeof DeliveryId.Type

@@ -64,7 +64,7 @@ export const IntegrationCreation = Schema.Struct({
     {
       kind: "webhook",
       name: "Trial users to the CRM",
-      url: "https://example.com/hooks/events",
+      url: "https://crm.example/hooks/events",
       eventTypes: ["com.application-manager.trial-user.*"]
     }
   ]

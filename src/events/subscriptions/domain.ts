@@ -21,7 +21,7 @@ const Filters = Schema.Array(Filter).pipe(
     })
   )
 )
-const Sink = Url.annotate({ description: "Where events are sent", examples: ["https://example.com/events"] })
+const Sink = Url.annotate({ description: "Where events are sent", examples: ["https://crm.example/events"] })
 const Protocol = Schema.Literal("HTTP")
 
 /** A subscription of the CloudEvents Subscriptions API. */
@@ -50,7 +50,7 @@ const terms = {
   filters: Schema.optionalKey(Filters),
   config: Schema.optionalKey(TargetConfig)
 }
-const example = { sink: "https://example.com/events", types: ["com.application-manager.trial-user.created"] } as const
+const example = { sink: "https://crm.example/events", types: ["com.application-manager.trial-user.created"] } as const
 
 export const EventSubscriptionCreation = Schema.Struct({
   ...terms,
