@@ -17,6 +17,10 @@ export interface WebhookReceiver {
   /** The status of the next answers; 204 by default. */
   status: number
   answerHeaders: Record<string, string>
+  /** Whether requests get no answer, until they are released. */
+  isSilent: boolean
+  /** Answers all that wait, and what comes. */
+  release(): void
   /** Waits until that many requests of a method have come. */
   until(count: number, method?: string): Effect.Effect<ReadonlyArray<ReceivedHook>>
 }
@@ -24,6 +28,7 @@ export interface WebhookReceiver {
 /** Receives events on a free loopback port until the scope closes. */
 export const startReceiver = Effect.acquireRelease(
   Effect.promise(async () => {
+    const waiting: Array<http.ServerResponse> = []
     const server = http.createServer((request, response) => {
       const chunks: Array<Buffer> = []
       const { answerHeaders, status } = receiver
@@ -32,7 +37,9 @@ export const startReceiver = Effect.acquireRelease(
         const { headers, method = "", url = "" } = request
         const body = Buffer.concat(chunks).toString("utf8")
         receiver.hooks.push({ method, path: url, headers: headers as Record<string, string>, body })
-        response.writeHead(status, answerHeaders).end()
+        response.writeHead(status, answerHeaders)
+        if (receiver.isSilent) waiting.push(response)
+        else response.end()
       })
     })
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
@@ -41,6 +48,11 @@ export const startReceiver = Effect.acquireRelease(
       hooks: [],
       status: 204,
       answerHeaders: {},
+      isSilent: false,
+      release: () => {
+        receiver.isSilent = false
+        for (const response of waiting.splice(0)) response.end()
+      },
       until: (count, method = "POST") =>
         eventually(
           Effect.sync(() => receiver.hooks.filter((hook) => hook.method === method)),

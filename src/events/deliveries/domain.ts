@@ -1,5 +1,5 @@
 import { DateTime, Schema } from "effect"
-import { AuditEntry } from "../../audit/log/domain.ts"
+import { type AuditEntry } from "../../audit/log/domain.ts"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant, InstantFromDate } from "../../kernel/instant.ts"

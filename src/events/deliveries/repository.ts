@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AuditEntry } from "../../audit/log/domain.ts"
-import { TenantId } from "../../kernel/identifier.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { type Moment, momentText } from "../../platform/database/database.ts"
 import {

@@ -5,7 +5,7 @@ import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Database, statementMoment } from "../../platform/database/database.ts"
-import { OutboundFailure, OutboundHttp } from "../../platform/outbound/outbound-http.ts"
+import { type OutboundFailure, OutboundHttp } from "../../platform/outbound/outbound-http.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type CloudEvent, matchesType, toCloudEvent, typeOf } from "../cloud-events/domain.ts"
@@ -108,17 +108,6 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       if (active.size === 0 || head <= sequence) return 0
       return yield* database.transaction("all", dispatchLocked)
     }).pipe(Effect.withSpan("Deliveries.dispatch"))
-
-    /** The secrets that sign at a moment. */
-    const secretsOf = (
-      { previousSecret, previousSecretUntil, secret }: Secrets & Pick<SealedSecrets, "previousSecretUntil">,
-      now: number
-    ): ReadonlyArray<string> => [
-      ...(secret === undefined ? [] : [secret]),
-      ...(previousSecret === undefined || previousSecretUntil === null || previousSecretUntil.epochMilliseconds <= now
-        ? []
-        : [previousSecret])
-    ]
 
     /** One request to a target: the status of the response, or why there is none. */
     const send = Effect.fn("Deliveries.send")(function* (
@@ -295,6 +284,17 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     Layer.provideMerge(this.layerNoDeps)
   )
 }
+
+/** The secrets that sign at a moment. */
+const secretsOf = (
+  { previousSecret, previousSecretUntil, secret }: Secrets & Pick<SealedSecrets, "previousSecretUntil">,
+  now: number
+): ReadonlyArray<string> => [
+  ...(secret === undefined ? [] : [secret]),
+  ...(previousSecret === undefined || previousSecretUntil === null || previousSecretUntil.epochMilliseconds <= now
+    ? []
+    : [previousSecret])
+]
 
 const placeOf = (id: TargetId): string => `event-target:${id}`
 

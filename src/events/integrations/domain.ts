@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
@@ -109,8 +109,8 @@ export const TestResult = Schema.Struct({ ...Attempt.fields, delivered: Schema.B
 })
 export type TestResult = typeof TestResult.Type
 
-export const toIntegration = ({ config, filters, kind, status, ...target }: Target): Integration => ({
-  ...target,
-  kind: kind as IntegrationKind,
-  status: status === "active" ? "active" : "disabled"
+export const toIntegration = (target: Target): Integration => ({
+  ...Struct.omit(target, ["config", "filters"]),
+  kind: target.kind as IntegrationKind,
+  status: target.status === "active" ? "active" : "disabled"
 })

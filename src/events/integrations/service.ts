@@ -55,12 +55,6 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
     )
     const find = (id: TargetId) => found(database.asCaller(targets.find(integrationKinds, id)))
     const lock = (id: TargetId) => found(targets.lock(integrationKinds, id))
-    const acted = <A>(action: keyof typeof integrationActions, { id, tenantId }: Target, value: A, after?: object) =>
-      ({
-        value,
-        entries: [{ action: integrationActions[action], entityId: id, tenantId, ...(after && { after }) }]
-      }) satisfies Changed<A>
-
     const create = Effect.fn("Integrations.create")(
       function* (input: IntegrationCreation) {
         yield* requireTargetAddress(input.url, "url", integrations.allowPrivateAddresses)
@@ -207,5 +201,11 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
 }) {
   static readonly layer = Layer.effect(this, this.make)
 }
+
+const acted = <A>(action: keyof typeof integrationActions, { id, tenantId }: Target, value: A, after?: object) =>
+  ({
+    value,
+    entries: [{ action: integrationActions[action], entityId: id, tenantId, ...(after && { after }) }]
+  }) satisfies Changed<A>
 
 const changes = changesOf(Integration, ({ id, tenantId }) => ({ entityId: id, tenantId }))

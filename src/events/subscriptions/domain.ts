@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
@@ -67,9 +67,9 @@ export const EventSubscriptionUpdate = Schema.Struct({
 }).annotate({ identifier: "EventSubscriptionUpdate", examples: [example] })
 export type EventSubscriptionUpdate = typeof EventSubscriptionUpdate.Type
 
-export const toSubscription = ({ eventTypes, kind, name, url, ...target }: Target): EventSubscription => ({
-  ...target,
-  sink: url,
+export const toSubscription = (target: Target): EventSubscription => ({
+  ...Struct.omit(target, ["eventTypes", "kind", "name", "url"]),
+  sink: target.url,
   protocol: "HTTP",
-  types: eventTypes.includes("*") ? [] : eventTypes
+  types: target.eventTypes.includes("*") ? [] : target.eventTypes
 })

@@ -61,13 +61,6 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
       })
     })
 
-    const termsOf = ({ config, filters, sink, types }: EventSubscriptionCreation | EventSubscriptionUpdate) => ({
-      url: sink,
-      eventTypes: types === undefined || types.length === 0 ? ["*"] : types,
-      filters: filters ?? [],
-      config: config ?? {}
-    })
-
     const create = Effect.fn("EventSubscriptions.create")(function* (input: EventSubscriptionCreation) {
       yield* requireTargetAddress(input.sink, "sink", allowPrivate)
       const principal = yield* CurrentPrincipal
@@ -138,5 +131,12 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
 }) {
   static readonly layer = Layer.effect(this, this.make)
 }
+
+const termsOf = ({ config, filters, sink, types }: EventSubscriptionCreation | EventSubscriptionUpdate) => ({
+  url: sink,
+  eventTypes: types === undefined || types.length === 0 ? ["*"] : types,
+  filters: filters ?? [],
+  config: config ?? {}
+})
 
 const changes = changesOf(EventSubscription, ({ id, tenantId }) => ({ entityId: id, tenantId }))

@@ -14,6 +14,9 @@ const structured = "application/cloudevents+json"
 const batch = "application/cloudevents-batch+json"
 let made = 0
 
+// oxlint-disable-next-line typescript/no-explicit-any -- answers are looked into
+type Members = Record<string, any>
+
 const entryOf = (actionType: string, entityType: string) =>
   AuditEntry.make({
     id: AuditEntryId.make("0198a5b0-7c00-7000-8000-00000000002a"),
@@ -69,6 +72,22 @@ describe("the event of an entry", () => {
   })
 })
 
+const event = (more: object = {}) => ({
+  specversion: "1.0",
+  id: `e-${++made}`,
+  source: "https://shop.example.com/orders",
+  type: "com.example.order.created",
+  data: { total: 42 },
+  ...more
+})
+
+const usage = (more: object = {}) =>
+  event({
+    type: "com.application-manager.usage.recorded",
+    data: { actualUsd: 0.75, model: "own-model", provider: "own", taskType: "nightly" },
+    ...more
+  })
+
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("events", (it) => {
   /** What others published, unless the query names types. */
   const pull = Effect.fnUntraced(function* (query: string, key?: string) {
@@ -76,7 +95,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     const types = query.includes("types=") ? "" : "&types=com.example.*"
     const answer = yield* service.call("GET", `${path}?${query}${types}`, key === undefined ? {} : { key })
     assert.strictEqual(answer.status, 200, answer.text)
-    return answer.body as { readonly items: ReadonlyArray<any>; readonly nextCursor: string }
+    return answer.body as { readonly items: ReadonlyArray<Members>; readonly nextCursor: string }
   })
 
   /** Pulls until an empty page comes at the head. */
@@ -96,15 +115,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     const tenantId = yield* makeTenant(service.database)
     const { key } = yield* makeKey(service, scopes, { tenantId })
     return { tenantId, key }
-  })
-
-  const event = (more: object = {}) => ({
-    specversion: "1.0",
-    id: `e-${++made}`,
-    source: "https://shop.example.com/orders",
-    type: "com.example.order.created",
-    data: { total: 42 },
-    ...more
   })
 
   const publish = Effect.fnUntraced(function* (body: unknown, key?: string, contentType = structured) {
@@ -288,15 +298,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
         body: { name: "Tight", unit: "usd", limit: 1, period: "month", tenantId }
       })
       assert.strictEqual(cap.status, 201, cap.text)
-      const usage = (more: object = {}) =>
-        event({
-          type: "com.application-manager.usage.recorded",
-          data: { actualUsd: 0.75, model: "own-model", provider: "own", taskType: "nightly" },
-          ...more
-        })
       const spent = Effect.map(
         service.call("GET", `/api/budgets/caps-status?tenantId=${tenantId}`),
-        ({ body }) => body.items.find(({ capId }: any) => capId === cap.body.id).spent
+        ({ body }) => body.items.find(({ capId }: Members) => capId === cap.body.id).spent
       )
       const first = usage()
       assert.strictEqual((yield* publish(first, key)).status, 201)

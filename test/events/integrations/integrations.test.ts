@@ -11,6 +11,9 @@ import { startReceiver } from "../../support/webhook-receiver.ts"
 
 const path = "/api/integrations"
 let made = 0
+
+// oxlint-disable-next-line typescript/no-explicit-any -- answers are looked into
+type Members = Record<string, any>
 const newUser = () => ({ firstName: "Ada", lastName: "<Love>&", email: `event${++made}@example.com` })
 
 /** A new integration that receives trial users. */
@@ -31,10 +34,10 @@ const createUser = Effect.fnUntraced(function* () {
   return answer.body.id as number
 })
 
-const deliveriesOf = Effect.fnUntraced(function* (id: string, isReached: (items: ReadonlyArray<any>) => boolean) {
+const deliveriesOf = Effect.fnUntraced(function* (id: string, isReached: (items: ReadonlyArray<Members>) => boolean) {
   const service = yield* TestService
   return yield* eventually(
-    Effect.map(service.call("GET", `${path}/${id}/deliveries`), ({ body }) => body.items as ReadonlyArray<any>),
+    Effect.map(service.call("GET", `${path}/${id}/deliveries`), ({ body }) => body.items as ReadonlyArray<Members>),
     isReached
   )
 })
@@ -50,7 +53,7 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
       const user = yield* createUser()
       const [hook] = yield* receiver.until(1)
       assert.isDefined(hook)
-      const message = new Webhook(secret).verify(hook!.body, hook!.headers) as any
+      const message = new Webhook(secret).verify(hook!.body, hook!.headers) as Members
       assert.strictEqual(message.type, "com.application-manager.trial-user.created")
       assert.strictEqual(message.data.subject, `trial-user/${user}`)
       assert.strictEqual(message.data.id, hook!.headers["webhook-id"])
@@ -83,7 +86,7 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
         /^com\.application-manager\.trial-user\.created: trial-user\/\d+ by service-account$/
       )
       const [hook] = yield* events.until(1)
-      const event = HTTP.toEvent({ headers: hook!.headers, body: hook!.body }) as any
+      const event = HTTP.toEvent({ headers: hook!.headers, body: hook!.body }) as Members
       assert.strictEqual(event.type, "com.application-manager.trial-user.created")
       assert.strictEqual(event.authid, "service-account")
       assert.strictEqual(event.data.actionType, "UserCreated")
