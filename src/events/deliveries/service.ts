@@ -189,10 +189,13 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     })
 
     const attempt = Effect.fnUntraced(function* (target: Active, { entry, id, targetId, tried }: TakenDelivery) {
-      const made: Attempt =
+      const failed = (error: string) => Effect.map(DateTime.now, (at): Attempt => ({ at, status: null, error }))
+      const made =
         entry === null
-          ? { at: yield* DateTime.now, status: null, error: "The event is no longer kept" }
-          : yield* send(target, secretsOf(target, yield* Clock.currentTimeMillis), toCloudEvent(entry))
+          ? yield* failed("The event is no longer kept")
+          : target.sealedSecret !== null && target.secret === undefined
+            ? yield* failed("The secret cannot be decrypted; rotate it")
+            : yield* send(target, secretsOf(target, yield* Clock.currentTimeMillis), toCloudEvent(entry))
       const isDelivered = made.error === null
       const retryInMillis = isDelivered || entry === null ? null : retryPauseMillis(tried + 1, yield* Random.next)
       yield* storing.submit({ id, targetId, attempt: made, isDelivered, retryInMillis })

@@ -88,6 +88,20 @@ const feedInMemory = Effect.gen(function* () {
   return { log, follow: (filter: AuditFilter, after: number | undefined) => follow(entrySelection(filter), after) }
 })
 
+it.effect("retention is known by the oldest link that is left", () =>
+  Effect.gen(function* () {
+    const repositories = Layer.mergeAll(
+      Layer.mock(Database)({}),
+      Layer.mock(ProofRepository)({ next: (behind) => Effect.succeed(behind < 50 ? 50 : undefined) }),
+      Layer.mock(FeedRepository)({ head: Effect.succeed(60) }),
+      OpenStreams.layer
+    )
+    const { hasAllBehind } = yield* AuditFeed.pipe(Effect.provide(AuditFeed.layerNoDeps), Effect.provide(repositories))
+    const all = yield* Effect.forEach([0, 48, 49, 60], hasAllBehind)
+    assert.deepStrictEqual(all, [false, false, true, true])
+  })
+)
+
 const ids = ["0198a5b0-7c00-7000-8000-00000000000a", "0198a5b0-7c00-7000-8000-00000000000b"].map((id) =>
   TenantId.make(id)
 )

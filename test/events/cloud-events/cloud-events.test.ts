@@ -1,8 +1,17 @@
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import { CloudEvent as ReferenceEvent, HTTP } from "cloudevents"
-import { DateTime, Effect } from "effect"
+import { DateTime, Effect, Layer } from "effect"
+import { AuditFeed } from "../../../src/audit/feed/feed.ts"
 import { AuditEntry, AuditEntryId } from "../../../src/audit/log/domain.ts"
-import { matchesType, ownTypes, toCloudEvent, typeOf } from "../../../src/events/cloud-events/domain.ts"
+import {
+  type EventsExpired,
+  matchesType,
+  ownTypes,
+  toCloudEvent,
+  typeOf
+} from "../../../src/events/cloud-events/domain.ts"
+import { CloudEvents } from "../../../src/events/cloud-events/service.ts"
+import { LiveAuthorization } from "../../../src/platform/http/live-authorization.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { listenTo } from "../../support/event-source.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
@@ -15,7 +24,7 @@ const batch = "application/cloudevents-batch+json"
 let made = 0
 
 // oxlint-disable-next-line typescript/no-explicit-any -- answers are looked into
-type Members = Record<string, any>
+type Members = any
 
 const entryOf = (actionType: string, entityType: string) =>
   AuditEntry.make({
@@ -157,7 +166,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     })
   )
 
-  it.effect("410: a place that retention has passed; 400: none", () =>
+  it.effect("400: a place that is none", () =>
     Effect.gen(function* () {
       const service = yield* TestService
       for (const after of ["-1", "x", "1e3", "1".repeat(21)]) {
@@ -321,6 +330,32 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
       assert.strictEqual(status, 200)
       assert.deepInclude(body, { type: "com.application-manager.trial-user.created", actionType: "UserCreated" })
       assert.isAbove(Number(yield* head()), 0)
+    })
+  )
+})
+
+const expired = CloudEvents.layer.pipe(
+  Layer.provide([
+    Layer.mock(LiveAuthorization)({}),
+    Layer.mock(AuditFeed)({
+      hasAllBehind: (sequence) => Effect.succeed(sequence >= 100),
+      page: (_, after) => Effect.succeed({ entries: [], upTo: Math.max(after, 120) })
+    })
+  ])
+)
+
+layer(expired)("behind what retention has dropped", (it) => {
+  it.effect("a cursor is 410, and the oldest that is kept begins without one", () =>
+    Effect.gen(function* () {
+      const events = yield* CloudEvents
+      for (const failing of [events.list({ after: "00000000000000000099" }), events.stream({} as never, {}, "99")]) {
+        const { detail, status } = yield* Effect.flip(failing as Effect.Effect<unknown, EventsExpired>)
+        assert.strictEqual(status, 410)
+        assert.match(detail, /retention/)
+      }
+      for (const query of [{}, { after: "100" }]) {
+        assert.strictEqual((yield* events.list(query)).nextCursor, "00000000000000000120")
+      }
     })
   )
 })

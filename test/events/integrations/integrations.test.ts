@@ -13,7 +13,7 @@ const path = "/api/integrations"
 let made = 0
 
 // oxlint-disable-next-line typescript/no-explicit-any -- answers are looked into
-type Members = Record<string, any>
+type Members = any
 const newUser = () => ({ firstName: "Ada", lastName: "<Love>&", email: `event${++made}@example.com` })
 
 /** A new integration that receives trial users. */
