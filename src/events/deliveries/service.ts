@@ -189,12 +189,11 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     })
 
     const attempt = Effect.fnUntraced(function* (target: Active, { entry, id, targetId, tried }: TakenDelivery) {
-      const failed = (error: string) => Effect.map(DateTime.now, (at): Attempt => ({ at, status: null, error }))
       const made =
         entry === null
-          ? yield* failed("The event is no longer kept")
+          ? yield* unsent("The event is no longer kept")
           : target.sealedSecret !== null && target.secret === undefined
-            ? yield* failed("The secret cannot be decrypted; rotate it")
+            ? yield* unsent("The secret cannot be decrypted; rotate it")
             : yield* send(target, secretsOf(target, yield* Clock.currentTimeMillis), toCloudEvent(entry))
       const isDelivered = made.error === null
       const retryInMillis = isDelivered || entry === null ? null : retryPauseMillis(tried + 1, yield* Random.next)
@@ -298,6 +297,8 @@ const secretsOf = (
     ? []
     : [previousSecret])
 ]
+
+const unsent = (error: string) => Effect.map(DateTime.now, (at): Attempt => ({ at, status: null, error }))
 
 const placeOf = (id: TargetId): string => `event-target:${id}`
 
