@@ -4,8 +4,7 @@ import { AuditFeed, type Selection } from "../../audit/feed/feed.ts"
 import { type AuditEntry } from "../../audit/log/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
-import { eventStream, type ServerSentEvent } from "../../platform/http/event-stream.ts"
-import { LiveAuthorization } from "../../platform/http/live-authorization.ts"
+import { eventStream, LiveAuthorization, type ServerSentEvent } from "../../platform/http/event-stream.ts"
 import { EventsExpired, matchesType, ownTypes, sequenceText, toCloudEvent, typeOf } from "./domain.ts"
 
 /** Which events a caller wants. */

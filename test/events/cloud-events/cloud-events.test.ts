@@ -11,7 +11,7 @@ import {
   typeOf
 } from "../../../src/events/cloud-events/domain.ts"
 import { CloudEvents } from "../../../src/events/cloud-events/service.ts"
-import { LiveAuthorization } from "../../../src/platform/http/live-authorization.ts"
+import { LiveAuthorization } from "../../../src/platform/http/event-stream.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { listenTo } from "../../support/event-source.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
