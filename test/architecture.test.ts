@@ -18,6 +18,7 @@ const floors = [
   "budgets",
   "gateway",
   "insights",
+  "events",
   "operations",
   "cli"
 ]
@@ -156,7 +157,8 @@ const writesWithoutEntry = [
   "audit/",
   "platform/idempotency/",
   "gateway/conversations/",
-  "gateway/transcripts/"
+  "gateway/transcripts/",
+  "events/deliveries/repository.ts"
 ]
 
 /** The handlers of requests that `npm run bench`, `bench:ledger` and `bench:gateway` send, and of native gateway calls. */

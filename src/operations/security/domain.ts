@@ -8,7 +8,7 @@ import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 
 /** The kinds of identities that are no people. */
-export const identityKinds = ["agent", "agent-key", "api-key", "credential", "delegation"] as const
+export const identityKinds = ["agent", "agent-key", "api-key", "credential", "delegation", "webhook"] as const
 export const IdentityKind = Schema.Literals(identityKinds)
 export type IdentityKind = typeof IdentityKind.Type
 

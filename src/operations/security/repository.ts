@@ -36,6 +36,7 @@ const StoredIdentity = Schema.Struct({
   scopesUsed: Schema.Array(Capability),
   isSuspended: Schema.Boolean,
   sharedWith: Schema.Int,
+  failingSince: OptionalInstant,
   uncappedNanoUsd: Schema.BigInt
 })
 export type StoredIdentity = typeof StoredIdentity.Type
@@ -129,6 +130,13 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
     const account = (id: string) =>
       sql.literal(`EXISTS (SELECT FROM accounts o WHERE o.id = ${uuidIn(id)} AND o.status = 'active')`)
 
+    const madeBy = (now: Date) => sql`CASE
+        WHEN t.created_by = 'service-account' THEN true
+        WHEN t.created_by LIKE 'account:%' THEN ${account("substr(t.created_by, 9)")}
+        WHEN t.created_by LIKE 'api-key:%' THEN EXISTS (
+          SELECT FROM api_keys o WHERE o.id = ${sql.literal(uuidIn("substr(t.created_by, 9)"))} AND o.revoked_at IS NULL
+            AND (o.expires_at IS NULL OR o.expires_at > ${now})) END`
+
     const ownerOfAgent = sql`a.owner_user_id AS owner,
       CASE WHEN a.owner_user_id IS NOT NULL THEN ${account("a.owner_user_id")} END AS owner_is_live`
 
@@ -152,16 +160,12 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
 
     /** The identities of each kind that still admit somebody. */
     const source = ({ forRules, kind, now, tenantId, usedSince }: IdentityRead): Statement.Fragment => {
-      const none = sql`false AS is_suspended, 0 AS shared_with, 0::bigint AS uncapped_nano_usd`
+      const healthy = sql`NULL::timestamptz AS failing_since`
+      const none = sql`false AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd`
       const lives = sql`t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ${now})`
       switch (kind) {
         case "api-key":
-          return sql`t.name, t.created_by AS owner, CASE
-              WHEN t.created_by = 'service-account' THEN true
-              WHEN t.created_by LIKE 'account:%' THEN ${account("substr(t.created_by, 9)")}
-              WHEN t.created_by LIKE 'api-key:%' THEN EXISTS (
-                SELECT FROM api_keys o WHERE o.id = ${sql.literal(uuidIn("substr(t.created_by, 9)"))} AND o.revoked_at IS NULL
-                  AND (o.expires_at IS NULL OR o.expires_at > ${now})) END AS owner_is_live,
+          return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live,
             t.created_at, t.last_used_at, t.expires_at, t.scopes AS scopes_granted,
             ${usedBy("'api-key:' || t.id", usedSince)} AS scopes_used, ${none}
             FROM api_keys t WHERE (t.revoked_at IS NULL OR t.revoked_at > ${now})
@@ -171,14 +175,14 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
             CASE WHEN t.owner_user_id IS NOT NULL THEN ${account("t.owner_user_id")} END AS owner_is_live,
             t.created_at, t.last_seen_at AS last_used_at, NULL::timestamptz AS expires_at,
             t.scope_ceiling AS scopes_granted, ${usedBy("'agent:' || t.id", usedSince)} AS scopes_used,
-            t.status = 'suspended' AS is_suspended, 0 AS shared_with,
+            t.status = 'suspended' AS is_suspended, 0 AS shared_with, ${healthy},
             ${forRules ? uncapped : sql`0::bigint`} AS uncapped_nano_usd
             FROM agents t ${forRules ? charged(now, tenantId) : sql``} WHERE t.status <> 'retired'`
         case "agent-key":
           return sql`t.kid AS name, ${ownerOfAgent}, t.created_at, NULL::timestamptz AS last_used_at,
             t.valid_until AS expires_at, a.scope_ceiling AS scopes_granted,
             ${usedBy("'agent:' || t.agent_id", usedSince)} AS scopes_used, a.status = 'suspended' AS is_suspended,
-            ${forRules ? shared : sql`0`} AS shared_with, 0::bigint AS uncapped_nano_usd
+            ${forRules ? shared : sql`0`} AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd
             FROM agent_keys t JOIN agents a ON a.id = t.agent_id
             WHERE t.revoked_at IS NULL AND t.valid_until > ${now} AND a.status <> 'retired'`
         case "credential":
@@ -191,8 +195,14 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
               WHEN 'agent' THEN EXISTS (SELECT FROM agents o WHERE o.id = ${sql.literal(uuidIn("t.subject"))} AND o.status = 'active')
             END AS owner_is_live,
             t.created_at, t.last_used_at, t.expires_at, t.scopes AS scopes_granted, '{}'::text[] AS scopes_used,
-            a.status = 'suspended' AS is_suspended, 0 AS shared_with, 0::bigint AS uncapped_nano_usd
+            a.status = 'suspended' AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd
             FROM delegation_grants t JOIN agents a ON a.id = t.agent_id WHERE ${lives} AND a.status <> 'retired'`
+        case "webhook":
+          return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live, t.created_at,
+            NULL::timestamptz AS last_used_at, NULL::timestamptz AS expires_at, '{}'::text[] AS scopes_granted,
+            '{}'::text[] AS scopes_used, false AS is_suspended, 0 AS shared_with, t.failing_since,
+            0::bigint AS uncapped_nano_usd
+            FROM event_targets t WHERE t.status = 'active'`
       }
     }
 

@@ -11,6 +11,8 @@ export interface Subject extends InventoryItem {
   readonly isSuspended: boolean
   /** How many other keys have the same public key. */
   readonly sharedWith: number
+  /** Since when deliveries to it have failed. */
+  readonly failingSince: DateTime.Utc | null
   /** What it was charged in the last 30 days while no cap applies to all of its calls, in nano-dollars. */
   readonly uncappedNanoUsd: bigint
 }
@@ -204,6 +206,16 @@ export const rules: ReadonlyArray<Rule> = [
     reports: ["keys", "agents"],
     remedy: "Give each agent a key of its own, and revoke the shared one.",
     evidence: ({ sharedWith }) => (sharedWith === 0 ? undefined : `The same public key as of ${sharedWith} other keys`)
+  },
+  {
+    id: "failing-webhook",
+    severity: "medium",
+    owasp: offboarding,
+    kinds: ["webhook"],
+    reports: ["access"],
+    remedy: "Mend its receiver, or delete it: whoever gets the address next would receive the events.",
+    evidence: ({ failingSince }) =>
+      failingSince === null ? undefined : `Deliveries have failed since ${day(failingSince)}`
   },
   {
     id: "spend-without-cap",

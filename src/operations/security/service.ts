@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Queue, Stream } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Queue, Stream, Struct } from "effect"
 import { usesCountForDays } from "../../access/capability-uses.ts"
 import { unchanged } from "../../audit/log/change-entries.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"

@@ -20,6 +20,7 @@ const subject: Subject = {
   scopesUsed: ["llm:complete"],
   isSuspended: false,
   sharedWith: 0,
+  failingSince: null,
   uncappedNanoUsd: 0n
 }
 
@@ -102,6 +103,11 @@ const cases: Readonly<Record<string, { readonly fires: Subject; readonly says: s
     fires: { ...subject, kind: "agent-key", sharedWith: 2 },
     says: "The same public key as of 2 other keys",
     spares: { ...subject, kind: "agent-key" }
+  },
+  "failing-webhook": {
+    fires: { ...subject, kind: "webhook", failingSince: daysAgo(1) },
+    says: "Deliveries have failed since 2026-05-31",
+    spares: { ...subject, kind: "webhook" }
   },
   "spend-without-cap": {
     fires: { ...agent, uncappedNanoUsd: 1_500_000_000n },
