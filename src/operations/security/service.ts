@@ -267,8 +267,8 @@ const actions = {
   suppressed: securityFindingActions.SecurityFindingSuppressed
 }
 
-const toItem = ({ isSuspended: _, sharedWith: __, uncappedNanoUsd: ___, ...item }: StoredIdentity): InventoryItem =>
-  item
+const toItem = (identity: StoredIdentity): InventoryItem =>
+  Struct.omit(identity, ["isSuspended", "sharedWith", "failingSince", "uncappedNanoUsd"])
 
 const findingsOf = (subject: StoredIdentity, rules: ReadonlyArray<Rule>, now: number): ReadonlyArray<NewFinding> =>
   rules.flatMap((rule) => {
