@@ -94,7 +94,9 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
       access: write,
       maxBodyBytes: maxBatchBytes,
       payload: [
-        CloudEvent.pipe(HttpApiSchema.asJson({ contentType: structuredType })),
+        CloudEvent.annotate({ identifier: "StructuredCloudEvent" }).pipe(
+          HttpApiSchema.asJson({ contentType: structuredType })
+        ),
         Schema.Array(CloudEvent).pipe(HttpApiSchema.asJson({ contentType: batchType }))
       ],
       success: [EventReceipt.pipe(HttpApiSchema.status(201)), EventReceipt],
