@@ -1,6 +1,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { execFile } from "node:child_process"
+import { getCompileCacheDir } from "node:module"
 import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
@@ -53,6 +54,7 @@ const volatile: ReadonlyArray<readonly [RegExp, string]> = [
   [/\b1\d{9}\b/g, "SECONDS"],
   [/(?<="(?:latencyMs|upstreamLatencyMs|durationMs|uptimeSeconds|sequence|checked)":)\d+/g, "COUNT"],
   [/\b\d+(?= (?:entries|faults?)\b)|(?<=\b(?:sequences 1 to|line|sequence|signed at) )\d+/g, "COUNT"],
+  [/\b0{10}\d{10}\b/g, "SEQUENCE"],
   [/curl\/[\d.]+/g, "curl"]
 ]
 
@@ -103,7 +105,10 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
   )("%s: each command answers as it says", ([, manual]) =>
     Effect.gen(function* () {
       const database = yield* makeDatabase
-      const { context, service } = yield* startServer(database, { Llm__Gateway__AllowPrivateAddresses: "true" })
+      const { context, service } = yield* startServer(database, {
+        Llm__Gateway__AllowPrivateAddresses: "true",
+        Integrations__AllowPrivateAddresses: "true"
+      })
       const claim = Option.getOrThrow(yield* Context.get(context, ClaimLinks).make)
       const secrets: ReadonlyArray<readonly [RegExp, string]> = [
         [/\bams_[\w-]{43}/g, serviceKey],
@@ -116,6 +121,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
       const { stderr, stdout } = yield* run(given(script), {
         PATH: `${process.execPath.slice(0, process.execPath.lastIndexOf("/"))}:${process.env.PATH}`,
         HOME: process.env.HOME,
+        NODE_COMPILE_CACHE: getCompileCacheDir(),
         DATABASE_URL: urlOf(database),
         Security__EncryptionKey: encryptionKey,
         APPLICATION_MANAGER_API_KEY: serviceKey
