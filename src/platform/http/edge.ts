@@ -7,8 +7,9 @@ import { problemType, statusPhrase } from "../../kernel/problems/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { isClientAbort, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
+import { securityHeaders } from "./negotiation.ts"
 import * as Metrics from "../observability/metrics.ts"
-import { CurrentRequest, headersOf, RequestInfo } from "./request.ts"
+import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { Shutdown } from "./shutdown.ts"
 import { IncomingMessage } from "node:http"
@@ -63,12 +64,9 @@ const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 type Writable<A> = { -readonly [K in keyof A]: A[K] }
 
 // `HttpServerResponse.setHeaders` copies all headers four times, which took a fortieth of the time of a small response.
-const withHeaders = (response: Response, info: RequestInfo, isHttps: boolean): Response => {
+const withHeaders = (response: Response, info: RequestInfo, always: Readonly<Record<string, string>>): Response => {
   const headers: Writable<Headers.Headers> = Object.create(headersPrototype)
-  headers["cache-control"] = "no-store"
-  headers["x-content-type-options"] = "nosniff"
-  headers["referrer-policy"] = "no-referrer"
-  if (isHttps) headers["strict-transport-security"] = "max-age=31536000"
+  for (const name in always) headers[name] = always[name]!
   for (const name in response.headers) headers[name] = response.headers[name]!
   headers["x-request-id"] = info.requestId
   const limit = info.rateLimit
@@ -128,11 +126,11 @@ const isDecodable = (url: string): boolean => {
 
 const isHttp11 = (source: object): boolean => "httpVersion" in source && source.httpVersion === "1.1"
 
-const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
+const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo, route: string | undefined) => {
   const problem = problemOf(cause)
   if (problem !== undefined) return Effect.succeed(rendered(problem, info))
   return Effect.logError("The request failed", cause).pipe(
-    Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route: info.route }),
+    Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route }),
     Effect.as(rendered({ ...new InternalError({}) }, info))
   )
 }
@@ -141,11 +139,18 @@ const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
 const makeRequestLog = ({ level, requests }: SettingsValues["logging"]) => {
   const severity = requests ? "Info" : "Debug"
   if (!LogLevel.isLessThanOrEqualTo(level, severity)) return undefined
-  return (context: Context.Context<never>, method: string, info: RequestInfo, status: number, seconds: number): void =>
-    Effect.logWithLevel(severity)(`${method} ${info.route ?? "(no route)"} ${status}`).pipe(
+  return (
+    context: Context.Context<never>,
+    method: string,
+    info: RequestInfo,
+    status: number,
+    seconds: number
+  ): void => {
+    const route = routeOf(context)
+    Effect.logWithLevel(severity)(`${method} ${route ?? "(no route)"} ${status}`).pipe(
       Effect.annotateLogs({
         method,
-        route: info.route,
+        route,
         status,
         durationMs: Math.round(seconds * 1e6) / 1e3,
         principal: info.principal ?? anonymous.name,
@@ -154,6 +159,7 @@ const makeRequestLog = ({ level, requests }: SettingsValues["logging"]) => {
       }),
       Effect.runSyncWith(context)
     )
+  }
 }
 
 /** The outermost middleware of every request: its id, its limits, security headers, and a problem for every failure. */
@@ -166,7 +172,7 @@ export const edgeLayer = Layer.unwrap(
     const { api, logging } = yield* Settings
     const logRequest = makeRequestLog(logging)
     const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
-    const isHttps = api.publicUrl.startsWith("https:")
+    const always = securityHeaders(api.publicUrl)
     let served = 0
 
     const requestIdOf = (given: string | undefined) =>
@@ -185,12 +191,12 @@ export const edgeLayer = Layer.unwrap(
             active.leave()
             Metrics.requestEnded()
             const seconds = Number(clock.currentTimeNanosUnsafe() - startedAt) / nanosPerSecond
-            Metrics.recordRequest(request.method, info.route, status, seconds)
+            Metrics.recordRequest(request.method, routeOf(fiber.context), status, seconds)
             if (logRequest !== undefined) logRequest(fiber.context, request.method, info, status, seconds)
           }
           const finish = (response: Response): Response => {
             recordEnd(response.status)
-            const final = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info, isHttps)
+            const final = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info, always)
             // The server stops with its last connection, and a client would keep its own for the next request.
             const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, final)
             return isLast ? HttpServerResponse.setHeader(final, "connection", "close") : final
@@ -198,15 +204,16 @@ export const edgeLayer = Layer.unwrap(
           const fault = malformed(request)
           if (fault !== undefined) return Effect.succeed(finish(rendered(fault, info)))
           return httpEffect.pipe(
-            Effect.provideService(CurrentRequest, info),
             Effect.matchCauseEffect({
               onSuccess: (response) => Effect.succeed(finish(response)),
               onFailure: (cause) => {
-                if (!isClientAbort(cause)) return Effect.map(onFailure(cause, info), finish)
+                if (!isClientAbort(cause)) return Effect.map(onFailure(cause, info, routeOf(fiber.context)), finish)
                 recordEnd(499)
                 return Effect.failCause(cause)
               }
-            })
+            }),
+            // Outside of what ends the request: within, the fiber's context still has the route that the router found.
+            Effect.provideService(CurrentRequest, info)
           )
         }),
       { global: true }

@@ -19,7 +19,7 @@ const byCommand = (database: TestDatabase) => verify(urlOf(database))
 /** The same without the command around it, which takes a process of its own to start. */
 const at = (database: TestDatabase) =>
   verifyCounters.pipe(
-    Effect.map(({ isWell, text }) => ({ code: isWell ? 0 : 1, output: `${text}\n` })),
+    Effect.map(({ code, text }) => ({ code, output: `${text}\n` })),
     Effect.provide(
       LedgerStore.layer.pipe(
         Layer.provide(poolLayer({ connection: database, maxConnections: 1, statementTimeoutSeconds: 0 })),
