@@ -1,6 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
+import { zodTextFormat } from "openai/helpers/zod"
+import { z } from "zod"
 import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { charges, configure, costNanoUsd, model, prices, provider, spender } from "../../support/gateway.ts"
@@ -111,6 +113,27 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepStrictEqual(yield* charges(service, tenantId), [
           { amount: String(costNanoUsd), state: "settled", method: "provider_usage" }
         ])
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect(`parses the structured output of ${name}, and is told that a conversation is too long`, () =>
+      Effect.gen(function* () {
+        const { anthropic, client, openai, service, tenantId } = yield* setUp
+        const text = { format: zodTextFormat(z.object({ city: z.string() }), "place") }
+        const parsed = yield* ask(() => client.responses.parse({ model: name, input: "Hi", text }))
+        assert.deepStrictEqual(parsed.output_parsed, calledWith)
+        const standIn = name === "gpt" ? openai : anthropic
+        standIn.answer = (_, response) =>
+          json(response, 400, { type: "error", error: { type: "invalid_request_error", message: "Too many tokens." } })
+        const error = yield* failure(() =>
+          client.responses.create({ model: name, previous_response_id: parsed.id, input: "Go on." })
+        )
+        assert.deepStrictEqual([error.status, error.type], [400, "invalid_request_error"])
+        assert.include(error.message, "Too many tokens.")
+        assert.deepStrictEqual(
+          (yield* charges(service, tenantId)).map(({ state }) => state),
+          ["settled", "released"]
+        )
       }).pipe(Effect.scoped)
     )
 
@@ -380,6 +403,19 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       }
       const unstored = yield* ask(() => client.responses.create({ model: "gpt", input: "Hi", store: false }))
       assert.strictEqual((yield* failure(() => client.responses.retrieve(unstored.id))).status, 404)
+      // After a day nothing refers to it any more.
+      yield* asSuperuser(
+        service.database,
+        (sql) => sql`
+          UPDATE gateway_responses SET created_at = created_at - interval '25 hours'
+          WHERE id = ${stored.id.slice("resp_".length)}::uuid`
+      )
+      for (const call of [
+        () => client.responses.retrieve(stored.id),
+        () => client.responses.create({ model: "gpt", previous_response_id: stored.id, input: "Hi" })
+      ]) {
+        assert.strictEqual((yield* failure(call)).status, 404)
+      }
     }).pipe(Effect.scoped)
   )
 
