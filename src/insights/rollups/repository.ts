@@ -46,6 +46,13 @@ export class RollupsRepository extends Context.Service<RollupsRepository>()("app
           Effect.orDie
         )
       ),
+      /** Whether the roll-ups are to be verified by this replica: none did within a day, and no other does. */
+      claimVerification: Effect.orDie(
+        Effect.map(
+          sql`UPDATE usage_verification SET claimed_at = now() WHERE claimed_at < now() - interval '24 hours' RETURNING 1`,
+          (rows) => rows.length > 0
+        )
+      ),
       /** Where the ledger, the usage rows and the roll-ups differ. */
       differences: Effect.orDie(
         sql.withTransaction(Effect.andThen(sql`SET LOCAL statement_timeout = '30min'`, differences(undefined)))
