@@ -55,6 +55,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("saves what the answers would have cost, and is no request", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [])
+      const totals = Effect.map(
+        service.call("GET", `/api/insights/overview?tenantId=${tenantId}`),
+        ({ body }) => body.totals
+      )
+      const savedNanoUsd = ({ savingsUsd }: { readonly savingsUsd: number }) => Math.round(savingsUsd * 1e9)
+      yield* ask(service, key)
+      const first = yield* eventually(totals, ({ requests }) => requests === 1)
+      for (let times = 0; times < 2; times++) yield* ask(service, key)
+      const wanted = savedNanoUsd(first) + 2 * costNanoUsd
+      const last = yield* eventually(totals, (found) => savedNanoUsd(found) >= wanted)
+      assert.strictEqual(savedNanoUsd(last), wanted)
+      assert.deepInclude(last, { requests: 1, costUsd: first.costUsd })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("is asked by nobody who did not opt in, and by whoever calls a model that did", () =>
     Effect.gen(function* () {
       const service = yield* TestService
