@@ -1,6 +1,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { execFile } from "node:child_process"
+import { getCompileCacheDir } from "node:module"
 import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
@@ -116,6 +117,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
       const { stderr, stdout } = yield* run(given(script), {
         PATH: `${process.execPath.slice(0, process.execPath.lastIndexOf("/"))}:${process.env.PATH}`,
         HOME: process.env.HOME,
+        NODE_COMPILE_CACHE: getCompileCacheDir(),
         DATABASE_URL: urlOf(database),
         Security__EncryptionKey: encryptionKey,
         APPLICATION_MANAGER_API_KEY: serviceKey

@@ -20,7 +20,7 @@ import { encodingOf, type TokenCounts } from "./token-counts.ts"
 import { thinksUnseen } from "./unseen-thinking.ts"
 
 /** Bytes of text that count as one token where neither a provider nor a tokenizer counts them. */
-const bytesPerToken = 3
+export const bytesPerToken = 3
 
 /** What is known of a call at its start. */
 export interface MeteredCall {

@@ -4,6 +4,7 @@ import { textsOf } from "../metering/request-texts.ts"
 import { chatBound } from "../metering/token-upper-bound.ts"
 import { ProviderCounts } from "../metering/provider-counts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
+import { bytesPerToken } from "../metering/usage-meter.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { resolveModel } from "../routing/resolve-model.ts"
@@ -87,9 +88,6 @@ const isCounting =
     operation === "count-tokens"
       ? provider.dialect === "anthropic"
       : provider.apis.has("responses") && (onlyProvider ?? provider.id) === provider.id
-
-/** The bytes of a request for each of its tokens, about; the upper bound of admission takes one. */
-const bytesPerToken = 3
 
 const estimated = ({ body, bytes, dialect }: Call): number =>
   Math.ceil(chatBound(dialect, body, bytes.length).inputTokens / bytesPerToken)
