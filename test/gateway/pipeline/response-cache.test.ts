@@ -24,6 +24,8 @@ const cached = { "x-cache": "true" }
 const ask = (service: Service, key: string, body: object = {}, headers: Record<string, string> = cached) =>
   service.call("POST", chat, { key, headers, body: { model: "gpt", messages, ...body } })
 
+const savedNanoUsd = ({ savingsUsd }: { readonly savingsUsd: number }) => Math.round(savingsUsd * 1e9)
+
 /** The text of a stream, and what was told of the cache. */
 const stream = ({ url }: Service, key: string, path = chat, body: object = {}) =>
   Effect.promise(async () => {
@@ -64,7 +66,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         service.call("GET", `/api/insights/overview?tenantId=${tenantId}`),
         ({ body }) => body.totals
       )
-      const savedNanoUsd = ({ savingsUsd }: { readonly savingsUsd: number }) => Math.round(savingsUsd * 1e9)
       yield* ask(service, key)
       const first = yield* eventually(totals, ({ requests }) => requests === 1)
       for (let times = 0; times < 2; times++) yield* ask(service, key)
