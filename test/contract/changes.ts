@@ -4,6 +4,7 @@ import * as jose from "jose"
 import * as crypto from "node:crypto"
 import { type Answer, type TestService } from "../support/service.ts"
 import { asSuperuser } from "../support/statements.ts"
+import { eventChanges } from "./event-changes.ts"
 import { agentChanges } from "./agent-changes.ts"
 import { planChanges, plansWithoutEntry } from "./plan-changes.ts"
 import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
@@ -24,6 +25,8 @@ export interface ExpectedEntry {
 export interface Change {
   readonly parameters?: Readonly<Record<string, string | number>>
   readonly body?: unknown
+  /** The media type of the body, if it is not JSON as such. */
+  readonly contentType?: string
   /** The session token that it is asked with, in the place of the service account's key. */
   readonly token?: string | undefined
   /** Whom the entries name as the actor; the service account when absent. */
@@ -150,6 +153,7 @@ const makeAnomaly = (service: Service) =>
 /** How to call every operation that changes something, by its operationId. */
 export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
   ...agentChanges,
+  ...eventChanges,
   ...planChanges,
   ...gatewayChanges,
   ...spendChanges,

@@ -54,6 +54,7 @@ const volatile: ReadonlyArray<readonly [RegExp, string]> = [
   [/\b1\d{9}\b/g, "SECONDS"],
   [/(?<="(?:latencyMs|upstreamLatencyMs|durationMs|uptimeSeconds|sequence|checked)":)\d+/g, "COUNT"],
   [/\b\d+(?= (?:entries|faults?)\b)|(?<=\b(?:sequences 1 to|line|sequence|signed at) )\d+/g, "COUNT"],
+  [/\b0{10}\d{10}\b/g, "SEQUENCE"],
   [/curl\/[\d.]+/g, "curl"]
 ]
 
@@ -104,7 +105,10 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
   )("%s: each command answers as it says", ([, manual]) =>
     Effect.gen(function* () {
       const database = yield* makeDatabase
-      const { context, service } = yield* startServer(database, { Llm__Gateway__AllowPrivateAddresses: "true" })
+      const { context, service } = yield* startServer(database, {
+        Llm__Gateway__AllowPrivateAddresses: "true",
+        Integrations__AllowPrivateAddresses: "true"
+      })
       const claim = Option.getOrThrow(yield* Context.get(context, ClaimLinks).make)
       const secrets: ReadonlyArray<readonly [RegExp, string]> = [
         [/\bams_[\w-]{43}/g, serviceKey],
