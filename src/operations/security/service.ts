@@ -39,6 +39,14 @@ import {
 } from "./repository.ts"
 import { type Rule, ruleById, rulesOf } from "./rules.ts"
 
+const momentsOf = (now: DateTime.Utc) => ({
+  now: DateTime.toDateUtc(now),
+  usedSince: DateTime.toDateUtc(DateTime.subtract(now, { days: usesCountForDays }))
+})
+
+const fault = (member: string, message: string) =>
+  new ValidationFailed({ errors: [{ path: ["payload", member], message }] })
+
 /** So many identities are read and judged at once. */
 const pageSize = 1000
 
@@ -49,11 +57,6 @@ export class Security extends Context.Service<Security>()("app/security/Security
     const database = yield* Database
     const repository = yield* SecurityRepository
     const requested = yield* Queue.sliding<void>(1)
-
-    const momentsOf = (now: DateTime.Utc) => ({
-      now: DateTime.toDateUtc(now),
-      usedSince: DateTime.toDateUtc(DateTime.subtract(now, { days: usesCountForDays }))
-    })
 
     const inventory = Effect.fn("Security.inventory")(function* (
       kind: IdentityKind | undefined,
@@ -202,8 +205,6 @@ export class Security extends Context.Service<Security>()("app/security/Security
       const isOpen = status === "open"
       const reason = isOpen ? null : (patch.reason ?? before.reason)
       const until = isOpen ? null : patch.until === undefined ? before.until : patch.until
-      const fault = (member: string, message: string) =>
-        new ValidationFailed({ errors: [{ path: ["payload", member], message }] })
       if (!isOpen && reason === null) return yield* fault("reason", "Expected the reason for the status")
       if (until !== null && DateTime.isLessThanOrEqualTo(until, at)) {
         return yield* fault("until", "Expected a moment in the future")

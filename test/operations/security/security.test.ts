@@ -9,6 +9,17 @@ import { eventually } from "../../support/waiting.ts"
 
 type Service = TestService["Service"]
 
+/** An identity or a finding, as far as tests look. */
+interface Listed {
+  readonly id: string
+  readonly tenantId: string | null
+  readonly scopesUsed: ReadonlyArray<string>
+  readonly rule: string
+  readonly severity: string
+  readonly evidence: string
+  readonly resource: { readonly id: string }
+}
+
 const scopes = ["security:read", "security:write", "agents:read"]
 
 /** A key of a new tenant that may ask for reports. */
@@ -28,7 +39,7 @@ const reportOf = Effect.fnUntraced(function* (service: Service, key: string, kin
     ({ body }) => body.status === "completed"
   )
   const { body: found } = yield* service.call("GET", `/api/security/reports/${body.id}/findings`, { key })
-  return { report: body, findings: found.items as ReadonlyArray<any>, path: `/api/security/reports/${body.id}` }
+  return { report: body, findings: found.items as ReadonlyArray<Listed>, path: `/api/security/reports/${body.id}` }
 })
 
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("/api/security", (it) => {
@@ -40,9 +51,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { id: revoked } = yield* makeKey(service, scopes, { tenantId })
       yield* service.call("DELETE", `/api/api-keys/${revoked}`)
       const { body } = yield* eventually(service.call("GET", "/api/security/inventory", { key }), ({ body }) =>
-        body.items.some((item: any) => item.id === keyId && item.scopesUsed.length > 0)
+        body.items.some((item: Listed) => item.id === keyId && item.scopesUsed.length > 0)
       )
-      const items = body.items as ReadonlyArray<any>
+      const items = body.items as ReadonlyArray<Listed>
       assert.isFalse(items.some(({ id }) => id === revoked))
       assert.deepInclude(
         items.find(({ id }) => id === keyId),
@@ -65,7 +76,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       let cursor = ""
       do {
         const page = yield* service.call("GET", `/api/security/inventory?limit=1${cursor}`, { key })
-        pages.push(...page.body.items.map(({ id }: any) => id))
+        pages.push(...page.body.items.map(({ id }: Listed) => id))
         cursor = page.body.nextCursor === null ? "" : `&cursor=${page.body.nextCursor}`
       } while (cursor !== "")
       assert.deepStrictEqual(
@@ -74,7 +85,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       )
       const agents = yield* service.call("GET", "/api/security/inventory?kind=agent", { key })
       assert.deepStrictEqual(
-        agents.body.items.map(({ id }: any) => id),
+        agents.body.items.map(({ id }: Listed) => id),
         [agent.id]
       )
     })
@@ -98,7 +109,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.strictEqual(report.findings.high, findings.filter(({ severity }) => severity === "high").length)
       const high = yield* service.call("GET", `${path}/findings?severity=high&rule=wildcard-scope`, { key })
       assert.deepStrictEqual(
-        high.body.items.map(({ evidence }: any) => evidence),
+        high.body.items.map(({ evidence }: Listed) => evidence),
         ["Grants llm:*"]
       )
 
@@ -120,7 +131,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const exported = (format: string) => service.call("GET", `${path}/export?format=${format}`, { key })
       const json = yield* exported("json")
       assert.deepStrictEqual(
-        JSON.parse(json.text).map(({ id }: any) => id),
+        JSON.parse(json.text).map(({ id }: Listed) => id),
         findings.map(({ id }) => id)
       )
       const csv = (yield* exported("csv")).text.trimEnd().split("\r\n")
@@ -165,7 +176,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const other = yield* makeReader(service)
       const { findings, path } = yield* reportOf(service, other.key, "posture")
       const inventory = yield* service.call("GET", "/api/security/inventory", { key: mine.key })
-      assert.isTrue(inventory.body.items.every(({ tenantId }: any) => tenantId === mine.tenantId))
+      assert.isTrue(inventory.body.items.every(({ tenantId }: Listed) => tenantId === mine.tenantId))
       for (const hidden of [path, `${path}/findings`, `${path}/export`]) {
         assertProblem(yield* service.call("GET", hidden, { key: mine.key }), 404, "security-report-not-found")
       }
