@@ -35,6 +35,7 @@ import {
   EventsExpired,
   EventTypeView,
   maxBatchBytes,
+  PublishedCloudEvent,
   SequenceParameter,
   structuredType
 } from "./domain.ts"
@@ -94,9 +95,13 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
       access: write,
       maxBodyBytes: maxBatchBytes,
       payload: [
+<<<<<<< HEAD
         CloudEvent.annotate({ identifier: "StructuredCloudEvent" }).pipe(
           HttpApiSchema.asJson({ contentType: structuredType })
         ),
+=======
+        PublishedCloudEvent.pipe(HttpApiSchema.asJson({ contentType: structuredType })),
+>>>>>>> main
         Schema.Array(CloudEvent).pipe(HttpApiSchema.asJson({ contentType: batchType }))
       ],
       success: [EventReceipt.pipe(HttpApiSchema.status(201)), EventReceipt],
