@@ -95,13 +95,7 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
       access: write,
       maxBodyBytes: maxBatchBytes,
       payload: [
-<<<<<<< HEAD
-        CloudEvent.annotate({ identifier: "StructuredCloudEvent" }).pipe(
-          HttpApiSchema.asJson({ contentType: structuredType })
-        ),
-=======
         PublishedCloudEvent.pipe(HttpApiSchema.asJson({ contentType: structuredType })),
->>>>>>> main
         Schema.Array(CloudEvent).pipe(HttpApiSchema.asJson({ contentType: batchType }))
       ],
       success: [EventReceipt.pipe(HttpApiSchema.status(201)), EventReceipt],

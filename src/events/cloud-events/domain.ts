@@ -38,13 +38,7 @@ export const CloudEvent = Schema.StructWithRest(
     time: optionalText("When it happened", "2026-01-31T09:30:00.000Z"),
     datacontenttype: optionalText("The media type of `data`", "application/json"),
     dataschema: optionalText("URI of the schema of `data`", "https://example.com/schema.json"),
-<<<<<<< HEAD
-    data: Schema.optionalKey(
-      Schema.Json.annotate({ description: "What happened: any JSON", examples: [{ outcome: "success" }] })
-    ),
-=======
     data: Schema.optionalKey(Schema.Json.annotate({ description: "What happened, as any JSON" })),
->>>>>>> main
     data_base64: optionalText("`data` that is neither JSON nor text", "AAEC"),
     tenantid: optionalText("The tenant that it belongs to", "0198a5b0-7c00-7000-8000-00000000002a"),
     sequence: optionalText("Its place in the audit log, in 20 digits", "00000000000000000042"),
