@@ -108,7 +108,10 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "agentTokens.token",
   "agentTokens.exchange",
   "tokenMetadata.keys",
-  "tokenMetadata.authorizationServer"
+  "tokenMetadata.authorizationServer",
+  "tokenMetadata.openIdConfiguration",
+  "tokenMetadata.apiResource",
+  "tokenMetadata.gatewayResource"
 ]
 
 /** The operations that do not reveal whether the resource exists. */

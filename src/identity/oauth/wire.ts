@@ -43,7 +43,8 @@ const checkExchange = (form: Form, issuer: string) => {
   if (!tokenTypes.has(form.get("requested_token_type") ?? accessTokenUrn)) {
     return refuse("invalid_request", "Only access tokens are issued.")
   }
-  return ["audience", "resource"].some((name) => (form.get(name) ?? issuer) !== issuer)
+  const ours: ReadonlySet<string> = new Set([issuer, `${issuer}/api`, `${issuer}/v1`])
+  return ["audience", "resource"].some((name) => !ours.has(form.get(name) ?? issuer))
     ? refuse("invalid_target", "Tokens are issued for this service alone.")
     : Effect.void
 }

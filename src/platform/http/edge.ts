@@ -18,8 +18,15 @@ type Response = HttpServerResponse.HttpServerResponse
 const problemJson = "application/problem+json"
 const nanosPerSecond = 1e9
 
-/** The authentication schemes (RFC 9110 §11.6.1); neither makes a browser prompt for a password. */
-const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager"`
+/**
+ * The authentication schemes (RFC 9110 §11.6.1), and where a client learns who issues tokens (RFC 9728 §5.1); neither scheme
+ * makes a browser prompt for a password.
+ */
+const challengeOf = (url: string, publicUrl: string): string => {
+  const resource = /^\/v1(?:[/?]|$)/.test(url) ? "v1" : "api"
+  const metadata = `resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/${resource}"`
+  return `ApiKey realm="application-manager", Bearer realm="application-manager", ${metadata}`
+}
 
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
   const { detail, status, title, type, ...extensions } = problem
@@ -30,7 +37,6 @@ const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<strin
       contentType: problemJson,
       headers: {
         ...headers,
-        ...(status === 401 ? { "www-authenticate": challenge } : {}),
         ...(status === 429 || status === 503 ? { "retry-after": String(problem.retryAfterSeconds ?? 2) } : {}),
         "content-type": problemJson
       }
@@ -63,13 +69,14 @@ const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 type Writable<A> = { -readonly [K in keyof A]: A[K] }
 
 // `HttpServerResponse.setHeaders` copies all headers four times, which took a fortieth of the time of a small response.
-const withHeaders = (response: Response, info: RequestInfo, isHttps: boolean): Response => {
+const withHeaders = (response: Response, info: RequestInfo, url: string, publicUrl: string): Response => {
   const headers: Writable<Headers.Headers> = Object.create(headersPrototype)
   headers["cache-control"] = "no-store"
   headers["x-content-type-options"] = "nosniff"
   headers["referrer-policy"] = "no-referrer"
-  if (isHttps) headers["strict-transport-security"] = "max-age=31536000"
+  if (publicUrl.startsWith("https:")) headers["strict-transport-security"] = "max-age=31536000"
   for (const name in response.headers) headers[name] = response.headers[name]!
+  if (response.status === 401) headers["www-authenticate"] ??= challengeOf(url, publicUrl)
   headers["x-request-id"] = info.requestId
   const limit = info.rateLimit
   if (limit !== undefined) {
@@ -166,7 +173,6 @@ export const edgeLayer = Layer.unwrap(
     const { api, logging } = yield* Settings
     const logRequest = makeRequestLog(logging)
     const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
-    const isHttps = api.publicUrl.startsWith("https:")
     let served = 0
 
     const requestIdOf = (given: string | undefined) =>
@@ -190,7 +196,8 @@ export const edgeLayer = Layer.unwrap(
           }
           const finish = (response: Response): Response => {
             recordEnd(response.status)
-            const final = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info, isHttps)
+            const problem = response.status >= 400 ? toProblem(response, info) : response
+            const final = withHeaders(problem, info, request.url, api.publicUrl)
             // The server stops with its last connection, and a client would keep its own for the next request.
             const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, final)
             return isLast ? HttpServerResponse.setHeader(final, "connection", "close") : final
