@@ -1,34 +1,13 @@
+import { type Dispatcher } from "@effect/platform-node/Undici"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Context, Effect, Layer, Scope } from "effect"
-import { lookup } from "node:dns"
-import { isIP, type LookupFunction } from "node:net"
+import { makeGuardedDispatcher } from "../../platform/outbound/guarded-dispatcher.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { isPublic } from "./addresses.ts"
 import { exchange, type ExchangeRequest, makeDeadlines } from "./exchange.ts"
 import { type ProviderAnswer, type ProviderFailure } from "./provider.ts"
-import { fromTransport, transportError } from "./transport-failures.ts"
 
 const maxConnectionsPerOrigin = 512
-const connectTimeout = 10_000
-
-const refusedAddress = () => transportError("Not a public address", "ERR_ADDRESS_REFUSED")
-
-/** Resolves names to public addresses only. It runs for each connection, so a later DNS answer cannot bypass the check. */
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, { ...options, all: true }, (error, addresses) => {
-    const [first] = addresses ?? []
-    if (error !== null || first === undefined) return callback(error ?? refusedAddress(), "", 0)
-    if (!addresses.every(({ address }) => isPublic(address))) return callback(refusedAddress(), "", 0)
-    if (options.all === true) callback(null, addresses)
-    else callback(null, first.address, first.family)
-  })
-}
-
-/** Checks an address that is an IP literal, which no lookup would see. */
-const isWrittenOutPrivate = (origin: string): boolean => {
-  const host = (URL.parse(origin)?.hostname ?? "").replace(/^\[|\]$/g, "")
-  return isIP(host) !== 0 && !isPublic(host)
-}
+const connectTimeoutMillis = 10_000
 
 /** Where requests to providers go out. */
 export interface ProviderClient {
@@ -53,36 +32,27 @@ export class ProviderClients extends Context.Service<
       const deadlines = yield* makeDeadlines
       const known = new Map<string, ProviderClient>()
 
-      const connect = Effect.fnUntraced(function* (options: {
-        readonly ca?: string
-        readonly lookup?: LookupFunction
-      }) {
-        const dispatcher = yield* NodeHttpClient.makeDispatcherOptions({
-          connections: maxConnectionsPerOrigin,
-          connect: { timeout: connectTimeout, ...options }
-        }).pipe(Scope.provide(scope))
-        const client: ProviderClient = { send: (request) => exchange(dispatcher, deadlines, request) }
-        return client
+      const clientOf = (dispatcher: Dispatcher): ProviderClient => ({
+        send: (request) => exchange(dispatcher, deadlines, request)
       })
 
       const configured = Effect.fnUntraced(function* (tlsCa: string | undefined) {
-        const client = known.get(tlsCa ?? "") ?? (yield* connect(tlsCa === undefined ? {} : { ca: tlsCa }))
+        const found = known.get(tlsCa ?? "")
+        if (found !== undefined) return found
+        const dispatcher = yield* NodeHttpClient.makeDispatcherOptions({
+          connections: maxConnectionsPerOrigin,
+          connect: { timeout: connectTimeoutMillis, ...(tlsCa === undefined ? {} : { ca: tlsCa }) }
+        }).pipe(Scope.provide(scope))
+        const client = clientOf(dispatcher)
         known.set(tlsCa ?? "", client)
-        return client
-      })
-
-      const guarded = Effect.fnUntraced(function* () {
-        const { send } = yield* connect({ lookup: publicLookup })
-        const client: ProviderClient = {
-          send: (request) =>
-            isWrittenOutPrivate(request.origin) ? Effect.fail(fromTransport(refusedAddress())) : send(request)
-        }
         return client
       })
 
       return ProviderClients.of({
         configured,
-        guarded: llm.gateway.allowPrivateAddresses ? yield* configured(undefined) : yield* guarded()
+        guarded: llm.gateway.allowPrivateAddresses
+          ? yield* configured(undefined)
+          : clientOf(yield* makeGuardedDispatcher({ connections: maxConnectionsPerOrigin, connectTimeoutMillis }))
       })
     })
   )

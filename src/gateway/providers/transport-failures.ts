@@ -1,4 +1,5 @@
-import { Predicate } from "effect"
+import { codesOf, isUnsent } from "../../platform/outbound/connection-errors.ts"
+import { addressRefused } from "../../platform/outbound/guarded-dispatcher.ts"
 import { type DialectError } from "../translation/errors.ts"
 import { ProviderFailure } from "./provider.ts"
 
@@ -11,30 +12,10 @@ export const failure = (
   answer: Partial<Pick<ProviderFailure, "headers" | "received" | "retryAfterSeconds">> = {}
 ) => new ProviderFailure({ reason, error, sent, ...answer })
 
-/** Error codes of connections that were never established, so that nothing was sent. */
-const unsent = new Set([
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "EADDRNOTAVAIL",
-  "UND_ERR_CONNECT_TIMEOUT",
-  "ERR_ADDRESS_REFUSED"
-])
-
 const late = new Set(["UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT", "ERR_DEADLINE"])
 
 /** A connection error with a code, like Node's own errors. */
 export const transportError = (message: string, code: string): Error => Object.assign(new Error(message), { code })
-
-const codesOf = (cause: unknown): ReadonlyArray<string> => {
-  if (!Predicate.isObject(cause)) return []
-  const nested = Predicate.hasProperty(cause, "errors") && Array.isArray(cause.errors) ? cause.errors : []
-  const own = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? [cause.code] : []
-  const below = Predicate.hasProperty(cause, "cause") ? codesOf(cause.cause) : []
-  return [...own, ...nested.flatMap(codesOf), ...below]
-}
 
 /** The failure of a call whose connection failed this way. */
 export const fromTransport = (cause: unknown): ProviderFailure => {
@@ -42,7 +23,7 @@ export const fromTransport = (cause: unknown): ProviderFailure => {
   if (codes.some((code) => late.has(code))) {
     return failure("timeout", bad(504, "The provider did not answer in time.", "provider-timeout"), true)
   }
-  if (codes.includes("ERR_ADDRESS_REFUSED")) {
+  if (codes.includes(addressRefused)) {
     return failure(
       "connection",
       bad(502, "The provider's address is none of the public internet.", "address-refused"),
@@ -52,7 +33,7 @@ export const fromTransport = (cause: unknown): ProviderFailure => {
   if (codes.includes("ERR_TOO_LARGE")) {
     return failure("broken-off", bad(502, "The provider's answer is too large.", "provider-error"), true)
   }
-  return codes.some((code) => unsent.has(code) || /CERT|ERR_TLS|ERR_SSL/.test(code))
+  return isUnsent(codes)
     ? failure("connection", bad(502, "The provider cannot be reached.", "provider-unavailable"), false)
     : failure("broken-off", bad(502, "The provider broke the connection off.", "provider-unavailable"), true)
 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isPublic } from "../../../src/gateway/providers/addresses.ts"
+import { isPublic } from "../../../src/platform/outbound/addresses.ts"
 
 describe("addresses that a caller may lead to", () => {
   it.each([
