@@ -105,6 +105,8 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "auth.refresh",
   "auth.logout",
   "auth.claim",
+  "oidcSignIn.start",
+  "oidcSignIn.callback",
   "agentTokens.token",
   "agentTokens.exchange",
   "tokenMetadata.keys",

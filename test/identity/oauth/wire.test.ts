@@ -89,9 +89,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           assert.strictEqual(new URL(found.url).pathname, new URL(metadata).pathname)
           const described = await oauth.processResourceDiscoveryResponse(resource, found)
           const issuer = new URL(described.authorization_servers?.[0] ?? "")
-          for (const algorithm of ["oidc", "oauth2"] as const) {
-            const discovered = await oauth.discoveryRequest(issuer, { ...local, algorithm })
-            const server = await oauth.processDiscoveryResponse(issuer, discovered)
+          const discover = async (algorithm: "oidc" | "oauth2") =>
+            oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { ...local, algorithm }))
+          for (const server of await Promise.all([discover("oidc"), discover("oauth2")])) {
             assert.strictEqual(server.token_endpoint, new URL("/oauth2/token", issuer).href)
             assert.includeMembers(server.scopes_supported ?? [], described.scopes_supported ?? [""])
           }
