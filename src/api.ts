@@ -9,6 +9,7 @@ import { AccountsApi } from "./identity/accounts/api.ts"
 import { ApiKeysApi } from "./identity/api-keys/api.ts"
 import { ApplicationsApi } from "./applications/applications/api.ts"
 import { AttestationApi, AttestationKeysApi } from "./audit/attestation-keys/api.ts"
+import { StatementsApi } from "./audit/statements/api.ts"
 import { AuditApi } from "./audit/api.ts"
 import { withCompatibility } from "./gateway/wire/document-api.ts"
 import { ConfigurationApi } from "./applications/configuration/files/api.ts"
@@ -83,6 +84,7 @@ export class Api extends HttpApi.make("application-manager")
     AuditApi,
     AttestationApi,
     AttestationKeysApi,
+    StatementsApi,
     DashboardApi
   )
   .middleware(Validation)

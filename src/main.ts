@@ -2,7 +2,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Cause, Effect, Exit, Layer, Option, Runtime, Schedule } from "effect"
 import { ServiceAccount } from "./access/service-account.ts"
 import { printBanner } from "./cli/banner.ts"
-import { helpFor } from "./cli/help.ts"
+import { runOrHelp } from "./cli/help.ts"
 import { DatabaseLayer } from "./platform/database/connection.ts"
 import * as Logging from "./platform/observability/logging.ts"
 import { Settings } from "./platform/settings/settings.ts"
@@ -98,6 +98,4 @@ const teardown: Runtime.Teardown = (exit, onExit) =>
     ? onExit(0)
     : Runtime.defaultTeardown(exit, onExit)
 
-const answer = helpFor(process.argv.slice(2))
-if (answer === undefined) NodeRuntime.runMain(explained()(Layer.launch(Main)), { teardown })
-else process.stdout.write(answer)
+runOrHelp(() => NodeRuntime.runMain(explained()(Layer.launch(Main)), { teardown }))

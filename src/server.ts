@@ -20,9 +20,12 @@ import { ApiKeys } from "./identity/api-keys/service.ts"
 import { ApplicationsHandlers } from "./applications/applications/handlers.ts"
 import { Applications } from "./applications/applications/service.ts"
 import { AttestationHandlers, AttestationKeysHandlers } from "./audit/attestation-keys/handlers.ts"
+import { AttestationKeyCreations } from "./audit/attestation-keys/creation.ts"
 import { AttestationKeyRevocation } from "./audit/attestation-keys/revocation.ts"
 import { AttestationKeyRotations } from "./audit/attestation-keys/rotation.ts"
 import { AttestationKeys } from "./audit/signing-keys/service.ts"
+import { StatementsHandlers } from "./audit/statements/handlers.ts"
+import { Statements } from "./audit/statements/service.ts"
 import { AuditExport } from "./audit/export/export.ts"
 import { AuditFeed } from "./audit/feed/feed.ts"
 import { AuditHandlers } from "./audit/handlers.ts"
@@ -169,6 +172,7 @@ const Handlers = Layer.mergeAll(
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
+  StatementsHandlers,
   DashboardHandlers
 )
 
@@ -260,7 +264,14 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(
     Layer.mergeAll(TrialSessionTermination.layer, ServiceAccount.layer, ConfigurationSoftDelete.layer, AuditProof)
   ),
-  Layer.provideMerge(Layer.merge(AttestationKeyRotations.layer, AttestationKeyRevocation.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(
+      AttestationKeyCreations.layer,
+      AttestationKeyRotations.layer,
+      AttestationKeyRevocation.layer,
+      Statements.layer
+    )
+  ),
   Layer.provideMerge(AuthCacheInvalidation.layerKeyRevocations),
   Layer.provideMerge(AttestationKeys.layer),
   Layer.provideMerge(Rejections.layer),

@@ -1,6 +1,6 @@
 -- The answers to the first requests under the keys at these places: reservations as they are, or as the key keeps them.
 CREATE OR REPLACE FUNCTION budget_replays(requests json, places integer[]) RETURNS json
-LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
   SELECT coalesce(json_agg(json_build_object('place', r.place, 'sha256', encode(i.request_sha256, 'hex'),
     'reservation', CASE WHEN b.id IS NULL THEN i.body::json ELSE to_json(b) END)), '[]')
   FROM json_to_recordset(requests) AS r(place integer, tenant uuid, principal text, route text, key text)
@@ -10,3 +10,4 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, public AS $$
 $$;
 
 REVOKE ALL ON FUNCTION budget_replays FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION budget_replays TO application_manager;

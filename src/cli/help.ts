@@ -30,8 +30,10 @@ come from a file: Api__ApiKey__File=/run/secrets/key.
 ${settingLines.join("\n")}
 `
 
-/** The answer to a command line that asks about the service; undefined for one that starts it. */
-export const helpFor = (args: ReadonlyArray<string>): string | undefined => {
-  if (args.includes("--help") || args.includes("-h")) return help
-  return args.includes("--version") || args.includes("-v") ? `${serviceVersion}\n` : undefined
+/** Runs a command that takes settings, unless its arguments ask for this help or the version. */
+export const runOrHelp = (run: (args: ReadonlyArray<string>) => void): void => {
+  const args = process.argv.slice(2)
+  if (args.includes("--help") || args.includes("-h")) process.stdout.write(help)
+  else if (args.includes("--version") || args.includes("-v")) process.stdout.write(`${serviceVersion}\n`)
+  else run(args)
 }

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { DatabaseConnection, migrateLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
+import { runOrHelp } from "./help.ts"
 import { explained } from "./start-failure.ts"
 
 /** `npm run migrate`: brings the database up to this build and ends. */
@@ -10,10 +11,11 @@ const Log = Layer.unwrap(
   Effect.map(Settings, ({ logging }) => Logging.layer({ level: logging.level, format: logging.format }))
 )
 
-Layer.build(migrateLayer).pipe(
+const main = Layer.build(migrateLayer).pipe(
   Effect.andThen(Effect.logInfo("The database is up to date")),
   Effect.scoped,
   Effect.provide(DatabaseConnection.layer.pipe(Layer.provideMerge(Log), Layer.provideMerge(Settings.layer))),
-  explained(),
-  NodeRuntime.runMain
+  explained()
 )
+
+runOrHelp(() => NodeRuntime.runMain(main))

@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
 import * as jose from "jose"
+import * as crypto from "node:crypto"
 import { type Answer, type TestService } from "../support/service.ts"
 import { makeIssuer } from "../support/issuer.ts"
 import { asSuperuser } from "../support/statements.ts"
@@ -307,6 +308,28 @@ export const changesByOperation: Readonly<
     Effect.map(makeAnomaly(service), (id) =>
       changes("Anomaly", "AnomalyDismissed", id, "both", { status: "dismissed", reason: "A planned import" })
     ),
+  "attestationKeys.create": () =>
+    Effect.succeed(
+      creates("AttestationKey", "AttestationKeyCreated", {
+        name: "a trusted key",
+        purpose: "verify",
+        publicKey: crypto.generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" })
+      })
+    ),
+  "statements.sign": () =>
+    Effect.succeed({
+      body: {
+        subject: [{ name: "report.csv", digest: { sha256: "ab".repeat(32) } }],
+        predicateType: "https://example.com/report/v1",
+        predicate: {}
+      },
+      entries: ({ body }) => {
+        const payload = Buffer.from(body.payload, "base64")
+        return [
+          entry("Statement", "StatementSigned", crypto.createHash("sha256").update(payload).digest("hex"), "after")
+        ]
+      }
+    }),
   "attestationKeys.rotate": (service) =>
     Effect.map(signingKey(service), (id) => ({
       parameters: { id },
@@ -367,6 +390,15 @@ export const withoutEntry: Readonly<
     reason: "without a signature it changes nothing; a signed one is tested in test/insights/billing",
     request: () =>
       Effect.succeed({ body: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", format: "json" } })
+  },
+  "statements.verify": {
+    reason: "it changes nothing",
+    request: () =>
+      Effect.succeed({
+        body: {
+          statement: { payload: "e30=", payloadType: "application/vnd.in-toto+json", signatures: [{ sig: "AA==" }] }
+        }
+      })
   },
   "agentCredentials.introspect": {
     reason: "it changes nothing",

@@ -26,9 +26,21 @@ describe("a member that is there twice", () => {
       ['{"max_tokens":1,"max_to\\u212Aens":2}', "max_to\u212Aens"],
       ['{"stra\u00dfe":1,"STRASSE":2}', "STRASSE"],
       ['{"stra\u1e9ee":1,"strasse":2}', "strasse"],
-      ['{"\ufb01n":1,"FIN":2}', "FIN"]
+      ['{"\ufb01n":1,"FIN":2}', "FIN"],
+      ['{"properties":{"a":1,"a":2}}', "a"],
+      ['{"properties":{"a":{"type":1,"Type":2}}}', "Type"],
+      ['{"properties":{"properties":{"type":1,"Type":2}}}', "Type"],
+      ['{"properties":[{"a":1,"A":2}]}', "A"],
+      ['{"properties":1,"b":{"a":1,"A":2}}', "A"]
     ] as const) {
       assert.strictEqual(found(text), name, text)
+    }
+  })
+
+  it("is none where names of a schema's properties differ in case alone", () => {
+    for (const map of ["properties", "patternProperties", "$defs", "definitions"]) {
+      const schema = `{"type":"object","${map}":{"id":{"${map}":{"a":1,"A":1}},"ID":1}}`
+      assert.isUndefined(found(`{"tools":[{"function":{"parameters":${schema}}}]}`), map)
     }
   })
 

@@ -89,5 +89,12 @@ const makeFrom = (template: (server: DatabaseServer) => string): Effect.Effect<T
 /** A migrated database of one's own, which is dropped when the scope closes, whoever is still connected to it. */
 export const makeDatabase = makeFrom(({ template }) => template)
 
+/** A copy of a database that nobody is connected to. */
+export const copyOf = (database: TestDatabase) =>
+  Effect.andThen(
+    closeIdle(database),
+    makeFrom(() => database.database)
+  )
+
 /** A database with nothing in it. */
 export const makeEmptyDatabase = makeFrom(() => "template0")

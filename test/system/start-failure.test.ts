@@ -203,6 +203,9 @@ it.live("--help and --version answer and start nothing", () =>
     for (const key of Object.keys(settingsTable)) assert.include(help.output, `  ${key}\n`)
     const { code, output } = yield* ran(["src/main.ts", "--version"], {})
     assert.deepStrictEqual([help.code, code, output], [0, 0, `${serviceVersion}\n`])
+    for (const command of ["migrate", "ledger-verify", "insights-verify"]) {
+      assert.deepStrictEqual(yield* ran([`src/cli/${command}.ts`, "--help"], {}), help, command)
+    }
   })
 )
 

@@ -6,7 +6,9 @@ import { Created } from "../../kernel/http/location.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import {
+  AttestationKeyCreation,
   AttestationKeyEnding,
+  AttestationKeyExists,
   AttestationKeyId,
   AttestationKeyNotFound,
   AttestationKeyReplaced,
@@ -24,12 +26,22 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
   .add(
     endpoint.get("list", "/", {
       summary: "List attestation keys",
-      description: "The keys that the service signs with, or signed with; never a private half.",
+      description:
+        "The keys that the service signs with or signed with, and those that it trusts; never a private half.",
       access: read,
       query: {
         ...pageQuery(position)
       },
       success: page(AttestationKeyView, position)
+    }),
+    endpoint.post("create", "/", {
+      summary: "Create an attestation key",
+      description:
+        "A key to sign with is generated here, and its private half never leaves; it is published at once, and signs ten minutes later in the place of the one before, which stays valid. With the purpose `verify` the key of somebody else is trusted, whose statements are then verified.",
+      access: write,
+      payload: AttestationKeyCreation,
+      success: Created(AttestationKeyView),
+      error: [AttestationKeyExists, ValidationFailed]
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an attestation key",
@@ -74,7 +86,7 @@ export class AttestationApi extends HttpApiGroup.make("attestation")
     endpoint.get("publicKeys", "/.well-known/attestation-keys.json", {
       summary: "Get the public keys",
       description:
-        "The keys that audit checkpoints are signed with, as a JWK set; an exported log is verified with them. No credential.",
+        "The keys that tokens, audit checkpoints and statements are signed with, as a JWK set; an exported log is verified with them. No credential.",
       success: PublicKeys
     })
   )

@@ -4,6 +4,7 @@ import { auditActions } from "../../kernel/authority/audit-action.ts"
 import { generatedId, Uuid } from "../../kernel/identifier.ts"
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
+import { name, text } from "../../kernel/text.ts"
 
 export const attestationActions = auditActions("AttestationKey", [
   "AttestationKeyCreated",
@@ -29,11 +30,14 @@ export const announcedSeconds = 2 * keysFreshSeconds
 /** How long a key's signatures stay valid after its successor signs: the longest token lifetime, and a minute. */
 export const overlapSecondsOf = (purpose: KeyPurpose): number => (purpose === "sign-tokens" ? 86_400 + 60 : 0)
 
-/** The public half of a key as JWK (RFC 8037). */
+/** The public half of a key as JWK: the members of its type (RFC 7518, RFC 8037). */
 export const PublicJwk = Schema.Struct({
   kty: Schema.String.annotate({ examples: ["OKP"] }),
-  crv: Schema.String.annotate({ examples: ["Ed25519"] }),
-  x: Schema.String.annotate({ examples: ["11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"] })
+  crv: Schema.optionalKey(Schema.String.annotate({ examples: ["Ed25519"] })),
+  x: Schema.optionalKey(Schema.String.annotate({ examples: ["11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"] })),
+  y: Schema.optionalKey(Schema.String),
+  n: Schema.optionalKey(Schema.String),
+  e: Schema.optionalKey(Schema.String)
 })
 export type PublicJwk = typeof PublicJwk.Type
 
@@ -67,10 +71,19 @@ export class AttestationKey extends Model.Class<AttestationKey>("AttestationKey"
     return this.status === "active" && DateTime.isLessThanOrEqualTo(this.validFrom, now)
   }
 
-  /** Whether its signatures are valid: of tokens until the overlap is over, of statements without a limit. */
+  /**
+   * Whether its signatures are valid: of tokens until the overlap is over, of statements without a limit, of a key that
+   * the service trusts while it is valid.
+   */
   mayVerify(now: DateTime.Utc): boolean {
+    if (this.purpose === "verify") return this.status === "active" && this.isValidAt(now)
     if (this.status !== "active" && this.status !== "retired") return false
     return this.purpose !== "sign-tokens" || !this.isOver(now)
+  }
+
+  /** Whether the key was in use at a moment. */
+  isValidAt(moment: DateTime.Utc): boolean {
+    return DateTime.isLessThanOrEqualTo(this.validFrom, moment) && !this.isOver(moment)
   }
 
   isOver(now: DateTime.Utc): boolean {
@@ -122,6 +135,22 @@ export const toResponse =
     createdAt: key.createdAt
   })
 
+export const AttestationKeyCreation = Schema.Struct({
+  name: name(200).annotate({ examples: ["build server"] }),
+  purpose: KeyPurpose,
+  publicKey: Schema.optionalKey(
+    Schema.Union([text(1, 65_536), Schema.Record(Schema.String, Schema.Json)]).annotate({
+      description:
+        "For the purpose `verify`, and only there: the key as PEM, as a JWK, or as a chain of X.509 certificates in PEM, its own first; it is trusted while all of the chain are valid",
+      examples: [{ kty: "OKP", crv: "Ed25519", x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" }]
+    })
+  )
+}).annotate({
+  identifier: "NewAttestationKey",
+  examples: [{ name: "statements, second key", purpose: "sign-statements" }]
+})
+export type AttestationKeyCreation = typeof AttestationKeyCreation.Type
+
 export const AttestationKeyRotation = Schema.Struct({
   overlapSeconds: Schema.optionalKey(
     Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 604_800 }))).annotate({
@@ -151,13 +180,19 @@ export class AttestationKeyNotFound extends Problem<AttestationKeyNotFound>()("A
   meaning: "No key that the service signs with, or trusts, has this id."
 }) {}
 
+export class AttestationKeyExists extends Problem<AttestationKeyExists>()("AttestationKeyExists", {
+  slug: "attestation-key-exists",
+  status: 409,
+  meaning: "The installation knows this key already, perhaps as one that it trusts no more."
+}) {}
+
 export class AttestationKeyReplaced extends Problem<AttestationKeyReplaced>()("AttestationKeyReplaced", {
   slug: "attestation-key-replaced",
   status: 409,
   meaning: "The key does not sign: another one has taken its place, or it is itself not in use yet."
 }) {}
 
-/** The public keys as a JWK set (RFC 7517): those in use, and those that were, for what they have signed. */
+/** The service's own public keys as a JWK set (RFC 7517): those in use, and those that were, for what they have signed. */
 export const PublicKeys = Schema.Struct({
   keys: Schema.Array(
     Schema.Struct({

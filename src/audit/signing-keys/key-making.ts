@@ -19,7 +19,8 @@ export const makeKeyMaking = Effect.gen(function* () {
 
   return Effect.fn("AttestationKeys.make")(function* (
     purpose: KeyPurpose,
-    times: { readonly createdAt: DateTime.Utc; readonly validFrom: DateTime.Utc }
+    times: { readonly createdAt: DateTime.Utc; readonly validFrom: DateTime.Utc },
+    name: string = purpose
   ) {
     const pair = yield* Effect.promise(() => jose.generateKeyPair(algorithm, { crv: "Ed25519", extractable: true }))
     const publicKey = yield* Effect.orDie(
@@ -30,7 +31,7 @@ export const makeKeyMaking = Effect.gen(function* () {
     const sealedPrivateKey = yield* sealing.seal(Redacted.make(new TextEncoder().encode(privateKey)), placeOf(keyId))
     return AttestationKey.insert.make({
       keyId,
-      name: purpose,
+      name,
       purpose,
       algorithm,
       publicKey,

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlModel, SqlSchema } from "effect/sql"
 import { Change } from "../log/domain.ts"
-import { AttestationKey, AttestationKeyId, AttestationKeyNotFound } from "./domain.ts"
+import { AttestationKey, AttestationKeyExists, AttestationKeyId, AttestationKeyNotFound } from "./domain.ts"
 
 const Ending = Schema.Struct({ id: AttestationKeyId, validUntil: Schema.Date })
 const Beginning = Schema.Struct({ id: AttestationKeyId, validFrom: Schema.Date })
@@ -40,6 +40,11 @@ export class AttestationKeysRepository extends Context.Service<AttestationKeysRe
         Result: AttestationKey,
         execute: () => sql`
           SELECT * FROM attestation_keys WHERE purpose <> 'verify' ORDER BY valid_from DESC, id DESC`
+      })
+      const selectTrusted = SqlSchema.findAll({
+        Request: Schema.Void,
+        Result: AttestationKey,
+        execute: () => sql`SELECT * FROM attestation_keys WHERE purpose = 'verify' ORDER BY id DESC`
       })
       const end = SqlSchema.findOne({
         Request: Ending,
@@ -94,6 +99,14 @@ export class AttestationKeysRepository extends Context.Service<AttestationKeysRe
           Effect.orDie(Effect.asVoid(sql`SELECT pg_advisory_xact_lock(hashtext('attestation-keys'))`))
         ),
         insert: (key: typeof AttestationKey.insert.Type) => Change.use(() => Effect.orDie(model.insert(key))),
+        /** Adds a key that may be known already. */
+        insertGiven: (key: typeof AttestationKey.insert.Type) =>
+          Change.use(() =>
+            model.insert(key).pipe(
+              Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new AttestationKeyExists({}))),
+              Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+            )
+          ),
         /** Says until when what a key signed counts. */
         end: (key: typeof Ending.Type) => Change.use(() => Effect.orDie(end(key))),
         /** Says from when on a key signs. */
@@ -107,7 +120,9 @@ export class AttestationKeysRepository extends Context.Service<AttestationKeysRe
         /** Ends the use of a key, and puts something else in the place of its private half. */
         retire: (key: typeof Retired.Type) => Change.use(() => Effect.orDie(retire(key))),
         /** Every key of the service's own, the newest first. */
-        own: Effect.withSpan(Effect.orDie(selectOwn(undefined)), "AttestationKeysRepository.own")
+        own: Effect.withSpan(Effect.orDie(selectOwn(undefined)), "AttestationKeysRepository.own"),
+        /** Every key of others that the service trusts, or trusted; the newest first. */
+        trusted: Effect.withSpan(Effect.orDie(selectTrusted(undefined)), "AttestationKeysRepository.trusted")
       }
     })
   }

@@ -43,6 +43,13 @@ export class AttestationKeys extends Context.Service<
      * directly into the database is not trusted.
      */
     verify(purpose: KeyPurpose, type: string, jws: string): Effect.Effect<Signed>
+    /** Verifies a bare signature with a key of the purpose, as `verify` does; or why it is invalid. */
+    verifyBytes(
+      purpose: KeyPurpose,
+      keyId: string,
+      bytes: Uint8Array,
+      signature: Uint8Array
+    ): Effect.Effect<Result.Result<void, string>>
     /**
      * Whether the key that signed an already verified JWS is still accepted for the purpose. Keys in `compromised` are
      * never accepted.
@@ -52,6 +59,8 @@ export class AttestationKeys extends Context.Service<
     readonly published: Effect.Effect<PublicKeys>
     /** Those of one purpose. */
     publishedFor(purpose: KeyPurpose): Effect.Effect<PublicKeys>
+    /** The keys of others that the service trusts, or trusted: each says whether it counts. */
+    readonly trusted: Effect.Effect<ReadonlyArray<AttestationKey>>
   }
 >()("app/attestation/AttestationKeys") {
   static readonly layerNoDeps = Layer.effect(
@@ -150,7 +159,7 @@ export class AttestationKeys extends Context.Service<
         const status = (yield* ring.find(keyId))?.status
         if (status === undefined) return noKeyOfOurs(keyId)
         return status === "compromised"
-          ? `The key ${keyId} was compromised, and nothing that it ever signed counts any more`
+          ? compromised(keyId)
           : `The key ${keyId} signs something else, or its time is over`
       })
 
@@ -183,6 +192,20 @@ export class AttestationKeys extends Context.Service<
         )
       })
 
+      const verifyBytes = Effect.fn("AttestationKeys.verifyBytes")(function* (
+        purpose: KeyPurpose,
+        keyId: string,
+        bytes: Uint8Array,
+        signature: Uint8Array
+      ): Effect.fn.Return<Result.Result<void, string>> {
+        const key = yield* trust(purpose, keyId)
+        if (Result.isFailure(key)) return Result.fail(key.failure)
+        const isSigned = yield* Effect.promise(() =>
+          crypto.subtle.verify("Ed25519", key.success, new Uint8Array(signature), new Uint8Array(bytes))
+        )
+        return isSigned ? Result.succeed(undefined) : Result.fail(signatureDoesNotFit)
+      })
+
       const publishedWhere = (wanted: (key: AttestationKey) => boolean) =>
         Effect.gen(function* () {
           const now = yield* DateTime.now
@@ -192,6 +215,8 @@ export class AttestationKeys extends Context.Service<
       return AttestationKeys.of({
         signer,
         verify,
+        verifyBytes,
+        trusted: repository.trusted,
         counts: (purpose, jws, compromised = []) =>
           Effect.map(
             counting(purpose, headerOf(jws)?.kid),
@@ -213,6 +238,9 @@ export class AttestationKeys extends Context.Service<
     Layer.provide(AttestationKeysRepository.layer)
   )
 }
+
+export const compromised = (keyId: string): string =>
+  `The key ${keyId} was compromised, and nothing that it ever signed counts any more`
 
 const noKeyOfOurs = (keyId: string): string => `The key ${keyId} is none of this service`
 

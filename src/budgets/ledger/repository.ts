@@ -647,6 +647,12 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
       execute: (id) => sql`SELECT tenant_id, id, agent_id, task_type, name FROM budget_plans WHERE id = ${id}`
     })
 
+    const selectReplay = SqlSchema.findOne({
+      Request: Schema.String,
+      Result: Schema.Struct({ replays: Replays }),
+      execute: (slots) => sql`SELECT budget_replays(${slots}::json, '{1}') AS replays`
+    })
+
     return {
       /** Decides a batch in the order given; "stale" where caps have changed since they were found. */
       reserve: (batch: ReserveBatch): Effect.Effect<ReadonlyArray<ReserveResult | undefined> | "stale"> => {
@@ -796,6 +802,12 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
         const revision = yield* Effect.orDie(selectRevision(tenantId))
         const caps = yield* Effect.orDie(selectCaps(tenantId))
         return { revision: Option.match(revision, { onNone: () => 0n, onSome: (one) => one.revision }), caps }
+      }),
+
+      /** The answer to the first reserve under a key; undefined where there was none. */
+      replayOf: Effect.fn("LedgerStore.replayOf")(function* (by: Requester) {
+        const { replays } = yield* Effect.orDie(selectReplay(JSON.stringify([{ place: 1, ...slotColumns(by) }])))
+        return replays[0]
       }),
 
       planOf: Effect.fn("LedgerStore.planOf")((id: PlanId) => Effect.orDie(selectPlan(id)))

@@ -11,7 +11,7 @@ import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { FlushSettlements } from "./api.ts"
 import { applicableCaps, CapIndexes, type CapIndexesByTenant, revisionsOf } from "./cap-index.ts"
-import { allTenants, type ReservationId } from "./domain.ts"
+import { allTenants, type ReservationId, type StoredReservation } from "./domain.ts"
 import {
   type CloseItem,
   type CloseResult,
@@ -20,6 +20,7 @@ import {
   idempotencySlots,
   type RefundItem,
   releaseOf,
+  type Requester,
   type ReserveItem,
   type ReserveResult,
   type TransferItem,
@@ -53,6 +54,10 @@ export class Ledger extends Context.Service<
     /** The same for one, in a batch with whatever else arrives. What is reserved for a caller that has left is released. */
     reserve(item: ReserveItem): Effect.Effect<ReserveResult>
     close(item: CloseItem): Effect.Effect<CloseResult>
+    /** The answer to the first reserve under the key of a requester; undefined where there was none. */
+    replayOf(
+      by: Requester
+    ): Effect.Effect<{ readonly sha256: string; readonly reservation: StoredReservation } | undefined>
     /** Closes without waiting, and retries while the database is away. Later reservations see it before they are denied. */
     enqueueSettlement(item: CloseItem): void
     /** Waits until the settlements enqueued before are written, of one tenant or of all. */
@@ -220,6 +225,7 @@ export class Ledger extends Context.Service<
         closeBatch: (items) => Effect.flatMap(closeEach(items), (exits) => Effect.all(exits)),
         reserve: (item) => Effect.flatten(reservations.submit(item)),
         close: (item) => Effect.flatten(settlements.submit(item)),
+        replayOf: store.replayOf,
         enqueueSettlement: settlements.enqueue,
         flushSettlements,
         transfer: Effect.fn("Ledger.transfer")(function* (item) {

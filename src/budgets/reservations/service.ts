@@ -81,12 +81,29 @@ export class ReservationService extends Context.Service<ReservationService>()("a
     const queries = yield* ReservationQueries
     const { budgets } = yield* Settings
 
-    const reserve = Effect.fnUntraced(function* (request: ReserveRequest) {
-      const { amountUsd, estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault, ...declared } = request
-      const { dimensions, plan, tenantId } = yield* attribution.resolve(
+    /** What a request counts for, and its amount. */
+    const resolve = Effect.fnUntraced(function* ({ amountUsd, estimate, ...given }: ReserveRequest) {
+      const { metadata: _, tokens: __, ttlSeconds: ___, ...declared } = given
+      const subject = yield* attribution.resolve(
         estimate === undefined ? declared : { model: estimate.model, ...declared }
       )
       const amount = estimate === undefined ? (amountUsd ?? 0n) : yield* priced("estimate", prices.estimate(estimate))
+      return { ...subject, amount }
+    })
+
+    /** A repeated request is answered as the first one, even if its agent was suspended or its model removed since. */
+    const orReplayed = Effect.fnUntraced(function* <E>(problem: E) {
+      const by = yield* requester
+      const replay = by.repeatable === undefined ? undefined : yield* ledger.replayOf(by)
+      if (replay === undefined) return yield* Effect.fail(problem)
+      yield* checkReplay(replay.sha256)
+      return replayed(yield* CurrentPrincipal, replay.reservation, budgets.holdSeconds)
+    })
+
+    const decide = Effect.fnUntraced(function* (
+      { estimate, metadata, tokens, ttlSeconds = ttlSecondsDefault }: ReserveRequest,
+      { amount, dimensions, plan, tenantId }: Effect.Success<ReturnType<typeof resolve>>
+    ) {
       const counted = tokens ?? (estimate === undefined ? 0 : estimate.inputTokens + estimate.maxOutputTokens)
       const principal = yield* CurrentPrincipal
       const id = (yield* random.uuidV7()) as ReservationId
@@ -137,6 +154,12 @@ export class ReservationService extends Context.Service<ReservationService>()("a
           return yield* Effect.die(new Error(`The ledger answered ${result.verdict} to a reserve`))
       }
     })
+
+    const reserve = (request: ReserveRequest) =>
+      Effect.matchEffect(resolve(request), {
+        onFailure: orReplayed,
+        onSuccess: (resolved) => decide(request, resolved)
+      })
 
     /** Closes a reservation; where it stays as it is, the problem tells no more than the caller may see of it. */
     const close = Effect.fnUntraced(function* (

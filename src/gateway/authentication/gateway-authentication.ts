@@ -26,7 +26,7 @@ import { type BudgetSubject } from "../../budgets/ledger/protocol-domain.ts"
 import { Attribution, CallPlans } from "../../budgets/attribution/service.ts"
 import { PlanId, PlanNotFound, ReservationId } from "../../budgets/ledger/domain.ts"
 import { ReservationQueries } from "../../budgets/reservations/queries.ts"
-import { CurrentRequest, headersOf } from "../../platform/http/request.ts"
+import { CurrentRequest, headersOf, routeOf } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { gatewayError, type GatewayError, invalidMember, retryAfter } from "../errors/gateway-error.ts"
 
@@ -290,7 +290,7 @@ export class GatewayAuthentication extends Context.Service<
                   ? Effect.succeed(principal)
                   : forbidden(
                       principal,
-                      `${request.method} ${info?.route ?? ""}`,
+                      `${request.method} ${routeOf(fiber.context) ?? ""}`,
                       `The caller lacks ${capabilities[0]}.`
                     )
               }

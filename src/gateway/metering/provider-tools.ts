@@ -16,6 +16,8 @@ export interface ProviderTool {
   readonly takesLimit: boolean
   /** The most uses that are billed, if that is less than the limit: all code of an answer runs in one container. */
   readonly maxBilled?: number
+  /** Whether it has no limit of its own, and runs once in each step of the model. */
+  readonly isPerStep?: boolean
   /** The most tokens of a result, if the request limits them. */
   readonly maxResultTokens?: number | undefined
 }
@@ -27,6 +29,8 @@ export interface ProviderTools {
   readonly maxCalls: number | undefined
   /** Whether that limit can be sent. */
   readonly takesMaxCalls: boolean
+  /** How often the model reads the conversation again at most, if that is limited. */
+  readonly maxSteps?: number
 }
 
 /** Anthropic's tools, by the names that come before the date of their version. */
@@ -36,11 +40,10 @@ const messagesTool =
 /** From these versions on, code runs free of charge beside a web search or a web fetch. */
 const firstWithFreeCode = 20_260_209
 
-/**
- * How often Anthropic's tools without a limit of their own run: a turn pauses after so many steps of the model
- * (`pause_turn`).
- */
+/** A turn of Anthropic's models pauses after so many steps, whatever tools run in them (`pause_turn`). */
 const maxSteps = 10
+
+const unlimited = { billed: undefined, maxUses: maxSteps, takesLimit: false, isPerStep: true }
 
 const limitOf = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined
@@ -70,16 +73,17 @@ const messagesTools = (body: Json): ReadonlyArray<ProviderTool> => {
             path,
             maxUses: maxSteps,
             takesLimit: false,
-            maxBilled: 1
+            maxBilled: 1,
+            isPerStep: true
           }
         ]
       default:
         // The servers of a toolset are counted below.
-        return tool.type === "mcp_toolset" ? [] : [{ billed: undefined, path, maxUses: maxSteps, takesLimit: false }]
+        return tool.type === "mcp_toolset" ? [] : [{ ...unlimited, path }]
     }
   })
   if (listIn(body.mcp_servers).length === 0) return found
-  return [...found, { billed: undefined, path: ["mcp_servers"], maxUses: maxSteps, takesLimit: false }]
+  return [...found, { ...unlimited, path: ["mcp_servers"] }]
 }
 
 /** The tools of the Responses API that OpenAI runs; some names end in the date of their version. */
@@ -138,7 +142,7 @@ export const providerToolsOf = (body: Json, api: "chat" | "messages" | "response
     // The models that take it search once for each answer.
     tools.push({ billed: "webSearch", path: ["web_search_options"], maxUses: 1, takesLimit: false })
   }
-  return tools.length === 0 ? undefined : { tools, maxCalls: undefined, takesMaxCalls: false }
+  return tools.length === 0 ? undefined : { tools, maxCalls: undefined, takesMaxCalls: false, maxSteps }
 }
 
 /** More uses than these in one answer have no bound. */
@@ -151,6 +155,8 @@ export interface ToolLimits {
   /** The limit to send where the caller set none; undefined if none is needed. */
   readonly limit: number | undefined
   readonly maxResultTokens: number
+  /** How often the model reads the conversation again at most. */
+  readonly maxSteps: number
   /** The most that the uses cost. */
   maxFees(fees: ToolFees): bigint
 }
@@ -163,8 +169,10 @@ export const toolLimits = (asked: ProviderTools, defaultUses: number, usualResul
   const { takesMaxCalls, tools } = asked
   const total = takesMaxCalls ? Math.min(mostUses, asked.maxCalls ?? defaultUses) : undefined
   const usesOf = ({ maxUses }: ProviderTool): number => Math.min(mostUses, total ?? maxUses ?? defaultUses)
+  const limited = tools.reduce((sum, tool) => sum + (tool.isPerStep === true ? 0 : usesOf(tool)), 0)
   return {
-    uses: total ?? tools.reduce((sum, tool) => sum + usesOf(tool), 0),
+    uses: total ?? limited + (tools.some(({ isPerStep }) => isPerStep) ? maxSteps : 0),
+    maxSteps: asked.maxSteps ?? Infinity,
     limit: isUnlimited(asked) ? defaultUses : undefined,
     maxResultTokens: Math.max(...tools.map(({ maxResultTokens }) => maxResultTokens ?? usualResultTokens)),
     maxFees: (fees) => {
@@ -188,16 +196,17 @@ export const unboundedTools = ({ maxCalls, tools }: ProviderTools): ReadonlyArra
 
 /**
  * The input tokens of a turn in which tools run: after each use the model reads the conversation again, with all results so
- * far, and never more than its context.
+ * far, and never more than its context. Where the uses exceed the steps, several run in the first one.
  */
 export const inputWithTools = (
   inputTokens: number,
-  { maxResultTokens, uses }: Pick<ToolLimits, "maxResultTokens" | "uses">,
+  { maxResultTokens, maxSteps: most, uses }: Pick<ToolLimits, "maxResultTokens" | "maxSteps" | "uses">,
   contextTokens: number | null
 ): number => {
-  const most = contextTokens ?? Infinity
-  let sum = 0
-  for (let use = 0; use <= uses; use++) sum += Math.min(most, inputTokens + use * maxResultTokens)
+  const context = contextTokens ?? Infinity
+  const steps = Math.min(uses, most)
+  let sum = Math.min(context, inputTokens)
+  for (let use = uses - steps + 1; use <= uses; use++) sum += Math.min(context, inputTokens + use * maxResultTokens)
   return sum
 }
 

@@ -222,8 +222,8 @@ export class UsageMeter {
     const { bound, model } = this.call
     if (uses === undefined || bound.tools === undefined) return inputTokens
     const used = Object.values(uses).reduce((sum, count) => sum + count, 0)
-    const { maxResultTokens } = toolLimits(bound.tools, 0, model.maxTokensPerToolUse)
-    const most = inputWithTools(inputTokens, { maxResultTokens, uses: used }, model.contextTokens)
+    const limits = toolLimits(bound.tools, 0, model.maxTokensPerToolUse)
+    const most = inputWithTools(inputTokens, { ...limits, uses: used }, model.contextTokens)
     return Math.max(inputTokens, Math.min(maxInput, most))
   }
 

@@ -108,7 +108,9 @@ export const providerRequest = (
   const { body, bytes } = incoming
   const { outputTokens, toolLimit } = limits
   if (incoming.dialect !== target.provider.dialect) {
-    return Effect.map(translated(incoming, target, outputTokens), (other) => JSON.stringify(other))
+    return Effect.map(translated(incoming, target, outputTokens), (other) =>
+      JSON.stringify(toolLimit === undefined ? other : withToolLimit(other, toolLimit))
+    )
   }
   if (incoming.keepsThoughts === true && incoming.dialect === "openai") {
     const changed = Object.entries({ ...withoutThoughts(body), ...changes(incoming, target, limits) })
@@ -129,6 +131,18 @@ export const countableRequest = (
     ? Effect.succeed(call)
     : Effect.map(translated(call, target, 1), (body) => ({ body, headers: call.headers }))
 
+const unlimitedTools = (body: Json) =>
+  providerToolsOf(body, "messages")?.tools.filter(({ maxUses, takesLimit }) => takesLimit && maxUses === undefined) ??
+  []
+
+const withToolLimit = (body: Json, limit: number): Json => {
+  const places = new Set(unlimitedTools(body).map(({ path }) => path[1]))
+  if (places.size === 0) return body
+  const limited = (tool: unknown, index: number) =>
+    places.has(index) && isJson(tool) ? Object.assign({}, tool, { max_uses: limit }) : tool
+  return { ...body, tools: listIn(body.tools).map(limited) }
+}
+
 /** The messages of a translated request without signed thoughts; the text is the gateway's own. */
 const withoutThoughts = (body: Json): Json => ({
   ...body,
@@ -141,11 +155,9 @@ const withoutThoughts = (body: Json): Json => ({
 
 /** Limits the uses of each of Anthropic's tools that takes a limit and has none. */
 const toolLimitEdits = (json: Uint8Array, body: Json, limit: number): ReadonlyArray<Edit> => {
-  const unlimited = providerToolsOf(body, "messages")?.tools.filter(
-    ({ maxUses, takesLimit }) => takesLimit && maxUses === undefined
-  )
+  const unlimited = unlimitedTools(body)
   const member = placesIn(json, 0, ["tools"]).at(-1)
-  if (unlimited === undefined || unlimited.length === 0 || member?.name !== "tools") return []
+  if (unlimited.length === 0 || member?.name !== "tools") return []
   const tools = placesIn(json, member.value)
   return unlimited.flatMap(({ path }): ReadonlyArray<Edit> => {
     const tool = tools[Number(path[1])]

@@ -11,6 +11,7 @@ import {
   modelMember,
   openAiError,
   readStatuses,
+  storedStatuses,
   tag,
   vendorObject
 } from "./document-domain.ts"
@@ -62,6 +63,35 @@ const posted = (described: Described, schema: Json, example: Json, streams: bool
   )
 })
 
+const input = {
+  description: "A text, or a list of items",
+  anyOf: [{ type: "string" }, { type: "array", items: { type: "object", additionalProperties: true } }]
+}
+const responseRequest = vendorObject("OpenAI's request", { model: modelMember, input }, ["model"])
+const hello = { model: "loopback-1", input: "Hello" }
+
+const responseId = {
+  name: "id",
+  in: "path",
+  required: true,
+  description: "The id of a response",
+  schema: { type: "string" }
+}
+
+/** An operation on a response that the gateway or its provider stores. */
+const stored = (
+  operationId: string,
+  summary: string,
+  description: string,
+  parameters: ReadonlyArray<Json> = []
+): Json =>
+  operation(
+    { operationId, summary, description, capability: "llm:complete", component: "OpenAiError" },
+    storedStatuses,
+    { "application/json": { schema: vendorObject("The vendor's response") } },
+    { parameters: [responseId, ...parameters] }
+  )
+
 const anyUse = ["llm:complete", "llm:embed", "llm:admin", "llm:write"]
 
 const version = header(
@@ -88,6 +118,114 @@ const paths: Json = {
     { model: "loopback-1", messages },
     true
   ),
+  "/v1/completions": posted(
+    {
+      operationId: "completions",
+      summary: "Complete a text in OpenAI's format",
+      description:
+        "OpenAI's text completions, by a provider that has them; other models are 400. Streams if `stream` is true.",
+      capability: "llm:complete",
+      component: "OpenAiError"
+    },
+    vendorObject(
+      "OpenAI's request",
+      {
+        model: modelMember,
+        prompt: {
+          description: "A text, its tokens, or up to 2,048 of either",
+          anyOf: [{ type: "string" }, { type: "array", minItems: 1 }]
+        },
+        stream: { type: "boolean" }
+      },
+      ["model", "prompt"]
+    ),
+    { model: "loopback-1", prompt: "Hello" },
+    true
+  ),
+  "/v1/responses": posted(
+    {
+      operationId: "responses",
+      summary: "Create a response in OpenAI's format",
+      description:
+        "OpenAI's Responses API, served by any provider of the model. Streams if `stream` is true. Tools that the provider of the model does not run are left out, and listed in the header `x-omitted-tools`.",
+      capability: "llm:complete",
+      component: "OpenAiError"
+    },
+    vendorObject(
+      "OpenAI's request",
+      {
+        model: modelMember,
+        input,
+        previous_response_id: { type: ["string", "null"], description: "The response that this one continues" },
+        store: { type: ["boolean", "null"], description: "Whether to store the response, which is the default" },
+        stream: { type: ["boolean", "null"] }
+      },
+      ["model"]
+    ),
+    hello,
+    true
+  ),
+  "/v1/responses/input_tokens": posted(
+    {
+      operationId: "responseInputTokens",
+      summary: "Count the tokens of a response's request in OpenAI's format",
+      description:
+        "Counted by the provider if it counts, else by the model's tokenizer if that is known, otherwise estimated. It costs nothing.",
+      capability: "llm:complete",
+      component: "OpenAiError"
+    },
+    responseRequest,
+    hello,
+    false
+  ),
+  "/v1/responses/compact": posted(
+    {
+      operationId: "compactResponse",
+      summary: "Shorten a conversation in OpenAI's format",
+      description: "By a provider that speaks the Responses API; other models are 400.",
+      capability: "llm:complete",
+      component: "OpenAiError"
+    },
+    responseRequest,
+    hello,
+    false
+  ),
+  "/v1/responses/{id}": {
+    get: stored("response", "Get a stored response", "As OpenAI's API returns it."),
+    delete: stored("deleteResponse", "Delete a stored response", "The conversation that led to it stays stored.")
+  },
+  "/v1/responses/{id}/input_items": {
+    get: stored("responseInputItems", "List the items that a stored response answers", "A page, the newest first.", [
+      {
+        name: "limit",
+        in: "query",
+        required: false,
+        description: "The page size; 20 by default",
+        schema: { type: "integer", minimum: 1, maximum: 100 }
+      },
+      {
+        name: "order",
+        in: "query",
+        required: false,
+        description: "The order; the newest first by default",
+        schema: { type: "string", enum: ["asc", "desc"] }
+      },
+      {
+        name: "after",
+        in: "query",
+        required: false,
+        description: "The items after this one",
+        schema: { type: "string" }
+      }
+    ])
+  },
+  "/v1/responses/{id}/cancel": {
+    post: stored(
+      "cancelResponse",
+      "Cancel a response",
+      "Responses are made while the caller waits, so that there is none to cancel: 400, unless its provider knows better."
+    )
+  },
   "/v1/embeddings": posted(
     {
       operationId: "embeddings",

@@ -132,3 +132,5 @@ export const errorsIn = (component: string, statuses: ReadonlyArray<number>): Js
 
 export const callStatuses = [400, 401, 402, 403, 404, 409, 413, 422, 429, 500, 502, 503, 504]
 export const readStatuses = [400, 401, 403, 404, 429, 500]
+/** Of what a provider may store. */
+export const storedStatuses = [...readStatuses, 502, 503, 504]

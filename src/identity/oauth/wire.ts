@@ -1,6 +1,5 @@
 import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { CurrentRequest } from "../../platform/http/request.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens } from "../credentials/access-tokens.ts"
 import { AgentClients } from "../credentials/clients.ts"
@@ -61,8 +60,6 @@ const post = (
     "POST",
     path,
     Effect.gen(function* () {
-      const info = yield* CurrentRequest
-      if (info !== undefined) info.route = path
       const request = yield* HttpServerRequest.HttpServerRequest
       return yield* serve(yield* readForm(request), request)
     }).pipe(

@@ -1,5 +1,5 @@
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
+import { StatementEnvelope } from "../../audit/statements/domain.ts"
 import { FlushSettlements } from "../../budgets/ledger/api.ts"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { auditActions } from "../../kernel/authority/audit-action.ts"
-import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
+import { StatementEnvelope } from "../../audit/statements/domain.ts"
 import { NetUsd } from "../usage/domain.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"

@@ -1,7 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
-import { StatementEnvelope } from "../../audit/signing-keys/statement-domain.ts"
+import { StatementEnvelope } from "../../audit/statements/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { type UsageFilter } from "../usage/domain.ts"
 import { usageConditions } from "../usage/repository.ts"

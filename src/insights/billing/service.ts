@@ -2,8 +2,7 @@ import { Context, DateTime, Effect, Layer, Queue, Semaphore, Stream } from "effe
 import { SecureRandom } from "effect/crypto"
 import * as crypto from "node:crypto"
 import { Audit } from "../../audit/log/service.ts"
-import { AttestationKeys } from "../../audit/signing-keys/service.ts"
-import { signStatement } from "../../audit/signing-keys/statements.ts"
+import { Statements } from "../../audit/statements/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database, scopeOf } from "../../platform/database/database.ts"
@@ -130,9 +129,9 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
   make: Effect.gen(function* () {
     const audit = yield* Audit
     const database = yield* Database
-    const keys = yield* AttestationKeys
     const newId = (yield* SecureRandom.SecureRandom).uuidV7()
     const repository = yield* BillingRepository
+    const statements = yield* Statements
     const { invoiceIssuer } = (yield* Settings).insights
     const reports = yield* Semaphore.make(maxReports)
 
@@ -173,36 +172,38 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
       const signed = Effect.gen(function* () {
         if (sign !== true) return format === "json" ? "}\n" : ""
         if (format === "json") digest.update("}")
-        const envelope = yield* Effect.orDie(
-          signStatement({
-            subject: [{ name: fileName, digest: { sha256: digest.digest("hex") } }],
-            predicateType: billingPredicateType,
-            predicate: {
-              from: DateTime.formatIso(from),
-              to: DateTime.formatIso(to),
-              tenantId: filter.tenantId ?? null,
-              format,
-              ...(format === "focus" ? { focusVersion: columnFormat } : {})
-            }
-          })
-        )
+        const signed = yield* statements.make({
+          subject: [{ name: fileName, digest: { sha256: digest.digest("hex") } }],
+          predicateType: billingPredicateType,
+          predicate: {
+            from: DateTime.formatIso(from),
+            to: DateTime.formatIso(to),
+            tenantId: filter.tenantId ?? null,
+            format,
+            ...(format === "focus" ? { focusVersion: columnFormat } : {})
+          }
+        })
+        const { envelope } = signed
         yield* audit
           .change(
-            Effect.as(repository.keepStatement(id, filter.tenantId, envelope), {
-              value: undefined,
-              entries: [
-                {
-                  action: billingActions.BillingReportSigned,
-                  entityId: id,
-                  ...(filter.tenantId === undefined ? {} : { tenantId: filter.tenantId }),
-                  after: { fileName, format, from: DateTime.formatIso(from), to: DateTime.formatIso(to) }
-                }
-              ]
-            })
+            Effect.as(
+              Effect.andThen(statements.record(signed), repository.keepStatement(id, filter.tenantId, envelope)),
+              {
+                value: undefined,
+                entries: [
+                  {
+                    action: billingActions.BillingReportSigned,
+                    entityId: id,
+                    ...(filter.tenantId === undefined ? {} : { tenantId: filter.tenantId }),
+                    after: { fileName, format, from: DateTime.formatIso(from), to: DateTime.formatIso(to) }
+                  }
+                ]
+              }
+            )
           )
           .pipe(Effect.provideService(CurrentPrincipal, principal))
         return format === "json" ? `,"statement":${JSON.stringify(envelope)}}\n` : ""
-      }).pipe(Effect.provideService(AttestationKeys, keys))
+      })
 
       const body = Stream.make(write.head).pipe(
         Stream.concat(Stream.map(rows, write.rows)),

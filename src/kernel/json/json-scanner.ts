@@ -87,14 +87,27 @@ const few = 16
  */
 export const foldedName = (name: string): string => name.toLowerCase().toUpperCase().toLowerCase()
 
+/** Members of a JSON Schema whose names are data: those of a tool's arguments may differ in case alone. */
+const schemaMaps: ReadonlySet<string | undefined> = new Set(["properties", "patternProperties", "$defs", "definitions"])
+
 /** The names of an object's members so far. */
 class Names {
+  /** Whether these are names of a schema's map, which are compared as they are. */
+  readonly areData: boolean
+  /** The name that was added last. */
+  last: string | undefined
   private readonly few: Array<string> = []
   private many: Set<string> | undefined
 
+  constructor(outer: Names | undefined) {
+    // In such a map `properties` is the name of an argument, and its value a schema.
+    this.areData = outer !== undefined && !outer.areData && schemaMaps.has(outer.last)
+  }
+
   /** Whether the name was present before. */
   add(written: string): boolean {
-    const name = foldedName(written)
+    this.last = written
+    const name = this.areData ? written : foldedName(written)
     if (this.many !== undefined) return this.many.size === this.many.add(name).size
     if (this.few.includes(name)) return true
     this.few.push(name)
@@ -113,7 +126,7 @@ export const repeatedMember = (json: Uint8Array): string | undefined => {
   for (let token = scanner.next(); token !== undefined; token = scanner.next()) {
     switch (token) {
       case tokens.openBrace:
-        open.push(new Names())
+        open.push(new Names(open.at(-1)))
         break
       case tokens.openBracket:
         open.push(undefined)

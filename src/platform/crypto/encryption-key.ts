@@ -3,6 +3,7 @@ import { SecureRandom } from "effect/crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { DatabaseConnection } from "../database/connection.ts"
+import { makeDirectory } from "../runtime/directory.ts"
 import { noEncryptionKey, Settings } from "../settings/settings.ts"
 import { SettingsError } from "../settings/settings-reader.ts"
 
@@ -72,7 +73,7 @@ const readKey = async (file: string): Promise<Redacted.Redacted<Uint8Array> | un
 
 /** Writes a file that only this account may read, atomically, unless it exists. */
 const writeOnce = async (file: string, draft: string, text: string): Promise<void> => {
-  await fs.mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
+  await makeDirectory(path.dirname(file), 0o700)
   const handle = await fs.open(draft, "wx", 0o600)
   try {
     await handle.writeFile(`${text}\n`)

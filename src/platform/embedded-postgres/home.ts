@@ -3,6 +3,7 @@ import { createHash } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { makeDirectory } from "../runtime/directory.ts"
 import {
   attempt,
   EmbeddedPostgresError,
@@ -29,7 +30,7 @@ export interface Home extends Runner {
  */
 export const openHome = Effect.fnUntraced(function* (given: string): Effect.fn.Return<Home, EmbeddedPostgresError> {
   const directory = yield* attempt("unreachable-directory", `make the directory ${given}`, async () => {
-    await fs.mkdir(given, { recursive: true, mode: isRoot() ? 0o711 : 0o700 })
+    await makeDirectory(given, isRoot() ? 0o711 : 0o700)
     return fs.realpath(given)
   })
   const location = yield* readLocation(directory)

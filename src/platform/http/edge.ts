@@ -7,8 +7,9 @@ import { problemType, statusPhrase } from "../../kernel/problems/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { isClientAbort, type ProblemBody, problemOf } from "./failures.ts"
 import { InFlight } from "./in-flight.ts"
+import { securityHeaders } from "./negotiation.ts"
 import * as Metrics from "../observability/metrics.ts"
-import { CurrentRequest, headersOf, RequestInfo } from "./request.ts"
+import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
 import { Shutdown } from "./shutdown.ts"
 import { IncomingMessage } from "node:http"
@@ -22,10 +23,12 @@ const nanosPerSecond = 1e9
  * The authentication schemes (RFC 9110 §11.6.1), and where a client learns who issues tokens (RFC 9728 §5.1); neither scheme
  * makes a browser prompt for a password.
  */
-const challengeOf = (url: string, publicUrl: string): string => {
+const challenged = (response: Response, url: string, publicUrl: string): Response => {
+  if (response.status !== 401 || response.headers["www-authenticate"] !== undefined) return response
   const resource = /^\/v1(?:[/?]|$)/.test(url) ? "v1" : "api"
   const metadata = `resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/${resource}"`
-  return `ApiKey realm="application-manager", Bearer realm="application-manager", ${metadata}`
+  const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager", ${metadata}`
+  return HttpServerResponse.setHeader(response, "www-authenticate", challenge)
 }
 
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
@@ -69,14 +72,10 @@ const headersPrototype: object = Object.getPrototypeOf(Headers.empty)
 type Writable<A> = { -readonly [K in keyof A]: A[K] }
 
 // `HttpServerResponse.setHeaders` copies all headers four times, which took a fortieth of the time of a small response.
-const withHeaders = (response: Response, info: RequestInfo, url: string, publicUrl: string): Response => {
+const withHeaders = (response: Response, info: RequestInfo, always: Readonly<Record<string, string>>): Response => {
   const headers: Writable<Headers.Headers> = Object.create(headersPrototype)
-  headers["cache-control"] = "no-store"
-  headers["x-content-type-options"] = "nosniff"
-  headers["referrer-policy"] = "no-referrer"
-  if (publicUrl.startsWith("https:")) headers["strict-transport-security"] = "max-age=31536000"
+  for (const name in always) headers[name] = always[name]!
   for (const name in response.headers) headers[name] = response.headers[name]!
-  if (response.status === 401) headers["www-authenticate"] ??= challengeOf(url, publicUrl)
   headers["x-request-id"] = info.requestId
   const limit = info.rateLimit
   if (limit !== undefined) {
@@ -135,11 +134,11 @@ const isDecodable = (url: string): boolean => {
 
 const isHttp11 = (source: object): boolean => "httpVersion" in source && source.httpVersion === "1.1"
 
-const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
+const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo, route: string | undefined) => {
   const problem = problemOf(cause)
   if (problem !== undefined) return Effect.succeed(rendered(problem, info))
   return Effect.logError("The request failed", cause).pipe(
-    Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route: info.route }),
+    Effect.annotateLogs({ requestId: info.requestId, traceId: info.traceId, route }),
     Effect.as(rendered({ ...new InternalError({}) }, info))
   )
 }
@@ -148,11 +147,18 @@ const onFailure = (cause: Cause.Cause<unknown>, info: RequestInfo) => {
 const makeRequestLog = ({ level, requests }: SettingsValues["logging"]) => {
   const severity = requests ? "Info" : "Debug"
   if (!LogLevel.isLessThanOrEqualTo(level, severity)) return undefined
-  return (context: Context.Context<never>, method: string, info: RequestInfo, status: number, seconds: number): void =>
-    Effect.logWithLevel(severity)(`${method} ${info.route ?? "(no route)"} ${status}`).pipe(
+  return (
+    context: Context.Context<never>,
+    method: string,
+    info: RequestInfo,
+    status: number,
+    seconds: number
+  ): void => {
+    const route = routeOf(context)
+    Effect.logWithLevel(severity)(`${method} ${route ?? "(no route)"} ${status}`).pipe(
       Effect.annotateLogs({
         method,
-        route: info.route,
+        route,
         status,
         durationMs: Math.round(seconds * 1e6) / 1e3,
         principal: info.principal ?? anonymous.name,
@@ -161,6 +167,7 @@ const makeRequestLog = ({ level, requests }: SettingsValues["logging"]) => {
       }),
       Effect.runSyncWith(context)
     )
+  }
 }
 
 /** The outermost middleware of every request: its id, its limits, security headers, and a problem for every failure. */
@@ -173,6 +180,7 @@ export const edgeLayer = Layer.unwrap(
     const { api, logging } = yield* Settings
     const logRequest = makeRequestLog(logging)
     const instance = Buffer.from(yield* random.randomBytes(9)).toString("base64url")
+    const always = securityHeaders(api.publicUrl)
     let served = 0
 
     const requestIdOf = (given: string | undefined) =>
@@ -191,13 +199,13 @@ export const edgeLayer = Layer.unwrap(
             active.leave()
             Metrics.requestEnded()
             const seconds = Number(clock.currentTimeNanosUnsafe() - startedAt) / nanosPerSecond
-            Metrics.recordRequest(request.method, info.route, status, seconds)
+            Metrics.recordRequest(request.method, routeOf(fiber.context), status, seconds)
             if (logRequest !== undefined) logRequest(fiber.context, request.method, info, status, seconds)
           }
           const finish = (response: Response): Response => {
             recordEnd(response.status)
-            const problem = response.status >= 400 ? toProblem(response, info) : response
-            const final = withHeaders(problem, info, request.url, api.publicUrl)
+            const shown = response.status >= 400 ? toProblem(response, info) : response
+            const final = withHeaders(challenged(shown, request.url, api.publicUrl), info, always)
             // The server stops with its last connection, and a client would keep its own for the next request.
             const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, final)
             return isLast ? HttpServerResponse.setHeader(final, "connection", "close") : final
@@ -205,15 +213,16 @@ export const edgeLayer = Layer.unwrap(
           const fault = malformed(request)
           if (fault !== undefined) return Effect.succeed(finish(rendered(fault, info)))
           return httpEffect.pipe(
-            Effect.provideService(CurrentRequest, info),
             Effect.matchCauseEffect({
               onSuccess: (response) => Effect.succeed(finish(response)),
               onFailure: (cause) => {
-                if (!isClientAbort(cause)) return Effect.map(onFailure(cause, info), finish)
+                if (!isClientAbort(cause)) return Effect.map(onFailure(cause, info, routeOf(fiber.context)), finish)
                 recordEnd(499)
                 return Effect.failCause(cause)
               }
-            })
+            }),
+            // Outside of what ends the request: within, the fiber's context still has the route that the router found.
+            Effect.provideService(CurrentRequest, info)
           )
         }),
       { global: true }

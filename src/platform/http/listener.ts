@@ -11,6 +11,7 @@ import {
   PayloadTooLarge,
   RequestTimeout
 } from "../../kernel/problems/problems.ts"
+import { securityHeaders } from "./negotiation.ts"
 
 type Problem =
   | BadRequest
@@ -42,7 +43,21 @@ class SingleWriteResponse extends ServerResponse {
  * Node's HTTP server, with problems for requests that Node rejects itself: malformed, too slow or with too many headers.
  * `requestTimeoutSeconds` limits the arrival of a whole request.
  */
-export const makeServer = (options: { readonly requestTimeoutSeconds: number }): Server => {
+export const makeServer = (options: { readonly requestTimeoutSeconds: number; readonly publicUrl: string }): Server => {
+  const always = securityHeaders(options.publicUrl)
+  const answer = (response: ServerResponse, problem: Problem): void => {
+    const { body, headers } = responseOf(problem, always)
+    response.writeHead(problem.status, headers).end(body)
+  }
+  const reject = (socket: Duplex, problem: Problem): void => {
+    if (!socket.writable || !(socket instanceof Socket)) return void socket.destroy()
+    const { body, headers } = responseOf(problem, always)
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+    socket.write(`HTTP/1.1 ${problem.status} ${problem.title}\r\n${lines.join("\r\n")}\r\n\r\n${body}`)
+    socket.destroySoon()
+  }
+  const whileStarting = (_: unknown, response: ServerResponse) =>
+    answer(response, new Overloaded({ detail: "The service is starting." }))
   // The edge rejects a request without Host, with a problem.
   const server = createServer({
     requestTimeout: options.requestTimeoutSeconds * 1000,
@@ -64,9 +79,6 @@ export const makeServer = (options: { readonly requestTimeoutSeconds: number }):
   return server
 }
 
-const whileStarting = (_: unknown, response: ServerResponse) =>
-  answer(response, new Overloaded({ detail: "The service is starting." }))
-
 const problemOf = (code: string | undefined): Problem => {
   switch (code) {
     case "HPE_HEADER_OVERFLOW":
@@ -82,33 +94,18 @@ const problemOf = (code: string | undefined): Problem => {
 
 const randomHex = (bytes: number): string => Buffer.from(SecureRandom.randomBytesUnsafe(bytes)).toString("hex")
 
-const responseOf = (problem: Problem) => {
+const responseOf = (problem: Problem, always: Readonly<Record<string, string>>) => {
   const { detail, status, title, type } = problem
   const body = JSON.stringify({ type, title, status, detail, traceId: randomHex(16) })
   const headers = {
+    ...always,
     "content-type": "application/problem+json",
     "content-length": String(Buffer.byteLength(body)),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
     "x-request-id": randomHex(12),
     ...(status === 503 ? { "retry-after": "1" } : {}),
     connection: "close"
   }
-  return { body, headers, problem }
-}
-
-const answer = (response: ServerResponse, refused: Problem): void => {
-  const { body, headers, problem } = responseOf(refused)
-  response.writeHead(problem.status, headers).end(body)
-}
-
-const reject = (socket: Duplex, problem: Problem): void => {
-  if (!socket.writable || !(socket instanceof Socket)) return void socket.destroy()
-  const { body, headers } = responseOf(problem)
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
-  socket.write(`HTTP/1.1 ${problem.status} ${problem.title}\r\n${lines.join("\r\n")}\r\n\r\n${body}`)
-  socket.destroySoon()
+  return { body, headers }
 }
 
 const hasBegunResponse = (socket: Duplex): boolean =>

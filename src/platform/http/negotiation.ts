@@ -26,6 +26,14 @@ export const prefers = (request: HttpServerRequest.HttpServerRequest, type: stri
 export const prefersHtml = (request: HttpServerRequest.HttpServerRequest): boolean =>
   prefers(request, "text/html", "application/json") && prefers(request, "text/html", "application/problem+json")
 
+/** The headers of every response. */
+export const securityHeaders = (publicUrl: string): Readonly<Record<string, string>> => ({
+  "cache-control": "no-store",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  ...(publicUrl.startsWith("https:") ? { "strict-transport-security": "max-age=31536000" } : {})
+})
+
 /** The policy of a page: nothing from other origins, and only scripts with these hashes. */
 export const contentSecurityPolicy = (scriptHashes: ReadonlyArray<string> = []): string =>
   [

@@ -1,6 +1,5 @@
 import { Context, Option } from "effect"
-import type { Headers, HttpServerRequest } from "effect/http"
-import { HttpTraceContext } from "effect/http"
+import { type Headers, HttpRouter, type HttpServerRequest, HttpTraceContext } from "effect/http"
 import { ParentSpan } from "effect/Tracer"
 import { randomBytes } from "../crypto/node-crypto.ts"
 import { IncomingMessage } from "node:http"
@@ -19,8 +18,6 @@ export class RequestInfo {
   readonly requestId: string
   /** Written by the rate limiter, sent by the edge as RateLimit headers. */
   rateLimit: { readonly limit: number; readonly remaining: number; readonly resetSeconds: number } | undefined
-  /** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
-  route: string | undefined
   /** The name of the principal once it is known. */
   principal: string | undefined
   /** The media types that the operation takes as a body, once the router has found it. */
@@ -36,7 +33,6 @@ export class RequestInfo {
     this.requestId = requestId
     this.spanTraceId = spanTraceId
     this.rateLimit = undefined
-    this.route = undefined
     this.principal = undefined
     this.bodyTypes = noTypes
     this.limit = () => {}
@@ -76,6 +72,10 @@ export class RequestInfo {
     return new RequestInfo(request, requestId, span?.traceId)
   }
 }
+
+/** The route's pattern, such as `/api/trial-users/:id`, once the router has found it. */
+export const routeOf = (context: Context.Context<never>): string | undefined =>
+  Context.getOrUndefined(context, HttpRouter.RouteContext)?.route.path
 
 /** The current request; undefined in background jobs. */
 export const CurrentRequest = Context.Reference<RequestInfo | undefined>("app/platform/CurrentRequest", {

@@ -132,10 +132,7 @@ export const ValidationLayer = Layer.succeed(
     > = decoded
     return Effect.withFiber((fiber): typeof admitted => {
       const info = Context.get(fiber.context, CurrentRequest)
-      if (info !== undefined) {
-        info.route = endpoint.path
-        info.bodyTypes = bodyTypes
-      }
+      if (info !== undefined) info.bodyTypes = bodyTypes
       const headers = headersOf(Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest))
       if (headers.accept !== undefined && !accepts(headers.accept, types)) return Effect.fail(new NotAcceptable({}))
       const maximum = maxBodyBytes ?? Context.get(fiber.context, HttpIncomingMessage.MaxBodySize)

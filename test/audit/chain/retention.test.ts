@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Exit, Fiber } from "effect"
+import { Context, Deferred, Effect, Exit, Fiber, Layer } from "effect"
 import { type SqlClient } from "effect/sql"
 import { AuditRetention } from "../../../src/audit/chain/retention.ts"
 import { verifyExport } from "../../support/audit-verify.ts"
 import { chainOf, tampering, untilAllLinked } from "../../support/chain.ts"
-import { makeDatabase, type TestDatabase } from "../../support/database.ts"
-import { serviceLayer, startServer, startService, type TestService } from "../../support/service.ts"
+import { copyOf, makeDatabase, type TestDatabase } from "../../support/database.ts"
+import { startServer, startService, type TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 import { inspect } from "node:util"
@@ -16,14 +16,17 @@ const monthsAgo = (months: number): string => {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months, 1)).toISOString().slice(0, 10)
 }
 
+/** The months of the old log that are over. */
+const months = { first: monthsAgo(5), second: monthsAgo(4) }
+
 /**
  * A log of months gone by: entries of five months ago and of four, which the chain has in another order at their turn, and
  * of this one.
  */
-const oldLog = Effect.fnUntraced(function* (database: TestDatabase) {
-  const [first, second] = [monthsAgo(5), monthsAgo(4)]
-  yield* asSuperuser(database, (sql) =>
+const oldLog = (database: TestDatabase) =>
+  asSuperuser(database, (sql) =>
     Effect.gen(function* () {
+      const { first, second } = months
       yield* sql`SELECT audit_make_partitions(${first}::timestamptz, 6), audit_make_link_partitions(${first}::timestamptz, 6)`
       const days = [first, first, second, first, second, second, first, second]
       for (const day of days) {
@@ -35,8 +38,6 @@ const oldLog = Effect.fnUntraced(function* (database: TestDatabase) {
       }
     })
   )
-  return { first, second }
-})
 
 const monthsOf = (database: TestDatabase) =>
   Effect.map(chainOf(database), (chain) => [...new Set(chain.map(({ entityId }) => entityId))])
@@ -56,21 +57,25 @@ const verify = Effect.fnUntraced(function* (service: TestService["Service"], que
   return (yield* service.call("GET", `/api/audit-logs/verify${query}`)).body
 })
 
-/** A service with that log, everything linked and signed for, and what it keeps for so many days. */
-const withOldLog = Effect.fnUntraced(function* (retentionDays: number) {
-  const database = yield* makeDatabase
-  const months = yield* oldLog(database)
-  const before = yield* Effect.scoped(
+/** A database with that log, everything linked and signed for; each test has a copy of it. */
+class OldLog extends Context.Service<OldLog, TestDatabase>()("test/OldLog") {
+  static readonly layer = Layer.effect(
+    OldLog,
     Effect.gen(function* () {
-      const service = yield* startService(database)
-      yield* eventually(service.call("GET", "/api/audit-logs/checkpoints"), ({ body }) => body.items.length > 0)
-      yield* untilAllLinked(database)
-      return yield* verify(service)
+      const database = yield* makeDatabase
+      yield* oldLog(database)
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const service = yield* startService(database)
+          yield* eventually(service.call("GET", "/api/audit-logs/checkpoints"), ({ body }) => body.items.length > 0)
+          yield* untilAllLinked(database)
+          assert.isTrue((yield* verify(service)).ok)
+        })
+      )
+      return database
     })
   )
-  assert.isTrue(before.ok)
-  return { database, months, ...(yield* keepingFor(database, retentionDays)) }
-})
+}
 
 /** A service that keeps its log for so many days, and a pass of its retention. */
 const keepingFor = Effect.fnUntraced(function* (database: TestDatabase, retentionDays: number) {
@@ -78,13 +83,19 @@ const keepingFor = Effect.fnUntraced(function* (database: TestDatabase, retentio
   return { service, retire: Context.get(context, AuditRetention).retire }
 })
 
+/** The same with the old log. */
+const keepingOldLog = Effect.fnUntraced(function* (retentionDays: number) {
+  const database = yield* Effect.flatMap(OldLog, copyOf)
+  return { database, ...(yield* keepingFor(database, retentionDays)) }
+})
+
 const days = (months: number) => Math.floor((Date.now() - Date.parse(monthsAgo(months))) / 86_400_000)
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("retention of the audit log", (it) => {
+layer(OldLog.layer, { excludeTestServices: true, timeout: "60 seconds" })("retention of the audit log", (it) => {
   it.effect("drops the entries and links of months that are over for so long, whole, and the rest stays proven", () =>
     Effect.gen(function* () {
       // All of the month of five months ago is older than the beginning of the month after it.
-      const { database, months, service } = yield* withOldLog(days(4))
+      const { database, service } = yield* keepingOldLog(days(4))
       yield* eventually(partitions(database), (names) => !names.includes(partitionsOf(months.first)[0] ?? ""))
       const names = yield* partitions(database)
       for (const name of partitionsOf(months.first)) assert.notInclude(names, name)
@@ -111,7 +122,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
 
   it.effect("what is lied about after it is found all the same", () =>
     Effect.gen(function* () {
-      const { database, months, service } = yield* withOldLog(days(4))
+      const { database, service } = yield* keepingOldLog(days(4))
       yield* eventually(partitions(database), (names) => !names.includes(partitionsOf(months.first)[0] ?? ""))
       yield* untilAllLinked(database)
       const straggler = (yield* chainOf(database)).find(({ entityId }) => entityId === months.second)
@@ -130,18 +141,15 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
 
   it.effect("a month that is retired while the log is verified is no fault, and two replicas retire it once", () =>
     Effect.gen(function* () {
-      const database = yield* makeDatabase
-      const { first } = yield* oldLog(database)
+      const database = yield* Effect.flatMap(OldLog, copyOf)
       const service = yield* startService(database)
-      yield* eventually(service.call("GET", "/api/audit-logs/checkpoints"), ({ body }) => body.items.length > 0)
-      yield* untilAllLinked(database)
       const verifying = yield* Effect.forkChild(Effect.repeat(verify(service), { until: ({ ok }) => !ok }))
       const replicas = yield* Effect.all([keepingFor(database, days(4)), keepingFor(database, days(4))])
       yield* Effect.all(
         replicas.map(({ retire }) => retire),
         { concurrency: "unbounded" }
       )
-      yield* eventually(partitions(database), (names) => !names.includes(partitionsOf(first)[0] ?? ""))
+      yield* eventually(partitions(database), (names) => !names.includes(partitionsOf(months.first)[0] ?? ""))
       assert.isTrue((yield* verify(service)).ok)
       assert.isUndefined(verifying.pollUnsafe())
       yield* Fiber.interrupt(verifying)
@@ -154,7 +162,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
     "who reads entries and then links while a month is dropped is never the one that a circle of waits ends",
     () =>
       Effect.gen(function* () {
-        const { database, months } = yield* withOldLog(0)
+        const database = yield* Effect.flatMap(OldLog, copyOf)
         const [, links = ""] = partitionsOf(months.first)
         const waiting = asSuperuser(database, (sql) =>
           Effect.map(
@@ -221,7 +229,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
   it.effect("keeps everything when it is 0 days, or more than the log has", () =>
     Effect.gen(function* () {
       for (const retentionDays of [0, 36_500]) {
-        const { database, retire, service } = yield* withOldLog(retentionDays)
+        const { database, retire, service } = yield* keepingOldLog(retentionDays)
         assert.deepStrictEqual(yield* retire, [])
         assert.include(yield* partitions(database), partitionsOf(monthsAgo(5))[0])
         assert.isTrue((yield* verify(service)).ok)
@@ -237,7 +245,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
   for (const [what, monthOf, why] of refusals) {
     it.effect(`the database refuses to drop ${what}, whoever of the service asks`, () =>
       Effect.gen(function* () {
-        const { database } = yield* withOldLog(0)
+        const database = yield* Effect.flatMap(OldLog, copyOf)
         const month = monthOf(monthsAgo(5).slice(0, 7))
         const error = yield* asSuperuser(database, (sql) =>
           Effect.andThen(sql`SET ROLE application_manager`, Effect.flip(sql`SELECT audit_drop_month(${month})`))
@@ -251,24 +259,24 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("ret
   it.effect("a month with an entry that has no link stays", () =>
     Effect.gen(function* () {
       const database = yield* makeDatabase
-      const { first } = yield* oldLog(database)
+      yield* oldLog(database)
       yield* asSuperuser(
         database,
         (sql) => sql`
           INSERT INTO audit_entries (occurred_at, action_type, entity_type, user_id, actor_type, outcome)
-          VALUES (${first}::timestamptz, 'UserCreated', 'TrialUser', 'system', 'system', 'success')`
+          VALUES (${months.first}::timestamptz, 'UserCreated', 'TrialUser', 'system', 'system', 'success')`
       )
       const { retire, service } = yield* keepingFor(database, days(4))
       yield* eventually(service.call("GET", "/api/audit-logs/checkpoints"), ({ body }) => body.items.length > 0)
       assert.deepStrictEqual(yield* retire, [])
-      assert.include(yield* partitions(database), partitionsOf(first)[0])
+      assert.include(yield* partitions(database), partitionsOf(months.first)[0])
       assert.strictEqual((yield* verify(service)).firstBad.problem, "inserted")
     })
   )
 
   it.effect("links, checkpoints and retirements refuse to be changed, also by a superuser", () =>
     Effect.gen(function* () {
-      const { database } = yield* withOldLog(0)
+      const database = yield* Effect.flatMap(OldLog, copyOf)
       for (const table of ["audit_links", "audit_links_default", "audit_checkpoints", "audit_retirements"]) {
         for (const statement of [`TRUNCATE ${table}`, `DELETE FROM ${table}`, `UPDATE ${table} SET ${column(table)}`]) {
           const refused = yield* asSuperuser(database, (sql) => Effect.exit(sql`${sql.literal(statement)}`))

@@ -158,6 +158,7 @@ export const modelLayer = Layer.effectContext(
     const ledger = Ledger.of({
       reserve,
       close,
+      replayOf: () => Effect.die("the model has no keys"),
       enqueueSettlement: (item) => void Effect.runSync(close(item)),
       flushSettlements: () => Effect.void,
       reserveBatch: (items) => Effect.forEach(items, reserve),

@@ -292,6 +292,29 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("repeats the answer under a key when the agent was suspended since", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { call, owner, tenantId } = yield* tenantWith(service)
+      const { id: agentId } = yield* makeAgent(service, { tenantId })
+      const headers = { "idempotency-key": crypto.randomUUID() }
+      const body = { amountUsd: 0.4, agentId }
+      const first = yield* call("POST", "/api/spend/reserve", body, headers)
+      assert.strictEqual(first.status, 201, first.text)
+      const suspended = yield* service.call("PATCH", `/api/agents/${agentId}`, {
+        key: owner,
+        body: { status: "suspended" }
+      })
+      assert.strictEqual(suspended.status, 200, suspended.text)
+      const again = yield* call("POST", "/api/spend/reserve", body, headers)
+      assert.deepStrictEqual([again.status, again.text], [201, first.text])
+      assert.strictEqual(again.headers.get("idempotency-replayed"), "true")
+      const other = { ...body, amountUsd: 0.5 }
+      assertProblem(yield* call("POST", "/api/spend/reserve", other, headers), 422, "idempotency-key-reused")
+      assertProblem(yield* call("POST", "/api/spend/reserve", body), 409, "agent-not-active")
+    })
+  )
+
   it.effect("a key in use by many at once makes one reservation", () =>
     Effect.gen(function* () {
       const service = yield* TestService

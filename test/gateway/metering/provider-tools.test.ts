@@ -35,6 +35,8 @@ describe("the bound of tools that a provider runs", () => {
       [{ tools: [code] }, "messages", [10, undefined, 50n]],
       [{ tools: [code, { ...search, type: "web_search_20260209" }] }, "messages", [15, 5, 50n]],
       [{ tools: [{ type: "mcp_toolset" }], mcp_servers: [{}] }, "messages", [10, undefined, 0n]],
+      // Tools without a limit share the steps of a turn.
+      [{ tools: [code, search], mcp_servers: [{}, {}] }, "messages", [15, 5, 100n]],
       [{ web_search_options: {} }, "chat", [1, undefined, 10n]],
       [{ tools: [{ type: "web_search" }, { type: "file_search" }] }, "responses", [5, 5, 50n]],
       [{ tools: [{ type: "web_search" }, { type: "mcp" }], max_tool_calls: 3 }, "responses", [3, undefined, 30n]],
@@ -50,9 +52,11 @@ describe("the bound of tools that a provider runs", () => {
   })
 
   plain("has the model read the conversation again after each use, and never more than its context", () => {
-    const limits = { maxResultTokens: 10, uses: 3 }
+    const limits = { maxResultTokens: 10, maxSteps: 10, uses: 3 }
     assert.strictEqual(inputWithTools(100, limits, null), 100 + 110 + 120 + 130)
     assert.strictEqual(inputWithTools(100, limits, 115), 100 + 110 + 115 + 115)
+    // Two uses in one step.
+    assert.strictEqual(inputWithTools(100, { ...limits, maxSteps: 2 }, null), 100 + 120 + 130)
   })
 })
 

@@ -198,6 +198,13 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
         assert.deepStrictEqual([told.status, told.shape], [405, shape], path)
         assert.strictEqual(answer.headers.get("allow"), allow)
       }
+      for (const path of ["/v1/models", "/v1/models/loopback-1"]) {
+        const [got, head] = [yield* service.call("GET", path), yield* service.call("HEAD", path)]
+        assert.deepStrictEqual([got.status, head.status, head.text], [200, 200, ""], path)
+        assert.strictEqual(head.headers.get("content-type"), got.headers.get("content-type"))
+      }
+      assert.strictEqual((yield* service.call("HEAD", `/v1/responses/resp_${"0".repeat(32)}`)).status, 404)
+      assert.strictEqual((yield* service.call("HEAD", chat.path)).status, 405)
       const asked = yield* service.call("OPTIONS", chat.path)
       assert.deepStrictEqual([asked.status, asked.headers.get("allow")], [204, "POST, OPTIONS"])
     })

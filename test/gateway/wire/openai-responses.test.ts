@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import OpenAI from "openai"
 import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
-import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
-import { startProvider } from "../../support/provider.ts"
+import { charges, configure, costNanoUsd, model, prices, provider, spender } from "../../support/gateway.ts"
+import { json, startProvider } from "../../support/provider.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { anthropicVendor, calledWith, openAiVendor, said, thought, used } from "../../support/vendors.ts"
@@ -16,7 +16,11 @@ const setUp = Effect.gen(function* () {
   yield* configure(
     service,
     [provider("oa", openai), provider("an", anthropic, { dialect: "anthropic", baseUrl: anthropic.url })],
-    [model("gpt", ["oa"]), model("claude", ["an"])]
+    [
+      model("gpt", ["oa"]),
+      model("claude", ["an"], { prices: { ...prices, toolUses: { webSearch: 0.01, codeExecution: 0.05 } } }),
+      model("unknown-fees", ["an"])
+    ]
   )
   const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
   const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 })
@@ -225,17 +229,80 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("has Anthropic run its own search, code and MCP servers, charged by use", () =>
+    Effect.gen(function* () {
+      const { anthropic, service } = yield* setUp
+      const { key, tenantId } = yield* spender(service, [{ limit: 3 }])
+      const client = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 })
+      const searches = { server_tool_use: { web_search_requests: 2 } }
+      anthropic.answer = ({ body }, response) =>
+        json(response, 200, {
+          id: "msg_1",
+          type: "message",
+          role: "assistant",
+          model: body.model,
+          stop_reason: "end_turn",
+          content: [
+            { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "noon" } },
+            { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] },
+            { type: "text", text: said }
+          ],
+          usage: { input_tokens: used.input, output_tokens: used.output, ...searches }
+        })
+      const server = { type: "mcp" as const, server_label: "docs", server_url: "https://example.com/mcp" }
+      const tools = [
+        { type: "web_search" as const, filters: { allowed_domains: ["example.com"] } },
+        { type: "code_interpreter" as const, container: { type: "auto" as const } },
+        { ...server, authorization: "token", require_approval: "never" as const },
+        // Anthropic asks for no approvals, which is the default.
+        server,
+        { type: "image_generation" as const }
+      ]
+      const request = { model: "claude", input: "Hi", tools, max_output_tokens: 100, max_tool_calls: 2 }
+      const { data, response } = yield* ask(() => client.responses.create(request).withResponse())
+      assert.strictEqual(data.output_text, said)
+      assert.strictEqual(response.headers.get("x-omitted-tools"), "mcp, image_generation")
+      assert.notInclude(JSON.stringify(data), 'token"')
+      const sent = anthropic.requests.at(-1)
+      const search = { type: "web_search_20250305", name: "web_search", allowed_domains: ["example.com"] }
+      assert.deepStrictEqual(sent?.body.tools, [
+        { ...search, max_uses: 2 },
+        { type: "code_execution_20250825", name: "code_execution" },
+        { type: "mcp_toolset", mcp_server_name: "docs" }
+      ])
+      assert.deepStrictEqual(sent?.body.mcp_servers, [
+        { type: "url", url: "https://example.com/mcp", name: "docs", authorization_token: "token" }
+      ])
+      assert.include(sent?.headers["anthropic-beta"], "mcp-client")
+      // Where the caller sets no limit, the gateway does; a search can be forced by its older name.
+      const { max_tool_calls: _, ...unlimited } = request
+      const tool_choice = { type: "web_search_preview" as const }
+      yield* ask(() => client.responses.create({ ...unlimited, tools: tools.slice(0, 1), tool_choice }))
+      const forced = anthropic.requests.at(-1)?.body
+      assert.deepStrictEqual(forced.tools, [{ ...search, max_uses: 5 }])
+      assert.deepStrictEqual(forced.tool_choice, { type: "tool", name: "web_search" })
+      const amount = String(used.input * 2000 + used.output * 10_000 + 2 * 10_000_000)
+      const charge = { amount, state: "settled", method: "provider_usage" }
+      assert.deepStrictEqual(yield* charges(service, tenantId), [charge, charge])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("leaves out what only OpenAI runs and says so, and refuses it where it is forced", () =>
     Effect.gen(function* () {
       const { client } = yield* setUp
-      const request = { model: "claude", input: "Hi", tools: [{ type: "web_search" as const }, weather] }
+      const tools = [
+        { type: "file_search" as const, vector_store_ids: ["vs_1"] },
+        { type: "web_search" as const },
+        weather
+      ]
+      const request = { model: "unknown-fees", input: "Hi", tools }
       const { response } = yield* ask(() => client.responses.create(request).withResponse())
-      assert.strictEqual(response.headers.get("x-omitted-tools"), "web_search")
-      const error = yield* failure(() =>
-        client.responses.create({ ...request, tool_choice: { type: "web_search_preview" } })
-      )
-      assert.strictEqual(error.status, 400)
-      assert.include(error.message, "tool_choice")
+      assert.strictEqual(response.headers.get("x-omitted-tools"), "file_search, web_search")
+      for (const type of ["file_search", "web_search_preview"] as const) {
+        const error = yield* failure(() => client.responses.create({ ...request, tool_choice: { type } }))
+        assert.strictEqual(error.status, 400)
+        assert.include(error.message, `The tool ${type} is run by OpenAI alone`)
+      }
     }).pipe(Effect.scoped)
   )
 

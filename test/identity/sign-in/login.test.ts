@@ -14,6 +14,7 @@ import {
 } from "../../support/accounts.ts"
 import { makeTenant } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
 import { type Answer, serviceLayer, TestPasswordCost, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
@@ -181,6 +182,11 @@ layer(serviceLayer({ Api__PublicUrl: "https://manager.example.com" }), {
       for (const path of ["/health", "/api/auth/me", "/nowhere", "/v1/models"]) {
         const { headers } = yield* service.call("GET", path, { key: null })
         assert.match(headers.get("strict-transport-security") ?? "", /^max-age=[0-9]{8}$/, path)
+      }
+      // Node itself rejects these.
+      for (const method of ["CONNECT", "NONSENSE"]) {
+        const { answers } = yield* exchange(service.url, requestText(method, "/health"), { untilClosed: true })
+        assert.match(answers[0]?.headers.get("strict-transport-security") ?? "", /^max-age=[0-9]{8}$/, method)
       }
     })
   )

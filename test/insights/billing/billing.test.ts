@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as crypto from "node:crypto"
-import { type StatementEnvelope } from "#src/audit/signing-keys/statement-domain.ts"
+import { type StatementEnvelope } from "#src/audit/statements/domain.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { sharedServiceLayer, TestService } from "../../support/service.ts"

@@ -10,7 +10,7 @@ it.live("requests that arrive while the service starts are told to come back", (
   Effect.gen(function* () {
     const server = yield* Effect.acquireRelease(
       Effect.callback<http.Server>((resume) => {
-        const server = makeServer({ requestTimeoutSeconds: 60 })
+        const server = makeServer({ requestTimeoutSeconds: 60, publicUrl: "http://localhost" })
         server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
       }),
       (server) => Effect.sync(() => server.close())

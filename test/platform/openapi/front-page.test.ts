@@ -41,6 +41,20 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("is a route of its own in metrics and in the log of requests, and so is every page", () =>
+    Effect.gen(function* () {
+      const { call } = yield* TestService
+      for (const path of ["/", "/claim", "/problems/route-not-found", "/nowhere"])
+        yield* call("GET", path, { key: null })
+      const { text } = yield* call("GET", "/metrics", { key: null })
+      const counted = (labels: string) => assert.include(text, `{http_request_method="GET",${labels}} `)
+      counted('http_route="/",http_response_status_code="200"')
+      counted('http_route="/claim",http_response_status_code="200"')
+      counted('http_route="/problems/:slug",http_response_status_code="200"')
+      counted('http_response_status_code="404"')
+    })
+  )
+
   it.effect("has an icon, and the OpenAPI document where tools look for it", () =>
     Effect.gen(function* () {
       const { call } = yield* TestService

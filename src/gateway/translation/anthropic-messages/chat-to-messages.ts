@@ -90,6 +90,7 @@ export const chatToMessages = (
   if (typeof request.stream === "boolean") translated.stream = request.stream
   const tools = toolsOf(request, refuse)
   if (tools.length > 0) translated.tools = tools
+  if ((request.mcp_servers ?? []).length > 0) translated.mcp_servers = request.mcp_servers
   const choice = toolChoiceOf(request, refuse)
   if (tools.length > 0 && choice !== undefined) translated.tool_choice = choice
   const schema = format?.type === "json_schema" ? format.json_schema?.schema : undefined
@@ -167,8 +168,12 @@ export const inputOf = (text: string): object | undefined => {
   }
 }
 
+/** Tools that Anthropic runs. */
+const ownTool = /^(?:web_search_\d{8}|code_execution_\d{8}|mcp_toolset)$/
+
 const toolsOf = (request: ChatRequest, refuse: Refuse): ReadonlyArray<Block> =>
-  (request.tools ?? []).flatMap((tool, index) => {
+  (request.tools ?? []).flatMap((tool, index): ReadonlyArray<Block> => {
+    if (ownTool.test(tool.type)) return [tool]
     if (tool.type !== "function" || !tool.function) {
       refuse(["tools", index, "type"], `Only tools of type function are translated, not ${tool.type}`)
       return []

@@ -56,7 +56,14 @@ export const ChatTool = Schema.Struct({
       parameters: optional(Schema.Record(Schema.String, Schema.Unknown)),
       strict: optional(Schema.Boolean)
     })
-  )
+  ),
+  /** Of Anthropic's own tools, which pass to it unchanged. */
+  name: optional(Schema.String),
+  max_uses: optional(Schema.Int),
+  allowed_domains: optional(Schema.Array(Schema.String)),
+  blocked_domains: optional(Schema.Array(Schema.String)),
+  user_location: Schema.optionalKey(Schema.Unknown),
+  mcp_server_name: optional(Schema.String)
 })
 
 export const ChatToolChoice = Schema.Union([
@@ -98,7 +105,9 @@ export const ChatRequest = Schema.Struct({
   logprobs: optional(Schema.Boolean),
   modalities: optional(Schema.Array(Schema.String)),
   functions: optional(Schema.Array(Schema.Unknown)),
-  web_search_options: optional(Schema.Unknown)
+  web_search_options: optional(Schema.Unknown),
+  /** Of Anthropic, beside its own tools. */
+  mcp_servers: optional(Schema.Array(Schema.Unknown))
 })
 export type ChatRequest = typeof ChatRequest.Type
 

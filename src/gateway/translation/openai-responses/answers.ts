@@ -1,3 +1,4 @@
+import { Struct } from "effect"
 import { type ThinkingBlock } from "../openai-chat/domain.ts"
 import { type TokenUsage } from "../domain.ts"
 import { type ResponsesRequest } from "./domain.ts"
@@ -66,7 +67,8 @@ export const responseOf = (
     temperature: request.temperature ?? null,
     text: { format: { type: "text" }, ...request.text },
     tool_choice: request.tool_choice ?? "auto",
-    tools: request.tools ?? [],
+    // A response may be shown to others, and never has a server's token.
+    tools: (request.tools ?? []).map((tool) => Struct.omit(tool, ["authorization", "headers"])),
     top_p: request.top_p ?? null,
     truncation: request.truncation ?? "disabled",
     usage: ending.usage === undefined ? null : toResponseUsage(ending.usage),

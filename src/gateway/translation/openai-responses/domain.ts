@@ -46,6 +46,14 @@ interface Tool {
   readonly strict?: boolean | null
   readonly format?: Readonly<Record<string, unknown>> | null
   readonly tools?: ReadonlyArray<Tool> | null
+  readonly filters?: { readonly allowed_domains?: ReadonlyArray<string> | null } | null
+  readonly user_location?: Readonly<Record<string, unknown>> | null
+  readonly server_label?: string | null
+  readonly server_url?: string | null
+  readonly authorization?: string | null
+  readonly headers?: unknown
+  readonly require_approval?: unknown
+  readonly allowed_tools?: unknown
 }
 export const ResponseTool: Schema.Codec<Tool> = Schema.Struct({
   type: Schema.String,
@@ -54,6 +62,16 @@ export const ResponseTool: Schema.Codec<Tool> = Schema.Struct({
   parameters: optional(Schema.Record(Schema.String, Schema.Unknown)),
   strict: optional(Schema.Boolean),
   format: optional(Schema.Record(Schema.String, Schema.Unknown)),
+  /** Of a web search. */
+  filters: optional(Schema.Struct({ allowed_domains: optional(Schema.Array(Schema.String)) })),
+  user_location: optional(Schema.Record(Schema.String, Schema.Unknown)),
+  /** Of an MCP server. */
+  server_label: optional(Schema.String),
+  server_url: optional(Schema.String),
+  authorization: optional(Schema.String),
+  headers: Schema.optionalKey(Schema.Unknown),
+  require_approval: Schema.optionalKey(Schema.Unknown),
+  allowed_tools: Schema.optionalKey(Schema.Unknown),
   /** Of a namespace. */
   tools: optional(Schema.Array(Schema.suspend((): Schema.Codec<Tool> => ResponseTool)))
 })

@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import { type Fault } from "../../../kernel/problems/problem.ts"
 import { type ThinkingBlock } from "../openai-chat/domain.ts"
-import { type Untranslatable } from "../domain.ts"
+import { type BilledTool, type Untranslatable } from "../domain.ts"
 import { type ResponseItem, type ResponsePart, type ResponsesRequest, type ResponseTool } from "./domain.ts"
 
 type Json = Readonly<Record<string, unknown>>
@@ -16,6 +16,8 @@ export interface ToolNames {
   readonly custom: ReadonlySet<string>
   /** The namespace and the own name of functions that are listed in a namespace. */
   readonly namespaced: ReadonlyMap<string, { readonly namespace: string; readonly name: string }>
+  /** The names of tools that the target runs as its own, by their kinds. */
+  readonly mapped: ReadonlyMap<string, string>
   /** The types of tools that only OpenAI runs, which are left out. */
   readonly omitted: ReadonlyArray<string>
 }
@@ -30,15 +32,19 @@ export interface TranslatedRequest {
 /** The one argument of a custom tool, where it is a function. */
 export const customInput = "input"
 
-/** Translates a request with its whole conversation to a chat completion. */
+/**
+ * Translates a request with its whole conversation to a chat completion. `ownTools` are the tools that the target, if it is
+ * Anthropic's, runs for a known fee; besides them it connects to MCP servers.
+ */
 export const responsesToChat = (
   request: ResponsesRequest,
   items: ReadonlyArray<ResponseItem>,
-  thoughtsOf: ThoughtsOf = () => []
+  thoughtsOf: ThoughtsOf = () => [],
+  ownTools: ReadonlySet<BilledTool> = new Set()
 ): Result.Result<TranslatedRequest, Untranslatable> => {
   const faults: Array<Fault> = []
   const refuse: Refuse = (path, message) => void faults.push({ path, message })
-  const { chatTools, names } = toolsOf(request, refuse)
+  const { chatTools, names, servers } = toolsOf(request, refuse, ownTools)
   const messages = messagesOf(request, items, thoughtsOf, refuse)
   const body: Record<string, unknown> = { model: request.model, messages }
   const set = (name: string, value: unknown) => {
@@ -56,6 +62,7 @@ export const responsesToChat = (
     body.tools = chatTools
     set("parallel_tool_calls", request.parallel_tool_calls)
   }
+  if (servers.length > 0) body.mcp_servers = servers
   const choice = choiceOf(request, names, refuse)
   if (chatTools.length > 0) set("tool_choice", choice)
   const format = request.text?.format
@@ -216,7 +223,61 @@ const partOf = (part: ResponsePart, at: Fault["path"], refuse: Refuse): Readonly
 const runElsewhere =
   /^(?:web_search|file_search|code_interpreter|image_generation|mcp|computer|tool_search|local_shell|shell|apply_patch|programmatic)[a-z0-9_]{0,40}$/
 
-const toolsOf = ({ tools }: ResponsesRequest, refuse: Refuse) => {
+const given = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null))
+
+/** OpenAI's types of one kind of tool differ by a date, and by whether it is a preview. */
+const kindOf = (type: string): string => (type.startsWith("web_search") ? "web_search" : type)
+
+/** A tool as Anthropic runs it; undefined where it has none, or where it takes less than the request asks for. */
+const ownToolOf = (
+  tool: ResponseTool,
+  maxUses: number | null | undefined,
+  ownTools: ReadonlySet<BilledTool>
+): Json | undefined => {
+  switch (kindOf(tool.type)) {
+    case "web_search": {
+      const { filters, user_location: place } = tool
+      const domains = filters?.allowed_domains ?? []
+      return ownTools.has("webSearch")
+        ? {
+            type: "web_search_20250305",
+            name: "web_search",
+            ...(typeof maxUses === "number" ? { max_uses: maxUses } : {}),
+            ...(domains.length > 0 ? { allowed_domains: domains } : {}),
+            ...(place ? { user_location: { ...given(place), type: "approximate" } } : {})
+          }
+        : undefined
+    }
+    case "code_interpreter":
+      return ownTools.has("codeExecution") ? { type: "code_execution_20250825", name: "code_execution" } : undefined
+    case "mcp":
+      // Anthropic asks for no approvals, which are the default, and sends no headers but a token.
+      return ownTools.size > 0 &&
+        tool.server_url &&
+        tool.server_label &&
+        tool.require_approval === "never" &&
+        [tool.allowed_tools, tool.headers].every((value) => (value ?? null) === null)
+        ? { type: "mcp_toolset", mcp_server_name: tool.server_label }
+        : undefined
+    default:
+      return undefined
+  }
+}
+
+const serverOf = ({ authorization, server_label: name, server_url: url }: ResponseTool): Json => ({
+  type: "url",
+  url,
+  name,
+  ...(authorization ? { authorization_token: authorization } : {})
+})
+
+const toolsOf = (
+  { max_tool_calls: maxUses, tools }: ResponsesRequest,
+  refuse: Refuse,
+  ownTools: ReadonlySet<BilledTool>
+) => {
+  const servers: Array<Json> = []
+  const mapped = new Map<string, string>()
   const chatTools: Array<Json> = []
   const custom = new Set<string>()
   const namespaced = new Map<string, { readonly namespace: string; readonly name: string }>()
@@ -225,7 +286,12 @@ const toolsOf = ({ tools }: ResponsesRequest, refuse: Refuse) => {
     const { description, name, parameters, strict, type } = tool
     if (type !== "function" && type !== "custom") {
       if (type !== "namespace") {
-        if (!runElsewhere.test(type)) refuse([...at, "type"], "Expected a type of tool that OpenAI's API knows")
+        const own = ownToolOf(tool, maxUses, ownTools)
+        if (own !== undefined) {
+          chatTools.push(own)
+          if (typeof own.name === "string") mapped.set(kindOf(type), own.name)
+          if (type === "mcp") servers.push(serverOf(tool))
+        } else if (!runElsewhere.test(type)) refuse([...at, "type"], "Expected a type of tool that OpenAI's API knows")
         else if (!omitted.includes(type)) omitted.push(type)
         return
       }
@@ -253,8 +319,8 @@ const toolsOf = ({ tools }: ResponsesRequest, refuse: Refuse) => {
     })
   }
   for (const [index, tool] of (tools ?? []).entries()) add(tool, ["tools", index])
-  const names: ToolNames = { custom, namespaced, omitted }
-  return { chatTools, names }
+  const names: ToolNames = { custom, namespaced, mapped, omitted }
+  return { chatTools, names, servers }
 }
 
 const customParameters = {
@@ -272,15 +338,21 @@ const customDescription = ({ description, format }: ResponseTool): string => {
   return [description ?? "", grammar].filter((text) => text !== "").join("\n\n")
 }
 
-const choiceOf = ({ tool_choice: asked }: ResponsesRequest, { omitted }: ToolNames, refuse: Refuse): unknown => {
+const choiceOf = (
+  { tool_choice: asked }: ResponsesRequest,
+  { mapped, omitted }: ToolNames,
+  refuse: Refuse
+): unknown => {
   if (typeof asked !== "object" || asked === null) return asked
+  const own = mapped.get(kindOf(asked.type))
+  if (own !== undefined) return { type: "function", function: { name: own } }
   if ((asked.type === "function" || asked.type === "custom") && typeof asked.name === "string") {
     return { type: "function", function: { name: asked.name } }
   }
   if (asked.type === "allowed_tools") return asked.mode ?? "auto"
   refuse(
     ["tool_choice", "type"],
-    omitted.includes(asked.type)
+    omitted.map(kindOf).includes(kindOf(asked.type))
       ? `The tool ${asked.type} is run by OpenAI alone, and the model is another provider's`
       : `A choice of type ${asked.type} is not translated`
   )

@@ -47,20 +47,36 @@ const addressQuota = (info: RequestInfo | undefined, now: number): Quota | undef
   return { unit: "requests", limit: BigInt(limit), remaining: BigInt(remaining), resetsAt: now + resetSeconds * 1000 }
 }
 
-/** Serves a path of a vendor's API; every failure is written in its dialect. */
-export const serve = <E>(
-  path: string,
+type Work<R> = (
+  request: Request,
+  requestId: string
+) => Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError<GatewayProblem>, R>
+
+/**
+ * Serves a path of a vendor's API; every failure is written in its dialect. HEAD goes with GET: the router would prefer
+ * the route of all methods below `/v1`.
+ */
+export const vendorRoute = <R>(
+  method: "*" | "GET" | "POST" | "DELETE",
+  path: `/${string}`,
   writerOf: (request: Request) => ErrorWriter,
-  work: (
-    request: Request,
-    requestId: string
-  ) => Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError<GatewayProblem>, E>
-) =>
+  work: Work<R>
+) => {
+  const handler = serve(writerOf, work)
+  // The work of a route may be stopped; writing the answer to that may not.
+  const options = { uninterruptible: true }
+  return HttpRouter.addAll(
+    (method === "GET" ? (["GET", "HEAD"] as const) : [method]).map((one) =>
+      HttpRouter.route(one, path, handler, options)
+    )
+  )
+}
+
+export const serve = <R>(writerOf: (request: Request) => ErrorWriter, work: Work<R>) =>
   Effect.withFiber((fiber) => {
     const info = Context.get(fiber.context, CurrentRequest)
     const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
     const requestId = info?.requestId ?? ""
-    if (info !== undefined) info.route = path
     return Effect.catchCause(Effect.interruptible(work(request, requestId)), (cause) =>
       isClientAbort(cause)
         ? Effect.failCause(cause)
@@ -75,9 +91,6 @@ export const serve = <E>(
           })
     )
   })
-
-/** The work of a route may be stopped; writing the answer to that may not. */
-export const asServed = { uninterruptible: true }
 
 /** The error that a failed call is answered with; a request that was stopped at its time limit has none of its own. */
 const errorIn = (cause: Cause.Cause<GatewayError<GatewayProblem>>): Effect.Effect<GatewayError<GatewayProblem>> => {
@@ -191,11 +204,6 @@ export const makeCallRoutes = Effect.gen(function* () {
         )
       )
 
-    return HttpRouter.add(
-      "POST",
-      path,
-      serve(path, () => errors, answer),
-      asServed
-    )
+    return vendorRoute("POST", path, () => errors, answer)
   }
 })

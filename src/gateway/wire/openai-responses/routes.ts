@@ -4,7 +4,7 @@ import { type TenantId } from "../../../kernel/identifier.ts"
 import { Attribution } from "../../../budgets/attribution/service.ts"
 import { Conversations } from "../../conversations/service.ts"
 import { type GatewayError, type GatewayProblem, invalidMember } from "../../errors/gateway-error.ts"
-import { asServed, makeAuthenticated, makeCallReader, serve } from "../http/serve.ts"
+import { makeAuthenticated, makeCallReader, vendorRoute } from "../http/serve.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { type StoredRequest } from "../../providers/provider.ts"
 import { NativeResponses } from "./native.ts"
@@ -57,23 +57,19 @@ export const OpenAiResponsesLayer = Layer.unwrap(
         requestId: string
       ) => Effect.Effect<HttpServerResponse.HttpServerResponse, GatewayError<GatewayProblem>, Scope.Scope>
     ) =>
-      HttpRouter.add(
+      vendorRoute(
         "POST",
         path,
-        serve(
-          path,
-          () => openAiErrors,
-          (request, requestId) =>
-            authenticated(
-              request,
-              capability,
-              Effect.flatMap(
-                readCall({ path, dialect: "openai", operation: "responses" }, request, requestId, openAiErrors),
-                (call) => work(call, requestId)
-              )
+        () => openAiErrors,
+        (request, requestId) =>
+          authenticated(
+            request,
+            capability,
+            Effect.flatMap(
+              readCall({ path, dialect: "openai", operation: "responses" }, request, requestId, openAiErrors),
+              (call) => work(call, requestId)
             )
-        ),
-        asServed
+          )
       )
 
     /** A path of a stored response: `work` answers for one that the gateway stores, others are their provider's. */
@@ -86,34 +82,30 @@ export const OpenAiResponsesLayer = Layer.unwrap(
         asked: URLSearchParams
       ) => Effect.Effect<object, GatewayError<GatewayProblem>>
     ) =>
-      HttpRouter.add(
+      vendorRoute(
         method,
         path,
-        serve(
-          path,
-          () => openAiErrors,
-          (request, requestId) =>
-            authenticated(
-              request,
-              capability,
-              Effect.gen(function* () {
-                const { id = "" } = yield* HttpRouter.params
-                const tenantId = yield* tenantOf()
-                const asked = new URL(request.url, "http://localhost").searchParams
-                if (asked.get("stream") === "true") return yield* notStreamed
-                const after = asked.get("after")
-                if (after !== null) asked.set("after", yield* natives.itemId(tenantId, after))
-                const query = method === "GET" && asked.size > 0 ? `?${asked.toString()}` : ""
-                const suffix = `${path.slice("/v1/responses/:id".length)}${query}`
-                const held = yield* natives.stored(tenantId, id, method, suffix)
-                const headers = { "request-id": requestId }
-                return Option.isSome(held)
-                  ? HttpServerResponse.uint8Array(held.value, { contentType: "application/json", headers })
-                  : HttpServerResponse.jsonUnsafe(yield* work(tenantId, id, asked), { headers })
-              })
-            )
-        ),
-        asServed
+        () => openAiErrors,
+        (request, requestId) =>
+          authenticated(
+            request,
+            capability,
+            Effect.gen(function* () {
+              const { id = "" } = yield* HttpRouter.params
+              const tenantId = yield* tenantOf()
+              const asked = new URL(request.url, "http://localhost").searchParams
+              if (asked.get("stream") === "true") return yield* notStreamed
+              const after = asked.get("after")
+              if (after !== null) asked.set("after", yield* natives.itemId(tenantId, after))
+              const query = method === "GET" && asked.size > 0 ? `?${asked.toString()}` : ""
+              const suffix = `${path.slice("/v1/responses/:id".length)}${query}`
+              const held = yield* natives.stored(tenantId, id, method, suffix)
+              const headers = { "request-id": requestId }
+              return Option.isSome(held)
+                ? HttpServerResponse.uint8Array(held.value, { contentType: "application/json", headers })
+                : HttpServerResponse.jsonUnsafe(yield* work(tenantId, id, asked), { headers })
+            })
+          )
       )
     const tenantOf = () => Effect.map(Effect.orDie(attribution.resolve({})), ({ tenantId }) => tenantId)
 

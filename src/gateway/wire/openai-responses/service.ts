@@ -17,7 +17,7 @@ import { type Call } from "../../pipeline/call-request.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
 import { resolveModel } from "../../routing/resolve-model.ts"
-import { noUsage, type TokenUsage } from "../../translation/domain.ts"
+import { type BilledTool, billedTools, noUsage, type TokenUsage } from "../../translation/domain.ts"
 import { errorInEvent } from "../../translation/errors.ts"
 import { comment, EventReader, isComment } from "../../translation/event-reader.ts"
 import { ChatChunk, ChatCompletion } from "../../translation/openai-chat/domain.ts"
@@ -27,6 +27,7 @@ import { ChunksToResponse, type ResponseEvent } from "../../translation/openai-r
 import { type ResponseItem, ResponsesRequest } from "../../translation/openai-responses/domain.ts"
 import { responsesToChat } from "../../translation/openai-responses/to-chat.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
+import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
 import { responseOf } from "../http/serve.ts"
 import { NativeResponses, unsupported } from "./native.ts"
 import { parsedJson } from "../../../kernel/json/parsed-json.ts"
@@ -65,6 +66,20 @@ const isProviders = ({ error, problem }: Failure): boolean =>
   problem._tag === "ProviderTimeout" ||
   (error.original !== undefined && (problem._tag === "Overloaded" || problem._tag === "RateLimited"))
 
+/** The tools that every target of a model runs as Anthropic does, for a known fee. */
+const ownToolsOf = ({ targets }: ServedModel): ReadonlySet<BilledTool> =>
+  new Set(
+    billedTools.filter((tool) =>
+      targets.every(({ provider, rates }) => provider.dialect === "anthropic" && rates?.toolFees[tool] !== undefined)
+    )
+  )
+
+/** Anthropic's API takes MCP servers with this header. */
+const withMcp = (headers: Call["headers"]): Call["headers"] => ({
+  ...headers,
+  "anthropic-beta": [headers["anthropic-beta"], "mcp-client-2025-11-20"].filter((beta) => beta !== undefined).join(",")
+})
+
 const make = Effect.gen(function* () {
   const conversations = yield* Conversations
   const pipeline = yield* CallPipeline
@@ -96,8 +111,12 @@ const make = Effect.gen(function* () {
     if (impossible !== undefined) return yield* impossible
     const { tenantId } = incoming.caller.subject
     const { all, own } = yield* itemsOf(tenantId, request)
-    const translated = responsesToChat(request, all, ({ encrypted_content: sealed }) =>
-      typeof sealed === "string" ? thoughts.open(tenantId, sealed) : []
+    const model = configuration.snapshot().modelNamed(request.model)
+    const translated = responsesToChat(
+      request,
+      all,
+      ({ encrypted_content: sealed }) => (typeof sealed === "string" ? thoughts.open(tenantId, sealed) : []),
+      model === undefined ? undefined : ownToolsOf(model)
     )
     if (Result.isFailure(translated)) return yield* invalidMembers(translated.failure)
     const { body, hasMessages, tools } = translated.success
@@ -110,6 +129,7 @@ const make = Effect.gen(function* () {
         operation: "chat",
         body,
         bytes: utf8.encode(JSON.stringify(body)),
+        headers: body.mcp_servers === undefined ? incoming.headers : withMcp(incoming.headers),
         keepsThoughts: true
       },
       head: {
@@ -155,6 +175,7 @@ const make = Effect.gen(function* () {
     const prepared = yield* prepare(incoming)
     const answer = yield* pipeline.call(prepared.call)
     const { omitted } = prepared.head.tools
+    if (omitted.length > 0) yield* Effect.annotateCurrentSpan("app.tools.omitted", omitted.join(", "))
     const headers = {
       ...answer.headers,
       "request-id": requestId,

@@ -7,7 +7,7 @@ import { anthropicModel, anthropicModels, pageAsked } from "../anthropic-message
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { openAiModel, openAiModels } from "../openai-chat/models.ts"
 import { modelNotFound } from "../../routing/resolve-model.ts"
-import { asServed, serve } from "../http/serve.ts"
+import { vendorRoute } from "../http/serve.ts"
 
 const anyUse = ["llm:read", "llm:complete", "llm:embed", "llm:admin", "llm:write"] as const
 
@@ -34,20 +34,16 @@ export const ModelsLayer = Layer.unwrap(
     })
 
     // The list uses the same route: a model name may contain slashes, and not all SDKs escape them.
-    return HttpRouter.add(
+    return vendorRoute(
       "GET",
       "/v1/models/*",
-      serve(
-        "/v1/models/*",
-        (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors),
-        Effect.fnUntraced(function* (request, requestId) {
-          yield* authentication.authenticate(request, anyUse)
-          const { "*": name = "" } = yield* HttpRouter.params
-          const shown = name === "" ? yield* list(request) : yield* retrieve(request, name)
-          return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
-        })
-      ),
-      asServed
+      (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors),
+      Effect.fnUntraced(function* (request, requestId) {
+        yield* authentication.authenticate(request, anyUse)
+        const { "*": name = "" } = yield* HttpRouter.params
+        const shown = name === "" ? yield* list(request) : yield* retrieve(request, name)
+        return HttpServerResponse.jsonUnsafe(shown, { headers: { "request-id": requestId } })
+      })
     )
   })
 )

@@ -1,10 +1,10 @@
 import { Effect, Layer } from "effect"
-import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { AnthropicMessagesLayer, anthropicRoutes } from "../anthropic-messages/routes.ts"
 import { anthropicErrors } from "../anthropic-messages/errors.ts"
 import { gatewayError, type GatewayError } from "../../errors/gateway-error.ts"
-import { serve } from "../http/serve.ts"
+import { vendorRoute } from "../http/serve.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
 import { OpenAiChatLayer, openAiRoutes } from "../openai-chat/routes.ts"
@@ -79,11 +79,7 @@ const isAnthropic = ({ headers, url }: HttpServerRequest.HttpServerRequest): boo
 const UnknownPathsLayer = Layer.unwrap(
   Effect.map(Settings, ({ api: { publicUrl } }) => {
     const unknown = (path: `/${string}`) =>
-      HttpRouter.add(
-        "*",
-        path,
-        serve(path, (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors), notServed(publicUrl))
-      )
+      vendorRoute("*", path, (request) => (isAnthropic(request) ? anthropicErrors : openAiErrors), notServed(publicUrl))
     return Layer.mergeAll(unknown("/v1/*"), ...withoutVersion.map(unknown))
   })
 )

@@ -10,7 +10,6 @@ const writers = { openai: openAiErrors, anthropic: anthropicErrors }
 
 const served = (dialect: keyof typeof writers, defect: unknown) =>
   serve(
-    "/v1/x",
     () => writers[dialect],
     () => Effect.die(defect)
   ).pipe(

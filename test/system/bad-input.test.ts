@@ -1,0 +1,3 @@
+import { refuseBadInput } from "../platform/http/bad-input.ts"
+
+refuseBadInput(Infinity)

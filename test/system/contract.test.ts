@@ -1,0 +1,3 @@
+import { keepContracts } from "../contract/properties.ts"
+
+keepContracts(24)
