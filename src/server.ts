@@ -81,9 +81,8 @@ import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
 import { DigestLayer, SecureRandomLayer } from "./platform/crypto/node-crypto.ts"
 import { edgeLayer } from "./platform/http/edge.ts"
-import { InFlight } from "./platform/http/in-flight.ts"
-import { makeServer } from "./platform/http/listener.ts"
-import { LeanServerLayer } from "./platform/http/lean-context.ts"
+import { InFlight, Shutdown } from "./platform/http/in-flight.ts"
+import { LeanServerLayer, makeServer } from "./platform/http/listener.ts"
 import { Notifications } from "./platform/database/notifications.ts"
 import { cors } from "./platform/http/cors.ts"
 import { ServedApi, untyped } from "./platform/http/served-api.ts"
@@ -92,7 +91,6 @@ import { ProblemPagesLayer } from "./platform/openapi/problem-pages.ts"
 import { PrometheusLayer } from "./platform/observability/metrics.ts"
 import { Sealing } from "./platform/crypto/sealing.ts"
 import { requireServable, Settings } from "./platform/settings/settings.ts"
-import { Shutdown } from "./platform/http/shutdown.ts"
 import { SwaggerLayer } from "./platform/openapi/swagger.ts"
 import { ValidationLayer } from "./platform/http/validation.ts"
 import { RolesHandlers } from "./applications/roles/handlers.ts"
@@ -310,10 +308,6 @@ export const ListenerLayer = Layer.unwrap(
   )
 )
 
-const Requests = Layer.unwrap(
-  Effect.map(Settings, ({ api }) => InFlight.layer({ timeout: Duration.seconds(api.requestTimeoutSeconds) }))
-)
-
 const Served = Layer.unwrap(
   Effect.map(Settings, ({ api }) =>
     HttpRouter.serve(Routes.pipe(Layer.provide(Handlers), Layer.provide(Layer.succeed(ServedApi, untyped(Api)))), {
@@ -335,6 +329,6 @@ export const ServerLayer = Drain.pipe(
   Layer.provideMerge(LeanServerLayer),
   Layer.provide(Middleware),
   Layer.provideMerge(Services),
-  Layer.provide(Layer.merge(Requests, BodyLimit)),
+  Layer.provide(Layer.merge(InFlight.layer, BodyLimit)),
   Layer.provideMerge(Shutdown.layer)
 )

@@ -1,8 +1,9 @@
 -- Decides the reservations of a batch in order: which are admitted, held for approval or denied, and which caps an
 -- approval raises. `counters` are those of `needs` if budgets_reserve has locked them already. Verdicts:
 --   open, held (an approval cap has too little left), denied (a hard cap has), no-room (an approval that may raise no
---   cap), replay (its key was used), due (it would fit once expired reservations are swept), gone (no longer held),
---   plan-missing, plan-suspended, plan-completed, plan-aborted, plan-expired
+--   cap, or a request of kind `try`, which is not held), replay (its key was used), due (it would fit once expired
+--   reservations are swept), gone (no longer held), plan-missing, plan-suspended, plan-completed, plan-aborted,
+--   plan-expired
 CREATE OR REPLACE FUNCTION budget_reserve_decide(moment timestamptz, hold_seconds integer, tenants uuid[], revision bigint,
   needs budget_need[], requests budget_request[], keys json, entries json, counters uuid[]) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
@@ -47,13 +48,13 @@ BEGIN
   -- Locks held reservations, so that each is approved once. A plan's own reservation is never held.
   IF entries IS NOT NULL THEN
     FOR i IN 1..total LOOP
-      IF requests[i].kind <> 'reserve' THEN verdicts[i] := coalesce(verdicts[i], 'gone'); END IF;
+      IF requests[i].kind NOT IN ('reserve', 'try') THEN verdicts[i] := coalesce(verdicts[i], 'gone'); END IF;
     END LOOP;
     FOR r IN
       SELECT q.ordinality AS place, b.id, b.state, b.expires_at
       FROM unnest(requests) WITH ORDINALITY q
       JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id
-      WHERE q.kind <> 'reserve' AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id, q.ordinality FOR UPDATE OF b
+      WHERE q.kind NOT IN ('reserve', 'try') AND b.origin <> 'plan' ORDER BY b.tenant_id, b.id, q.ordinality FOR UPDATE OF b
     LOOP
       IF verdicts[r.place] = 'gone' AND r.state = 'held' AND r.expires_at > moment AND NOT r.id = ANY (approved) THEN
         verdicts[r.place] := NULL;
@@ -321,17 +322,17 @@ BEGIN
       'headrooms', string_to_array(headroom_lists[q.ordinality], ','),
       'ends', ('[' || end_lists[q.ordinality] || ']')::jsonb) END
   FROM unnest(requests) WITH ORDINALITY q
-  WHERE verdicts[q.ordinality] IN ('open', 'held') AND q.kind = 'reserve';
+  WHERE verdicts[q.ordinality] IN ('open', 'held') AND q.kind IN ('reserve', 'try');
 
   IF entries IS NOT NULL THEN
     UPDATE budget_reservations b SET state = 'open', amount = q.amount, decided_at = moment, decided_by = q.created_by,
       decision_reason = q.reason, expires_at = moment + make_interval(secs => b.ttl_seconds),
       counter_ids = lists[q.ordinality]::uuid[]
     FROM unnest(requests) WITH ORDINALITY q
-    WHERE b.tenant_id = q.tenant_id AND b.id = q.id AND verdicts[q.ordinality] = 'open' AND q.kind <> 'reserve';
+    WHERE b.tenant_id = q.tenant_id AND b.id = q.id AND verdicts[q.ordinality] = 'open' AND q.kind NOT IN ('reserve', 'try');
     SELECT coalesce(json_agg(json_build_object('place', q.ordinality, 'reservation', to_json(b))), '[]') INTO answered
     FROM unnest(requests) WITH ORDINALITY q
-    JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id WHERE q.kind <> 'reserve';
+    JOIN budget_reservations b ON b.tenant_id = q.tenant_id AND b.id = q.id WHERE q.kind NOT IN ('reserve', 'try');
   END IF;
 
   IF keys IS NOT NULL THEN

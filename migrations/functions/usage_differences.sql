@@ -15,13 +15,28 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
     FROM budget_entries e
     WHERE date_bin('1 day', e.occurred_at, 'epoch') >= (SELECT coalesce(min(r.day), 'infinity') FROM rows r)
     GROUP BY 1, 2
+  ), parts AS MATERIALIZED (
+    SELECT r.tenant_id, r.dimension, r.grain, r.day, c.*,
+      coalesce((SELECT sum(l) FROM unnest(r.latency_calls) l), 0) AS calls
+    FROM usage_rollups r CROSS JOIN LATERAL (
+      SELECT sum(e.cost) AS cost, sum(e.saved) AS saved, sum(e.requests) AS requests, sum(e.errors) AS errors,
+        sum(e.input_tokens) AS input_tokens, sum(e.output_tokens) AS output_tokens,
+        sum(e.cached_input_tokens) AS cached_input_tokens
+      FROM unnest(r.cost, r.saved, r.requests, r.errors, r.input_tokens, r.output_tokens, r.cached_input_tokens)
+        AS e(cost, saved, requests, errors, input_tokens, output_tokens, cached_input_tokens)
+    ) c
   ), sums AS (
-    SELECT r.tenant_id, r.dimension, r.grain, date_bin('1 day', r.start, 'epoch') AS day, sum(r.cost) AS cost,
-      sum(r.saved) AS saved, sum(r.requests) AS requests, sum(r.errors) AS errors, sum(r.input_tokens) AS input_tokens,
-      sum(r.output_tokens) AS output_tokens, sum(r.cached_input_tokens) AS cached_input_tokens,
-      coalesce(sum((SELECT sum(e & 4294967295) FROM unnest(r.latencies) e)), 0) AS calls
-    FROM usage_rollups r WHERE date_bin('1 day', r.start, 'epoch') >= (SELECT coalesce(min(r.day), 'infinity') FROM rows r)
+    SELECT p.tenant_id, p.dimension, p.grain, p.day::timestamp AT TIME ZONE 'UTC' AS day, sum(p.cost) AS cost,
+      sum(p.saved) AS saved, sum(p.requests) AS requests, sum(p.errors) AS errors, sum(p.input_tokens) AS input_tokens,
+      sum(p.output_tokens) AS output_tokens, sum(p.cached_input_tokens) AS cached_input_tokens, sum(p.calls) AS calls
+    FROM parts p
+    WHERE p.grain <> 'w' AND p.day >= (SELECT coalesce((min(r.day) AT TIME ZONE 'UTC')::date, 'infinity') FROM rows r)
     GROUP BY 1, 2, 3, 4
+  ), weeks AS (
+    SELECT p.tenant_id, p.dimension, usage_week(p.day) AS day, p.grain = 'w' AS is_week,
+      ROW(sum(p.cost), sum(p.saved), sum(p.requests), sum(p.errors), sum(p.input_tokens), sum(p.output_tokens),
+        sum(p.cached_input_tokens), sum(p.calls))::text AS sums
+    FROM parts p WHERE p.grain IN ('d', 'w') GROUP BY 1, 2, 3, 4
   ), expected AS (
     SELECT r.*, d.dimension, d.grain FROM rows r CROSS JOIN (
       SELECT n::smallint AS dimension, g::"char" AS grain FROM generate_series(0, 8) n CROSS JOIN unnest('{d,h}'::text[]) g
@@ -44,6 +59,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
       ON s.tenant_id = x.tenant_id AND s.day = x.day AND s.dimension = x.dimension AND s.grain = x.grain
   ) s WHERE s.wanted::text IS DISTINCT FROM s.found::text
     AND NOT EXISTS (SELECT FROM pending p WHERE p.tenant_id::text = s.tenant_id AND p.day = s.day)
+  UNION ALL
+  SELECT format('the days and the week of the roll-up %s', coalesce(d.dimension, w.dimension)),
+    coalesce(d.tenant_id, w.tenant_id)::text, to_char(coalesce(d.day, w.day), 'YYYY-MM-DD'), d.sums, w.sums
+  FROM (SELECT * FROM weeks WHERE NOT is_week) d FULL JOIN (SELECT * FROM weeks WHERE is_week) w
+    ON w.tenant_id = d.tenant_id AND w.dimension = d.dimension AND w.day = d.day
+  WHERE d.sums IS DISTINCT FROM w.sums
 $$;
 
 REVOKE ALL ON FUNCTION usage_differences FROM PUBLIC;

@@ -138,7 +138,28 @@ const asResponse = (target: Target, model: string, store: boolean): Target => ({
 })
 
 /** Responses beside chat completions, in turns: each rate is compared with that of the same round. */
-const responses = async (chat: Target): Promise<void> => {
+const everyMillis = 200
+
+const shownSilence = (longest: number, half: number) =>
+  `${longest.toFixed(0)} ms, of half of them ${half.toFixed(0)} ms`
+
+/** The longest silences of 500 streams; those of the provider itself are the machine's own. */
+const silences = async (bare: Source, ours: Source): Promise<ReadonlyArray<Row>> => {
+  const many = { atOnce: 500, rounds: 3, tokens: 10, everyMillis }
+  const direct = await readStreams(bare, many)
+  const { longestSilenceMillis, silenceMillis } = await readStreams(ours, many)
+  return [
+    row(
+      `500 streams, a token each ${everyMillis} ms: the longest silence of any`,
+      shownSilence(longestSilenceMillis, silenceMillis),
+      `below ${2 * everyMillis} ms`,
+      longestSilenceMillis < 2 * everyMillis
+    ),
+    row("the same from the provider itself", shownSilence(direct.longestSilenceMillis, direct.silenceMillis))
+  ]
+}
+
+const responses = async (bare: Source, chat: Target): Promise<void> => {
   const targets: ReadonlyArray<readonly [name: string, target: Target, wanted: number]> = [
     ["a chat completion", chat, 0],
     ["a response, native", asResponse(chat, "native", false), 0.95],
@@ -165,16 +186,7 @@ const responses = async (chat: Target): Promise<void> => {
     )
   })
   print(`Responses, ${busyConnections} connections, median of ${rounds} rounds of ${seconds} s`, rows)
-  const everyMillis = 200
-  const many = await readStreams({ ...chat, isResponses: true }, { atOnce: 500, rounds: 3, tokens: 10, everyMillis })
-  print("Streams of translated responses", [
-    row(
-      `500 streams, a token each ${everyMillis} ms: the longest silence of any`,
-      `${many.longestSilenceMillis.toFixed(0)} ms, of half of them ${many.silenceMillis.toFixed(0)} ms`,
-      `below ${2 * everyMillis} ms`,
-      many.longestSilenceMillis < 2 * everyMillis
-    )
-  ])
+  print("Streams of translated responses", await silences(bare, { ...chat, isResponses: true }))
 }
 
 const streaming = async (bare: Source, ours: Source): Promise<void> => {
@@ -187,17 +199,10 @@ const streaming = async (bare: Source, ours: Source): Promise<void> => {
   }
   const direct = median(firsts.map((one) => one.direct))
   const added = median(firsts.map((one) => one.added))
-  const everyMillis = 200
-  const many = await readStreams(ours, { atOnce: 500, rounds: 3, tokens: 10, everyMillis })
   print("Streams through the gateway, metered", [
     row("first token, from the provider itself, 50 streams", `${direct.toFixed(2)} ms`),
     row("added by the gateway", `${added.toFixed(2)} ms`, "below 2 ms", added < 2),
-    row(
-      `500 streams, a token each ${everyMillis} ms: the longest silence of any`,
-      `${many.longestSilenceMillis.toFixed(0)} ms, of half of them ${many.silenceMillis.toFixed(0)} ms`,
-      `below ${2 * everyMillis} ms`,
-      many.longestSilenceMillis < 2 * everyMillis
-    )
+    ...(await silences(bare, ours))
   ])
 }
 
@@ -278,7 +283,7 @@ export const benchGateway = async (): Promise<void> => {
     giveWay(provider)
     for (const target of Object.values(targets)) await load(target, busyConnections, warmSeconds)
     for (const connections of levels) await throughput(targets, peer, connections)
-    await responses(hot)
+    await responses(bare, hot)
     await streaming(bare, hot)
     await memory(hot)
   } finally {

@@ -16,7 +16,7 @@ const wantedMillis = 50
 const wantedExport = 50_000
 const wantedBytes = 400
 /** What the gateway settles in a second at its full rate. */
-const wantedFold = 2_000
+const wantedFold = 3_500
 
 const run = promisify(execFile)
 
@@ -69,7 +69,8 @@ const foldRate = (directory: string): Promise<number> =>
   onDatabase(directory, (sql) =>
     Effect.gen(function* () {
       yield* sql`
-        DELETE FROM usage_rollups WHERE start >= (SELECT max(start) FROM usage_rollups WHERE grain = 'd')`
+        DELETE FROM usage_rollups r USING (SELECT max(day) AS last FROM usage_rollups WHERE grain = 'd') d
+        WHERE r.day >= d.last OR r.grain = 'w' AND r.day = usage_week(d.last)`
       const [last] = yield* sql<{ readonly rows: number }>`
         WITH numbered AS (
           SELECT ctid, tableoid, tenant_id, occurred_at,

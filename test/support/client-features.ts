@@ -1,5 +1,8 @@
 /** What each client is tried with, behind every kind of provider: two answers, and for tools a turn more of each. */
 export const clientFeatures = {
+  "OpenAI's SDK, by responses": { api: "responses", hasTools: true },
+  "OpenAI's SDK, by chat": { api: "chat completions", hasTools: true },
+  "Anthropic's SDK": { api: "messages", hasTools: true },
   "the AI SDK, by default": { api: "responses", hasTools: true },
   "the AI SDK, by chat": { api: "chat completions", hasTools: true },
   "the AI SDK, for compatible providers": { api: "chat completions", hasTools: true },
@@ -11,6 +14,13 @@ export const clientFeatures = {
   "LangChain, for Anthropic": { api: "messages", hasTools: false }
 } as const
 export type ClientName = keyof typeof clientFeatures
+
+/** The command-line tools, which stream a task with a tool; `npm run test:system` runs them. */
+export const commandLineFeatures = {
+  Codex: { api: "responses", behind: "gpt" },
+  "Claude Code": { api: "messages", behind: "gpt" }
+} as const
+export type CommandLineName = keyof typeof commandLineFeatures
 
 /** The models that they are tried with, and what the providers of these speak. */
 export const servedBy = {
@@ -33,6 +43,12 @@ export const clientsMarkdown: string = [
     ([client, { api, hasTools }]) =>
       `| ${client} | ${api} | ${Object.values(servedBy)
         .map(() => tried(hasTools))
+        .join(" | ")} |`
+  ),
+  ...Object.entries(commandLineFeatures).map(
+    ([client, { api, behind }]) =>
+      `| ${client} | ${api} | ${Object.keys(servedBy)
+        .map((name) => (name === behind ? "stream, tools" : "not tried"))
         .join(" | ")} |`
   )
 ].join("\n")

@@ -1,9 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Record } from "effect"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
+import { type CommandLineName } from "../support/client-features.ts"
 import { charges, configure, model, provider, spender } from "../support/gateway.ts"
 import { type Answerer, json, sse, startProvider } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
@@ -107,11 +108,17 @@ const twoCalls = Array.from({ length: 2 }, () => ({
   method: "provider_usage"
 }))
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "120 seconds" })("command-line clients", (it) => {
-  it.effect("Codex runs a task with a tool, and is charged exactly", () =>
-    Effect.gen(function* () {
-      const { home, key, program, service, tenantId } = yield* setUp("codex")
-      const settings = `
+type Prepared = Effect.Success<ReturnType<typeof setUp>>
+
+/** How each client runs a task, connected as its own documentation says. */
+const tasks: Readonly<
+  Record<CommandLineName, { readonly package: keyof typeof packages; run(prepared: Prepared): Effect.Effect<string> }>
+> = {
+  Codex: {
+    package: "codex",
+    run: ({ home, key, program, service }) =>
+      Effect.gen(function* () {
+        const settings = `
 model = "gpt-5.5"
 model_provider = "gateway"
 approval_policy = "never"
@@ -122,21 +129,18 @@ base_url = "${service.url}/v1"
 env_key = "GATEWAY_KEY"
 wire_api = "responses"
 `
-      yield* Effect.promise(() => fs.writeFile(path.join(home, "config.toml"), settings))
-      const said = yield* run(program, ["exec", "--skip-git-repo-check", "Print a word."], home, {
-        ...clean(home),
-        CODEX_HOME: home,
-        GATEWAY_KEY: key
+        yield* Effect.promise(() => fs.writeFile(path.join(home, "config.toml"), settings))
+        return yield* run(program, ["exec", "--skip-git-repo-check", "Print a word."], home, {
+          ...clean(home),
+          CODEX_HOME: home,
+          GATEWAY_KEY: key
+        })
       })
-      assert.include(said, "The tool printed: from-the-tool.")
-      assert.deepStrictEqual(yield* charges(service, tenantId), twoCalls)
-    }).pipe(Effect.scoped)
-  )
-
-  it.effect("Claude Code runs a task with a tool, and is charged exactly", () =>
-    Effect.gen(function* () {
-      const { home, key, program, service, tenantId } = yield* setUp("claude")
-      const said = yield* run(program, ["-p", "Print a word.", "--dangerously-skip-permissions"], home, {
+  },
+  "Claude Code": {
+    package: "claude",
+    run: ({ home, key, program, service }) =>
+      run(program, ["-p", "Print a word.", "--dangerously-skip-permissions"], home, {
         ...clean(home),
         ANTHROPIC_BASE_URL: service.url,
         ANTHROPIC_AUTH_TOKEN: key,
@@ -145,8 +149,17 @@ wire_api = "responses"
         // It refuses to run without questions as root, unless it is told that nothing is at risk.
         IS_SANDBOX: "1"
       })
-      assert.include(said, "The tool printed: from-the-tool.")
-      assert.deepStrictEqual(yield* charges(service, tenantId), twoCalls)
-    }).pipe(Effect.scoped)
-  )
+  }
+}
+
+layer(serviceLayer(), { excludeTestServices: true, timeout: "120 seconds" })("command-line clients", (it) => {
+  for (const [name, task] of Record.toEntries(tasks)) {
+    it.effect(`${name} runs a task with a tool, and is charged exactly`, () =>
+      Effect.gen(function* () {
+        const prepared = yield* setUp(task.package)
+        assert.include(yield* task.run(prepared), "The tool printed: from-the-tool.")
+        assert.deepStrictEqual(yield* charges(prepared.service, prepared.tenantId), twoCalls)
+      }).pipe(Effect.scoped)
+    )
+  }
 })

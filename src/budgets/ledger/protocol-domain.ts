@@ -85,7 +85,11 @@ export type ReserveItem = BudgetSubject &
     readonly metadata?: Readonly<Record<string, string>> | undefined
     readonly reason?: string | undefined
   } & (
-    | { readonly kind: "reserve" }
+    | {
+        readonly kind: "reserve"
+        /** Whether it is held where a cap asks for an approval, or else denied; it is held unless given. */
+        readonly mayWait?: boolean
+      }
     | {
         readonly kind: "approve" | "override"
         readonly audit: AuditOrigin

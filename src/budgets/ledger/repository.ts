@@ -343,7 +343,7 @@ const layOut = ({ holdSeconds, now, requests, revisions }: ReserveBatch) => {
 const requestRow = ({ caps, counters, item }: PlacedRequest, counterCount: number): ReadonlyArray<unknown> => [
   item.id,
   item.tenantId,
-  item.kind,
+  item.kind === "reserve" && item.mayWait === false ? "try" : item.kind,
   item.origin,
   item.dimensions.agentId,
   item.plan?.id,

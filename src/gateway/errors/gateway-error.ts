@@ -203,12 +203,10 @@ export const providerError = (
   provider: string
 ): GatewayError => {
   const { message, status } = unnamed
-  const detail = status < 500 ? message : named(message, provider)
-  // The SDKs' users know a vendor's own message; the gateway's is of use with the name only.
-  const error = ownWords.test(message) ? { ...unnamed, message: detail } : unnamed
+  const error = { ...unnamed, message: status < 500 ? message : named(message, provider) }
   const forwarded = {
     ...forwardedResponseHeaders(headers),
     ...(retryAfterSeconds === undefined ? {} : retryAfter(retryAfterSeconds))
   }
-  return gatewayError(providerProblem({ ...error, message: detail }, forwarded), { ...error, headers: forwarded })
+  return gatewayError(providerProblem(error, forwarded), { ...error, headers: forwarded })
 }

@@ -11,7 +11,7 @@ import { TurnBudgetExceeded } from "../configuration/domain.ts"
 import { gatewayError, type GatewayError, notRetryable } from "../errors/gateway-error.ts"
 import { textsOf } from "./request-texts.ts"
 import { type ModelTarget } from "../configuration/gateway-snapshot.ts"
-import { type CountableRequest, ProviderCounts } from "./provider-counts.ts"
+import { type CountableRequest, countsTokens, ProviderCounts } from "./provider-counts.ts"
 import { encodingOfAll, TokenCounts } from "./token-counts.ts"
 
 /** What admission depends on besides the terms of the estimate. */
@@ -65,13 +65,12 @@ export class Admission extends Context.Service<
         { countable }: AdmissionRequest
       ) {
         const { bound, targets } = terms
-        const areAlike = targets.every(
-          ({ model, provider }) => model === target.model && provider.dialect === "anthropic"
-        )
         // Compactions read the input again.
-        if (countable === undefined || !areAlike || bound.choices > 1) return undefined
+        if (countable === undefined || bound.choices > 1) return undefined
         const request = yield* Effect.option(countable)
         if (Option.isNone(request)) return undefined
+        const { operation } = request.value
+        if (!targets.every((one) => one.model === target.model && countsTokens(one, operation))) return undefined
         const tokens = yield* providerCounts.count(target, request.value)
         return Option.isNone(tokens) || tokens.value >= bound.inputTokens
           ? undefined
@@ -90,7 +89,9 @@ export class Admission extends Context.Service<
       ) {
         const { body } = request
         const encoding = encodingOfAll(terms.targets)
-        if (encoding === undefined) return yield* countedByProvider(terms, target, request)
+        if (encoding === undefined || terms.bound.isRemote === true) {
+          return yield* countedByProvider(terms, target, request)
+        }
         const { bytes, texts } = textsOf(body)
         const tokens = yield* counts.count(tenantId, { encoding, texts })
         if (Option.isNone(tokens)) return undefined
@@ -98,19 +99,24 @@ export class Admission extends Context.Service<
         return { ...terms, bound: { ...terms.bound, inputTokens } }
       })
 
-      /** Undefined when the estimate is reserved; the denial where a smaller one may fit. */
+      /**
+       * Undefined when the estimate is reserved; the denial where a smaller one may fit. Only what is counted as well as can
+       * be may wait for an approval.
+       */
       const reserve = (
         { meter, most, request, subject, target }: Attempt,
-        estimate: Estimate
+        estimate: Estimate,
+        mayWait: boolean
       ): Effect.Effect<AdmissionDenied | undefined, GatewayError> => {
         const { amountNanoUsd, tokens } = estimate
         const { metadata, reservation } = request
         if (most !== null && amountNanoUsd > most) {
-          return Effect.succeed({ error: tooLarge(estimate, reservation), remaining: { nanoUsd: most, tokens: null } })
+          const remaining = { nanoUsd: most, tokens: null }
+          return Effect.succeed({ error: tooLarge(estimate, reservation), remaining, couldWait: false })
         }
         const held =
           reservation === undefined
-            ? reservations.reserve(subject, amountNanoUsd, tokens, metadata)
+            ? reservations.reserve(subject, amountNanoUsd, tokens, mayWait, metadata)
             : reservations.transfer(subject, reservation, amountNanoUsd, tokens)
         // Nothing may come between what was reserved and the meter, which releases it when the caller has left.
         return Effect.uninterruptibleMask((restore) =>
@@ -134,20 +140,20 @@ export class Admission extends Context.Service<
         let denied: AdmissionDenied | undefined = first
         const exact = yield* counted(terms, attempt.target, request, subject)
         const again = exact === undefined ? wanted : yield* estimateOf(exact)
-        if (exact !== undefined) {
-          denied = yield* reserve(attempt, again)
+        if (exact !== undefined || first.couldWait) {
+          denied = yield* reserve(attempt, again, true)
           if (denied === undefined) return again
         }
         const { nanoUsd = null, tokens = null } = denied.remaining ?? {}
         const smaller = fitting(exact ?? terms, again, { nanoUsd: least(most, nanoUsd), tokens })
         if (smaller === undefined) return yield* denied.error
-        denied = yield* reserve(attempt, smaller)
+        denied = yield* reserve(attempt, smaller, true)
         return denied === undefined ? smaller : yield* denied.error
       })
 
       const admitBy = (attempt: Attempt, terms: EstimateTerms): Effect.Effect<Estimate, GatewayError> =>
         Effect.flatMapEager(estimateOf(terms), (wanted) =>
-          Effect.flatMap(reserve(attempt, wanted), (denied) =>
+          Effect.flatMap(reserve(attempt, wanted, false), (denied) =>
             denied === undefined ? Effect.succeed(wanted) : reserveLess(attempt, terms, wanted, denied)
           )
         )

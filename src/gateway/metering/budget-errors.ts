@@ -29,6 +29,8 @@ export interface RemainingBudget {
 export interface AdmissionDenied {
   readonly error: GatewayError
   readonly remaining: RemainingBudget | undefined
+  /** Whether the reservation could wait for an approval. */
+  readonly couldWait: boolean
 }
 
 /** Why a call may not use an existing reservation. */
@@ -87,18 +89,23 @@ export const admissionDenied = (
         remaining:
           result.insufficient.budget.cap.unit === "requests"
             ? undefined
-            : { nanoUsd: leastAvailable(result.available, "usd"), tokens: leastAvailable(result.available, "tokens") }
+            : { nanoUsd: leastAvailable(result.available, "usd"), tokens: leastAvailable(result.available, "tokens") },
+        couldWait: result.verdict === "no-room"
       }
     case "held":
-      return { error: approvalRequired(id), remaining: undefined }
+      return { error: approvalRequired(id), remaining: undefined, couldWait: false }
     case "uncovered":
-      return { error: uncovered, remaining: undefined }
+      return { error: uncovered, remaining: undefined, couldWait: false }
     case "plan-missing":
-      return { error: gatewayError(problemOf(principal, result)), remaining: undefined }
+      return { error: gatewayError(problemOf(principal, result)), remaining: undefined, couldWait: false }
     case "plan-inactive":
-      return { error: gatewayError(problemOf(principal, result), { headers: notRetryable }), remaining: undefined }
+      return {
+        error: gatewayError(problemOf(principal, result), { headers: notRetryable }),
+        remaining: undefined,
+        couldWait: false
+      }
     default:
-      return { error: overloaded("The ledger gave no answer.", 1), remaining: undefined }
+      return { error: overloaded("The ledger gave no answer.", 1), remaining: undefined, couldWait: false }
   }
 }
 

@@ -101,10 +101,12 @@ export class BudgetReservations extends Context.Service<
     constraintsOf(subject: BudgetSubject): Effect.Effect<CapConstraints>
     /** Whether the caps, as they are known now, constrain a subject as before. */
     areCurrent(subject: BudgetSubject, constraints: CapConstraints): Effect.Effect<boolean>
+    /** `mayWait`: whether it waits for an approval, where a cap asks for one. */
     reserve(
       subject: BudgetSubject,
       amountNanoUsd: bigint,
       tokens: number,
+      mayWait: boolean,
       metadata?: Readonly<Record<string, string>>
     ): Effect.Effect<BudgetReservation, AdmissionDenied>
     /** Uses an existing reservation of the same caller. */
@@ -186,6 +188,7 @@ export class BudgetReservations extends Context.Service<
         subject: BudgetSubject,
         amount: bigint,
         tokens: number,
+        mayWait: boolean,
         metadata?: Readonly<Record<string, string>>
       ) {
         const principal = yield* CurrentPrincipal
@@ -196,6 +199,7 @@ export class BudgetReservations extends Context.Service<
           .reserve({
             ...who,
             kind: "reserve",
+            mayWait,
             id,
             tenantId: subject.tenantId,
             origin: "gateway",
@@ -240,7 +244,9 @@ export class BudgetReservations extends Context.Service<
         ).pipe(
           Effect.catchDefect(unreachable),
           Effect.mapError((problem): AdmissionDenied =>
-            "remaining" in problem ? problem : { error: transferError(problem, id), remaining: undefined }
+            "remaining" in problem
+              ? problem
+              : { error: transferError(problem, id), remaining: undefined, couldWait: false }
           )
         )
         return {
@@ -272,5 +278,5 @@ const finished = <A, E, R>(effect: Effect.Effect<A, E, R>, undo: () => void): Ef
 const unreachable = (defect: unknown): Effect.Effect<never, AdmissionDenied> =>
   Effect.andThen(
     Effect.logError("The ledger cannot be asked", defect),
-    Effect.fail({ error: overloaded("The ledger cannot be reached.", 2), remaining: undefined })
+    Effect.fail({ error: overloaded("The ledger cannot be reached.", 2), remaining: undefined, couldWait: false })
   )

@@ -102,11 +102,18 @@ const tooDear = gatewayError(new TurnBudgetExceeded({ detail: "No budget has roo
   headers: notRetryable
 })
 
-/** The largest estimate that fits into what the caps leave, if the caller set no output limit. */
-export const fitting = (terms: EstimateTerms, estimate: Estimate, room: RemainingBudget): Estimate | undefined => {
-  if (estimate.limit === undefined || (room.nanoUsd === null && room.tokens === null)) return undefined
+/**
+ * The largest estimate that fits into what the caps leave, where the caller set no limit on the output or on the uses of
+ * tools: with one use, and then with a shorter output.
+ */
+export const fitting = (given: EstimateTerms, estimate: Estimate, room: RemainingBudget): Estimate | undefined => {
+  if (room.nanoUsd === null && room.tokens === null) return undefined
   const fits = ({ amountNanoUsd, tokens }: Estimate) =>
     (room.nanoUsd === null || amountNanoUsd <= room.nanoUsd) && (room.tokens === null || BigInt(tokens) <= room.tokens)
+  const terms = estimate.toolLimit === undefined ? given : { ...given, defaultToolUses: 1 }
+  const whole = estimateWith(terms, estimate.outputTokens)
+  if (whole.amountNanoUsd < estimate.amountNanoUsd && fits(whole)) return whole
+  if (estimate.limit === undefined) return undefined
   let [least, most] = [0, estimate.outputTokens]
   while (least < most) {
     const middle = Math.ceil((least + most) / 2)

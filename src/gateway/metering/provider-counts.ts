@@ -6,14 +6,39 @@ import { count } from "../translation/usage.ts"
 
 type Json = Readonly<Record<string, unknown>>
 
-/** A request as a target would get it. */
+/** A request as a target would get it: messages for Anthropic's dialect, or one of the Responses API. */
 export interface CountableRequest {
+  readonly operation: "chat" | "responses"
   readonly body: Json
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** The members of a messages request that its provider counts. */
-const counted = ["system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers", "context_management"]
+/** How each kind of request is counted: the operation, the list that grows with a conversation, and the other members. */
+const countings = {
+  chat: {
+    operation: "count-tokens",
+    list: "messages",
+    members: ["system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers", "context_management"]
+  },
+  responses: {
+    operation: "count-responses",
+    list: "input",
+    members: [
+      "instructions",
+      "tools",
+      "tool_choice",
+      "reasoning",
+      "text",
+      "previous_response_id",
+      "truncation",
+      "parallel_tool_calls"
+    ]
+  }
+} as const
+
+/** Whether a target's provider counts requests of a kind. */
+export const countsTokens = ({ provider }: ModelTarget, operation: CountableRequest["operation"]): boolean =>
+  operation === "chat" ? provider.dialect === "anthropic" : provider.apis.has("responses")
 
 const deadline = "1 second"
 const deadlineMs = 1000
@@ -32,6 +57,8 @@ const perMessage = 16
 export class ProviderCounts extends Context.Service<
   ProviderCounts,
   {
+    /** The request's tokens as its provider counts them; none if it does not, or not in time. */
+    exact(target: ModelTarget, request: CountableRequest): Effect.Effect<Option.Option<number>>
     /** An upper bound of the request's tokens, with its images and documents; none if it cannot be counted in time. */
     count(target: ModelTarget, request: CountableRequest): Effect.Effect<Option.Option<number>>
   }
@@ -49,14 +76,16 @@ export class ProviderCounts extends Context.Service<
         kept.set(key, tokens)
       }
 
-      const ask = ({ model, provider: { id, provider } }: ModelTarget, { body, headers }: CountableRequest) => {
-        const members = Object.fromEntries(
-          counted.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]))
-        )
-        const request = JSON.stringify({ model, messages: body.messages, ...members })
+      const ask = (
+        { model, provider: { id, provider } }: ModelTarget,
+        { body, headers, operation }: CountableRequest
+      ) => {
+        const { list, members, operation: counting } = countings[operation]
+        const given = [list, ...members].flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]]]))
+        const request = JSON.stringify({ model, ...Object.fromEntries(given) })
         const now = clock.currentTimeMillisUnsafe()
         return Effect.scoped(
-          provider.send({ operation: "count-tokens", body: request, headers, deadline: now + deadlineMs })
+          provider.send({ operation: counting, body: request, headers, deadline: now + deadlineMs })
         ).pipe(
           Effect.map(({ body: answer }) => {
             const value = answer instanceof Uint8Array ? parsedJson(Buffer.from(answer).toString("utf8")) : undefined
@@ -78,9 +107,13 @@ export class ProviderCounts extends Context.Service<
         )
       }
 
+      const exact = Effect.fn("ProviderCounts.exact")(function* (target: ModelTarget, request: CountableRequest) {
+        const rests = (resting.get(target.provider.id) ?? 0) > clock.currentTimeMillisUnsafe()
+        return rests || !countsTokens(target, request.operation) ? Option.none<number>() : yield* ask(target, request)
+      })
+
       const countOne = Effect.fn("ProviderCounts.count")(function* (target: ModelTarget, request: CountableRequest) {
-        const { provider } = target
-        if (provider.dialect !== "anthropic") return Option.none<number>()
+        if (!countsTokens(target, request.operation)) return Option.none<number>()
         const { keys, sizes } = prefixesOf(target, request)
         let suffix = 0
         for (let place = keys.length - 1; place >= 0; place--) {
@@ -88,28 +121,38 @@ export class ProviderCounts extends Context.Service<
           if (known !== undefined && suffix <= known * mostSuffix) return Option.some(margin(known) + suffix)
           suffix += (sizes[place] ?? 0) + perMessage
         }
-        if ((resting.get(provider.id) ?? 0) > clock.currentTimeMillisUnsafe()) return Option.none<number>()
-        const tokens = yield* ask(target, request)
+        const tokens = yield* exact(target, request)
         if (Option.isSome(tokens)) remember(keys.at(-1) ?? "", tokens.value)
         return Option.map(tokens, margin)
       })
 
-      return ProviderCounts.of({ count: countOne })
+      return ProviderCounts.of({ count: countOne, exact })
     })
   )
 }
 
-/** The hashes of a request up to each of its messages, with the bytes of each message. Images need a count of their own. */
-const prefixesOf = ({ model, provider }: ModelTarget, { body }: CountableRequest) => {
+/**
+ * The hashes of a request up to each of its messages or items, with the bytes of each. Images and files need a count of
+ * their own.
+ */
+const prefixesOf = ({ model, provider }: ModelTarget, { body, operation }: CountableRequest) => {
+  const { list, members } = countings[operation]
   const hash = createHash("sha256")
-  hash.update(JSON.stringify([provider.id, model, ...counted.map((name) => body[name] ?? null)]))
+  hash.update(JSON.stringify([provider.id, model, operation, ...members.map((name) => body[name] ?? null)]))
   const keys: Array<string> = []
   const sizes: Array<number> = []
-  for (const message of listIn(body.messages)) {
+  const given = body[list]
+  for (const message of typeof given === "string" ? [given] : listIn(given)) {
     const text = JSON.stringify(message)
     hash.update(`\n${text}`)
     keys.push(hash.copy().digest("base64"))
-    sizes.push(/"type":"(?:image|document)"/.test(text) ? Infinity : Buffer.byteLength(text))
+    sizes.push(
+      /"type":"(?:image|document|input_image|input_file|item_reference|computer_call_output|image_generation_call)"/.test(
+        text
+      )
+        ? Infinity
+        : Buffer.byteLength(text)
+    )
   }
   return { keys, sizes }
 }

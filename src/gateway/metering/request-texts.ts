@@ -35,10 +35,29 @@ const gatherItem = (item: Json, texts: Array<string>): void => {
   for (const said of [item.arguments, item.input]) if (typeof said === "string") texts.push(said)
 }
 
-/** The definitions of tools, which are part of the prompt; their format differs between vendors. */
-export const toolTextsOf = ({ tools }: Json): ReadonlyArray<string> => listIn(tools).map((tool) => JSON.stringify(tool))
+/** The names and texts of a tool: models read these, written in fewer tokens than its JSON has. */
+const gatherWords = (value: unknown, words: Array<string>, depth = 0): void => {
+  if (typeof value === "string") words.push(value)
+  else if (typeof value === "object" && value !== null && depth < deepestSchema) {
+    for (const [name, member] of Object.entries(value)) {
+      if (!Array.isArray(value)) words.push(name)
+      gatherWords(member, words, depth + 1)
+    }
+  }
+}
 
-/** The texts of messages and inputs; the rest of a request is bounded by its bytes. */
+/** Around the words of all tools, and of each of them, OpenAI's models read this. */
+const toolsFrame = "# Tools\n\n## functions\n\nnamespace functions {\n\n} // namespace functions"
+const toolFrame = "type = () => any;"
+
+/** Schemas that are nested more deeply are bounded by their bytes. */
+const deepestSchema = 64
+
+// The canonical JSON of a string is the shortest, so this is a lower bound.
+const bytesOf = (texts: ReadonlyArray<string>): number =>
+  texts.reduce((sum, text) => sum + Buffer.byteLength(JSON.stringify(text)), 0)
+
+/** The texts of messages, inputs and tools; the rest of a request is bounded by its bytes. */
 export const textsOf = (body: Json): RequestTexts => {
   const texts: Array<string> = []
   gather(body.system, texts)
@@ -54,6 +73,17 @@ export const textsOf = (body: Json): RequestTexts => {
       else if (isJson(input)) gatherItem(input, texts)
     }
   }
-  // The canonical JSON of a string is the shortest, so this is a lower bound.
-  return { texts, bytes: texts.reduce((sum, text) => sum + Buffer.byteLength(JSON.stringify(text)), 0) }
+  const tools = listIn(body.tools).map((tool) => {
+    const words: Array<string> = []
+    gatherWords(isJson(tool) && isJson(tool.function) ? tool.function : tool, words)
+    return words
+  })
+  return {
+    texts: [
+      ...texts,
+      ...(tools.length > 0 ? [toolsFrame] : []),
+      ...tools.map((words) => [toolFrame, ...words].join(" "))
+    ],
+    bytes: bytesOf(texts) + tools.reduce((sum, words) => sum + bytesOf(words), 0)
+  }
 }

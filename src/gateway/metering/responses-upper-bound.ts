@@ -118,6 +118,7 @@ export const responsesBound = (
   return {
     inputTokens: times * (remote === undefined ? counted : Math.max(counted, contextTokens ?? 0)),
     mediaTokens: walk.mediaTokens,
+    ...(remote === undefined ? {} : { isRemote: true }),
     extraOutputTokens: 0,
     choices: times,
     ...(providerTools === undefined ? {} : { tools: providerTools }),

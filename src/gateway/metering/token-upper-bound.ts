@@ -10,6 +10,8 @@ export interface TokenUpperBound {
   readonly inputTokens: number
   /** The part of them for images and documents, which the gateway cannot count. */
   readonly mediaTokens: number
+  /** Whether they are what the model can read, because a part of the request stands elsewhere. */
+  readonly isRemote?: boolean
   /** In addition to the output limit: the tokens of a prediction. */
   readonly extraOutputTokens: number
   /** The number of choices that the output limit applies to. */
@@ -239,6 +241,7 @@ export const chatBound = (
   const read = walk.remote === undefined ? given : Math.max(given, contextTokens ?? 0)
   return {
     mediaTokens: walk.mediaTokens,
+    ...(walk.remote === undefined ? {} : { isRemote: true }),
     inputTokens: compacts ? 2 * read : read,
     extraOutputTokens: dialect === "openai" ? bytesOf(body.prediction ?? undefined) : 0,
     choices: dialect === "openai" ? (positive(body.n) ?? 1) : compacts ? 2 : 1,

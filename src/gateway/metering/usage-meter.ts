@@ -15,12 +15,12 @@ import { type Operation } from "../providers/provider.ts"
 import { type Rates, type RateTable } from "../catalog/rate-domain.ts"
 import { type ServedModel, type ModelTarget } from "../configuration/gateway-snapshot.ts"
 import { inputWithTools, toolLimits, ToolUseReader } from "./provider-tools.ts"
-import { textsOf, toolTextsOf } from "./request-texts.ts"
+import { textsOf } from "./request-texts.ts"
 import { encodingOf, type TokenCounts } from "./token-counts.ts"
 import { thinksUnseen } from "./unseen-thinking.ts"
 
 /** Bytes of text that count as one token where neither a provider nor a tokenizer counts them. */
-const bytesPerToken = 3
+export const bytesPerToken = 3
 
 /** What is known of a call at its start. */
 export interface MeteredCall {
@@ -199,7 +199,7 @@ export class UsageMeter {
     const count = (given: ReadonlyArray<string>) =>
       target === undefined || given.length === 0 ? Effect.succeedNone : counts.countFor(tenantId, target, given)
     /** The input of the model: messages and tool definitions. */
-    const asTexts = () => [...textsOf(body).texts, ...toolTextsOf(body)]
+    const asTexts = () => textsOf(body).texts
     return Effect.gen(function* () {
       const input = usage?.inputTokens ? Option.none<number>() : yield* count(asTexts())
       const output = yield* count(texts)

@@ -181,7 +181,7 @@ export class CallPipeline extends Context.Service<
             if (estimate === undefined || !meter.holdsFor(target)) {
               const here = { ...terms, model: candidate.model, constraints }
               const { perTurnNanoUsd } = caller
-              const countable = call.operation === "chat" ? countableRequest(call, target) : undefined
+              const countable = countableRequest(call, target)
               const request = { body: call.body, metadata: call.metadata, perTurnNanoUsd, reservation, countable }
               info?.limit(acquireTimeoutSeconds)
               estimate = yield* admission.admit(meter, subject, target, here, request)

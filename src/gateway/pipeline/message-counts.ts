@@ -1,12 +1,14 @@
 import { Context, Effect, Layer, Option, type Scope } from "effect"
 import { Router } from "../routing/router.ts"
-import { textsOf, toolTextsOf } from "../metering/request-texts.ts"
+import { textsOf } from "../metering/request-texts.ts"
 import { chatBound } from "../metering/token-upper-bound.ts"
+import { ProviderCounts } from "../metering/provider-counts.ts"
 import { TokenCounts } from "../metering/token-counts.ts"
+import { bytesPerToken } from "../metering/usage-meter.ts"
 import { type GatewaySnapshot, type ModelTarget, type ServedModel } from "../configuration/gateway-snapshot.ts"
 import { GatewayConfiguration } from "../configuration/service.ts"
 import { resolveModel } from "../routing/resolve-model.ts"
-import { providerRequest } from "./provider-request.ts"
+import { countableRequest, providerRequest } from "./provider-request.ts"
 import { type Call, validateRequest } from "./call-request.ts"
 import { forwardedResponseHeaders, GatewayError, providerError } from "../errors/gateway-error.ts"
 
@@ -22,7 +24,7 @@ export class MessageCounts extends Context.Service<
   {
     /** Counts a request in the dialect of a provider that counts; otherwise, the gateway estimates. */
     count(call: Call): Effect.Effect<Counted, GatewayError, Scope.Scope>
-    /** The tokens of a chat request, by the model's tokenizer where it is known, or else estimated. */
+    /** The tokens of a chat request, by its provider, or the model's tokenizer where it is known, or else estimated. */
     countOwn(call: Call): Effect.Effect<number, GatewayError>
   }
 >()("app/gateway/MessageCounts") {
@@ -32,6 +34,7 @@ export class MessageCounts extends Context.Service<
       const router = yield* Router
       const configuration = yield* GatewayConfiguration
       const counts = yield* TokenCounts
+      const providers = yield* ProviderCounts
 
       const resolved = (
         call: Call
@@ -64,8 +67,12 @@ export class MessageCounts extends Context.Service<
         const { model } = yield* resolved(call)
         const [target] = model.targets
         if (target === undefined) return estimated(call)
-        const texts = [...textsOf(call.body).texts, ...toolTextsOf(call.body)]
-        const tokens = yield* counts.countFor(call.caller.subject.tenantId, target, texts)
+        const countable = countableRequest(call, target)
+        if (countable !== undefined) {
+          const tokens = yield* providers.exact(target, yield* countable)
+          if (Option.isSome(tokens)) return tokens.value
+        }
+        const tokens = yield* counts.countFor(call.caller.subject.tenantId, target, textsOf(call.body).texts)
         return Option.getOrElse(tokens, () => estimated(call))
       })
 
@@ -81,9 +88,6 @@ const isCounting =
     operation === "count-tokens"
       ? provider.dialect === "anthropic"
       : provider.apis.has("responses") && (onlyProvider ?? provider.id) === provider.id
-
-/** The bytes of a request for each of its tokens, about; the upper bound of admission takes one. */
-const bytesPerToken = 3
 
 const estimated = ({ body, bytes, dialect }: Call): number =>
   Math.ceil(chatBound(dialect, body, bytes.length).inputTokens / bytesPerToken)

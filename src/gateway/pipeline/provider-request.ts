@@ -122,14 +122,24 @@ export const providerRequest = (
   return Effect.succeed(edited(bytes, [...patch, ...unsigned, ...limited]))
 }
 
-/** A request as a target would get it, for its provider to count. */
+/** A request as a target would get it, for its provider to count; undefined if no provider counts such requests. */
 export const countableRequest = (
-  call: DialectRequest & Pick<CountableRequest, "headers">,
+  { body, bytes, dialect, headers, operation, ...rest }: DialectRequest & Pick<CountableRequest, "headers">,
   target: ModelTarget
-): Effect.Effect<CountableRequest, GatewayError> =>
-  call.dialect === target.provider.dialect
-    ? Effect.succeed(call)
-    : Effect.map(translated(call, target, 1), (body) => ({ body, headers: call.headers }))
+): Effect.Effect<CountableRequest, GatewayError> | undefined => {
+  if (operation === "responses") {
+    // The ids in the bytes are the provider's.
+    return Effect.sync(() => ({ operation, body: JSON.parse(Buffer.from(bytes).toString("utf8")) as Json, headers }))
+  }
+  if (operation !== "chat" || target.provider.dialect !== "anthropic") return undefined
+  return dialect === "anthropic"
+    ? Effect.succeed({ operation, body, headers })
+    : Effect.map(translated({ ...rest, body, bytes, dialect, operation }, target, 1), (other) => ({
+        operation,
+        body: other,
+        headers
+      }))
+}
 
 const unlimitedTools = (body: Json) =>
   providerToolsOf(body, "messages")?.tools.filter(({ maxUses, takesLimit }) => takesLimit && maxUses === undefined) ??

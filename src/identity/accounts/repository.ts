@@ -76,18 +76,7 @@ export class AccountsRepository extends Context.Service<AccountsRepository>()("a
           ORDER BY a.id LIMIT ${limit}`
     })
     const insertOne = SqlSchema.findOne({
-      Request: Schema.Struct({
-        email: Schema.String,
-        name: Schema.String,
-        passwordHash: Schema.NullOr(Schema.String),
-        tenantId: Schema.NullOr(TenantId),
-        trialUserId: Schema.NullOr(TrialUserId),
-        applicationId: Schema.NullOr(IntegerId),
-        status: AccountStatus,
-        expiresAt: Schema.NullOr(InstantFromDate),
-        createdAt: InstantFromDate,
-        createdBy: Schema.String
-      }),
+      Request: Account.mapFields(Struct.omit(["id", "lastSignInAt", "roleIds"])),
       Result: Schema.Struct({ id: AccountId }),
       execute: (row) => sql`INSERT INTO accounts ${sql.insert(row)} RETURNING id`
     })

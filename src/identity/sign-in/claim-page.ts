@@ -1,11 +1,11 @@
 import { Effect, Layer } from "effect"
 import { Digest } from "effect/crypto"
-import { HttpRouter, HttpServerResponse } from "effect/http"
+import { HttpRouter } from "effect/http"
 import { Settings } from "../../platform/settings/settings.ts"
-import { contentSecurityPolicy } from "../../platform/http/negotiation.ts"
+import { htmlPage } from "../../platform/http/html-page.ts"
 
 const style = `
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 24rem; margin: 10vh auto; padding: 0 1rem; color: #1a1a1a }
+:root { color-scheme: light } body { max-width: 24rem; color: #1a1a1a }
 label { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
 input { width: 100%; box-sizing: border-box; padding: .5rem; font: inherit; border: 1px solid #767676; border-radius: 4px }
 button { margin-top: 1.5rem; padding: .5rem 1.25rem; font: inherit; border: 0; border-radius: 4px; background: #1d4ed8; color: #fff }
@@ -56,13 +56,7 @@ form.addEventListener("submit", async (event) => {
 const tryTheApi = `
 <li><a href="swagger#/API%20keys/apiKeys.create">Try the API</a>: create an API key for your programs</li>`
 
-const page = (api: string) => `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Claim this installation · Application Manager</title>
-<style>${style}</style>
-<h1>Claim this installation</h1>
+const page = (api: string) => `<h1>Claim this installation</h1>
 <p>Make the first account. It is an Administrator.</p>
 <form>
 <label for="email">E-mail address</label>
@@ -83,21 +77,22 @@ const page = (api: string) => `<!doctype html>
 <li><a href="./">See what else is here</a></li>
 </ul>
 </section>
-<script>${script}</script>
-</html>
-`
+<script>${script}</script>`
 
 /** The page behind the link of the first run. The token is behind the #, so it is in no request and no log. */
 export const ClaimPageLayer = Layer.unwrap(
   Effect.gen(function* () {
     const digest = yield* Digest.Digest
     const sha256 = yield* Effect.orDie(digest.digest(Digest.sha256, new TextEncoder().encode(script)))
-    const policy = contentSecurityPolicy([Buffer.from(sha256).toString("base64")])
     const { api } = yield* Settings
-    const answer = HttpServerResponse.text(page(api.swagger.enabled ? tryTheApi : ""), {
-      contentType: "text/html; charset=utf-8",
-      headers: { "content-security-policy": policy }
-    })
+    const answer = htmlPage(
+      "Claim this installation · Application Manager",
+      page(api.swagger.enabled ? tryTheApi : ""),
+      {
+        scriptHashes: [Buffer.from(sha256).toString("base64")],
+        style
+      }
+    )
     return HttpRouter.add("GET", "/claim", Effect.succeed(answer))
   })
 )

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AccountId } from "../accounts/domain.ts"
 import { Change } from "../../audit/log/domain.ts"
@@ -91,17 +91,7 @@ export class AccountSessionsRepository extends Context.Service<AccountSessionsRe
         execute: (id) => sql`SELECT * FROM account_sessions WHERE id = ${id} AND ${isLive} FOR UPDATE`
       })
       const insertOne = SqlSchema.findOne({
-        Request: Schema.Struct({
-          accountId: AccountId,
-          tenantId: Schema.NullOr(TenantId),
-          rotationSecret: Schema.Uint8Array,
-          ipAddress: Schema.NullOr(Schema.String),
-          userAgent: Schema.NullOr(Schema.String),
-          trialSessionId: Schema.NullOr(SessionId),
-          createdAt: InstantFromDate,
-          lastUsedAt: InstantFromDate,
-          expiresAt: InstantFromDate
-        }),
+        Request: StoredSession.mapFields(Struct.omit(["id"])),
         Result: Schema.Struct({ id: AccountSessionId }),
         execute: (row) => sql`INSERT INTO account_sessions ${sql.insert(row)} RETURNING id`
       })

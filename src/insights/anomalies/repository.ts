@@ -72,6 +72,9 @@ const rows = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
     Effect.orDie(Effect.flatMap(statement, (found) => decode(found))) as Effect.Effect<ReadonlyArray<S["Type"]>>
 }
 
+/** A day in UTC as PostgreSQL takes it. */
+const dayText = (at: number): string => new Date(at).toISOString().slice(0, 10)
+
 export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()("app/insights/AnomaliesRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -124,8 +127,9 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
         Effect.map(
           rows(Schema.Struct({ tenantId: TenantId }))(sql`
             SELECT t.id AS tenant_id FROM tenants t WHERE EXISTS (
-              SELECT FROM usage_rollups r WHERE r.tenant_id = t.id AND r.dimension = 0 AND r.grain = 'h'
-                AND r.start >= ${new Date(from)} AND r.start < ${new Date(to)}) ORDER BY t.id`),
+              SELECT FROM usage_cells c WHERE c.tenant_id = t.id AND c.dimension = 0 AND c.grain = 'h'
+                AND c.day BETWEEN ${dayText(from)}::date AND ${dayText(to)}::date
+                AND c.start >= ${new Date(from)} AND c.start < ${new Date(to)}) ORDER BY t.id`),
           (found) => found.map(({ tenantId }) => tenantId)
         )
       ),
@@ -133,21 +137,22 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
       /** The cost of each hour of each key, in order. */
       hours: Effect.fn("AnomaliesRepository.hours")((tenantId: TenantId, from: number, to: number) =>
         rows(HourOfKey)(sql`
-          SELECT d.name AS dimension, r.key, r.start, r.cost
+          SELECT d.name AS dimension, c.key, c.start, sum(c.cost)::bigint AS cost
           FROM (VALUES (0::smallint, 'total'), (1::smallint, 'agent'), (2::smallint, 'model'), (4::smallint, 'task-type'))
             AS d(code, name)
-          JOIN usage_rollups r ON r.dimension = d.code
-          WHERE r.tenant_id = ${tenantId} AND r.grain = 'h' AND r.start >= ${new Date(from)} AND r.start < ${new Date(to)}
-            AND (r.key <> '' OR d.code = 0)
-          ORDER BY d.code, r.key, r.start`)
+          JOIN usage_cells c ON c.dimension = d.code
+          WHERE c.tenant_id = ${tenantId} AND c.grain = 'h' AND c.start >= ${new Date(from)} AND c.start < ${new Date(to)}
+            AND c.day BETWEEN ${dayText(from)}::date AND ${dayText(to)}::date AND (c.key <> '' OR d.code = 0)
+          GROUP BY d.code, d.name, c.key, c.start ORDER BY d.code, c.key, c.start`)
       ),
 
       /** What each plan cost, with its first and its last day. */
       plans: Effect.fn("AnomaliesRepository.plans")((tenantId: TenantId, from: number, to: number) =>
         rows(PlanCost)(sql`
-          SELECT key, min(start) AS first, max(start) AS last, sum(cost)::bigint AS cost FROM usage_rollups
-          WHERE tenant_id = ${tenantId} AND dimension = 6 AND grain = 'd' AND start >= ${new Date(from)}
-            AND start < ${new Date(to)} AND key <> '' GROUP BY key`)
+          SELECT key, min(start) AS first, max(start) AS last, sum(cost)::bigint AS cost FROM usage_cells
+          WHERE tenant_id = ${tenantId} AND dimension = 6 AND grain = 'd' AND day BETWEEN ${dayText(from)}::date
+            AND ${dayText(to)}::date AND start >= ${new Date(from)} AND start < ${new Date(to)} AND key <> ''
+          GROUP BY key`)
       ),
 
       /** Updates the episode that a finding goes on with; answers whether there is one. */

@@ -122,15 +122,16 @@ export const CapsReport = Schema.Struct({ asOf: Instant, ...page(CapSeries, capP
   identifier: "CapsReport"
 })
 
-/** A range of roll-ups of one grain (day, hour, quarter), or of rows, in epoch milliseconds. */
+/** A range of roll-ups of one grain (week, day, hour, quarter), or of rows, in epoch milliseconds. */
 export interface Segment {
-  readonly grain: "d" | "h" | "q" | "row"
+  readonly grain: "w" | "d" | "h" | "q" | "r"
   readonly opens: number
   readonly closes: number
 }
 
 export const hourMillis = 3_600_000
 const grains = [
+  ["w", 604_800_000],
   ["d", 86_400_000],
   ["h", hourMillis],
   ["q", 900_000]
@@ -141,7 +142,7 @@ const grains = [
  * and with rows where even the smallest would be. Only sums of all rows have quarters of an hour.
  */
 export const segmentsOf = (cuts: ReadonlyArray<number>, hasQuarters: boolean): ReadonlyArray<Segment> => {
-  const sizes = hasQuarters ? grains : grains.slice(0, 2)
+  const sizes = hasQuarters ? grains : grains.slice(0, -1)
   const smallest = sizes.at(-1)![1]
   const segments: Array<{ grain: Segment["grain"]; opens: number; closes: number }> = []
   const add = (grain: Segment["grain"], opens: number, closes: number) => {
@@ -158,7 +159,7 @@ export const segmentsOf = (cuts: ReadonlyArray<number>, hasQuarters: boolean): R
     const found = sizes.find(([, size]) => at % size === 0 && at + size <= cut)
     if (found === undefined) {
       const closes = Math.min(cut, at - (at % smallest) + smallest)
-      add("row", at, closes)
+      add("r", at, closes)
       at = closes
     } else {
       add(found[0], at, at + found[1])

@@ -1,7 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { type UsageDimension, usageDimensions, type UsageFilter } from "../usage/domain.ts"
-import { usageConditions } from "../usage/repository.ts"
 import { type ItemPlace, type Segment } from "./domain.ts"
 
 /** What is summed: the rows that pass a filter, over the segments that cover a range. */
@@ -32,6 +31,8 @@ export type Latencies = typeof Latencies.Type
 const Labelled = Schema.Struct({ key: Schema.String, label: Schema.String })
 const Day = Schema.Struct({ date: Schema.String, start: Schema.DateTimeUtcFromDate })
 
+const dimensions = Object.keys(usageDimensions) as ReadonlyArray<UsageDimension>
+
 /** The tables that give keys a name. */
 const named: Partial<Record<Grouping, readonly [table: string, type: string]>> = {
   agent: ["agents", "uuid"],
@@ -41,30 +42,17 @@ const named: Partial<Record<Grouping, readonly [table: string, type: string]>> =
   tenant: ["tenants", "uuid"]
 }
 
-const summed = `sum(c.cost)::bigint AS cost, sum(c.requests)::bigint AS requests, sum(c.errors)::bigint AS errors,
-  sum(c.input_tokens)::bigint AS input_tokens, sum(c.output_tokens)::bigint AS output_tokens,
-  sum(c.cached_input_tokens)::bigint AS cached_input_tokens, sum(c.saved)::bigint AS saved`
-const measures = (of: string) =>
-  `${of}.cost, ${of}.requests, ${of}.errors, ${of}.input_tokens, ${of}.output_tokens, ${of}.cached_input_tokens, ${of}.saved`
-
-/** The dimension whose roll-ups answer a filter: none has no filter, one has its own, several need rows. */
-const rolledUp = (filter: UsageFilter, grouping: Grouping) => {
-  const filtered = (Object.keys(usageDimensions) as ReadonlyArray<UsageDimension>).filter(
-    (dimension) => filter[usageDimensions[dimension].filter] !== undefined
-  )
+/** The number of the roll-ups that answer a filter: none has no filter, one has its own; undefined where several need rows. */
+const rolledUp = (filter: UsageFilter, grouping: Grouping): number | undefined => {
+  const filtered = dimensions.filter((dimension) => filter[usageDimensions[dimension].filter] !== undefined)
   const grouped = grouping === "tenant" || grouping === "total" ? [] : [grouping]
-  const needed = [...new Set([...filtered, ...grouped])]
-  if (needed.length > 1) return undefined
-  const [dimension] = needed
-  const value = dimension === undefined ? undefined : filter[usageDimensions[dimension].filter]
-  return {
-    code: dimension === undefined ? 0 : usageDimensions[dimension].code,
-    key: value === undefined ? undefined : String(value)
-  }
+  const [dimension, ...others] = new Set([...filtered, ...grouped])
+  if (others.length > 0) return undefined
+  return dimension === undefined ? 0 : usageDimensions[dimension].code
 }
 
 /** Whether sums over a filter have quarters of an hour: only those of all rows do. */
-export const hasQuarters = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping)?.code === 0
+export const hasQuarters = (filter: UsageFilter, grouping: Grouping): boolean => rolledUp(filter, grouping) === 0
 
 const decode = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
   const read = Schema.decodeUnknownEffect(Schema.Array(row))
@@ -76,62 +64,41 @@ const decode = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
 const momentAt = (at: number): string => new Date(at).toISOString().replace(/^\+0*/, "")
 const moments = (some: ReadonlyArray<number>): string => `{${some.map((at) => `"${momentAt(at)}"`).join()}}`
 
+const boundsOf = ({ segments }: Source): ReadonlyArray<number> => [
+  segments[0]?.opens ?? 0,
+  segments.at(-1)?.closes ?? 0
+]
+
 /** Reads sums from the roll-ups, and from rows where a range or a filter divides them. */
 export class ReportsRepository extends Context.Service<ReportsRepository>()("app/insights/ReportsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const tenants = ({ tenantId }: UsageFilter) =>
-      tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)::uuid[]` : sql`ARRAY[${tenantId}]::uuid[]`
+    // PostgreSQL reads all files of zones to list them.
+    const zones = yield* Effect.cached(
+      Effect.map(
+        decode(Schema.Struct({ name: Schema.String }))(sql`SELECT name FROM pg_timezone_names`),
+        (found) => new Set(found.map(({ name }) => name))
+      )
+    )
+    const isZone = (name: string) =>
+      name === "UTC" ? Effect.succeed(true) : Effect.map(zones, (known) => known.has(name))
 
-    /**
-     * What is to be summed, as rows `(at, key, …)`. Each segment is read by itself, by the index: OFFSET 0 keeps the planner
-     * from joining another way.
-     */
-    const cells = (
+    /** The arguments of usage_report and usage_percentiles. */
+    const report = (
       { filter, segments }: Source,
       grouping: Grouping,
-      keys?: ReadonlyArray<string>,
-      latencies = false
+      cuts: ReadonlyArray<number>,
+      keys?: ReadonlyArray<string>
     ): Statement.Fragment => {
-      const rolled = rolledUp(filter, grouping)
-      const rollups = rolled === undefined ? [] : segments.filter(({ grain }) => grain !== "row")
-      const ranges = rolled === undefined ? segments : segments.filter(({ grain }) => grain === "row")
-      const hasKeys = grouping !== "total" && grouping !== "tenant"
-      const histogram = latencies ? ", r.latencies" : ""
-      const fromRollups = () => sql`
-        SELECT r.start AS at, ${sql.literal(grouping === "tenant" ? "r.tenant_id::text" : hasKeys ? "r.key" : "''")} AS key,
-          ${sql.literal(measures("r") + histogram)}
-        FROM unnest(${rollups.map(({ grain }) => grain)}::text[], ${moments(rollups.map(({ opens }) => opens))}::timestamptz[],
-          ${moments(rollups.map(({ closes }) => closes))}::timestamptz[]) AS s(grain, opens, closes)
-        CROSS JOIN LATERAL (
-          SELECT * FROM usage_rollups r WHERE ${sql.and([
-            sql`r.tenant_id = ANY (${tenants(filter)})`,
-            sql`r.dimension = ${rolled?.code ?? 0}::smallint`,
-            sql`r.grain = s.grain::"char"`,
-            sql`r.start >= s.opens AND r.start < s.closes`,
-            ...(rolled?.key === undefined ? [] : [sql`r.key = ${rolled.key}`]),
-            ...(keys === undefined || !hasKeys ? [] : [sql`r.key = ANY (${keys}::text[])`])
-          ])} OFFSET 0
-        ) r`
-      const column = hasKeys ? `coalesce(u.${usageDimensions[grouping].column}::text, '')` : undefined
-      const rowHistogram = latencies
-        ? ", CASE WHEN u.bucket IS NULL THEN NULL ELSE ARRAY[(u.bucket::bigint << 32) + 1] END AS latencies"
-        : ""
-      const fromRows = () => sql`
-        SELECT u.occurred_at AS at, ${sql.literal(grouping === "tenant" ? "u.tenant_id::text" : (column ?? "''"))} AS key,
-          ${sql.literal(measures("u") + rowHistogram)}
-        FROM unnest(${moments(ranges.map(({ opens }) => opens))}::timestamptz[],
-          ${moments(ranges.map(({ closes }) => closes))}::timestamptz[]) AS s(opens, closes)
-        CROSS JOIN LATERAL (
-          SELECT * FROM usage_facts u WHERE ${sql.and([
-            sql`u.tenant_id = ANY (${tenants(filter)})`,
-            sql`u.occurred_at >= s.opens AND u.occurred_at < s.closes`,
-            ...usageConditions(sql, filter),
-            ...(keys === undefined || column === undefined ? [] : [sql`${sql.literal(column)} = ANY (${keys}::text[])`])
-          ])} OFFSET 0
-        ) u`
-      if (ranges.length === 0) return fromRollups()
-      return rollups.length === 0 ? fromRows() : sql`${fromRollups()} UNION ALL ${fromRows()}`
+      const rollups = rolledUp(filter, grouping)
+      const grouped = grouping === "tenant" || grouping === "total" ? undefined : usageDimensions[grouping].code
+      const values = dimensions.map((dimension) => filter[usageDimensions[dimension].filter])
+      return sql`${filter.tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)` : sql`ARRAY[${filter.tenantId}]::uuid[]`},
+        ${rollups ?? grouped ?? 0}::integer, ${grouped === undefined ? grouping : "key"}::text,
+        ARRAY[${sql.csv(values.map((value) => (value === undefined ? sql`NULL` : sql`${String(value)}`)))}]::text[], ${keys ?? null}::text[],
+        ${segments.map(({ grain }) => (rollups === undefined ? "r" : grain))}::text[],
+        ${moments(segments.map(({ opens }) => opens))}::timestamptz[],
+        ${moments(segments.map(({ closes }) => closes))}::timestamptz[], ${moments(cuts)}::timestamptz[]`
     }
 
     return {
@@ -145,23 +112,21 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
 
       /** The days of a zone around a range, each with its start; none where the database does not know the zone. */
       days: Effect.fn("ReportsRepository.days")((timeZone: string, from: number, to: number) =>
-        decode(Day)(sql`
+        Effect.flatMap(isZone(timeZone), (exists) =>
+          exists
+            ? decode(Day)(sql`
           SELECT to_char(d, 'YYYY-MM-DD') AS date, budget_local_moment(d::date, z.name) AS start
-          FROM (SELECT ${timeZone}::text AS name WHERE ${timeZone} = 'UTC'
-              OR EXISTS (SELECT FROM pg_timezone_names n WHERE n.name = ${timeZone})) z,
+          FROM (SELECT ${timeZone}::text AS name) z,
             generate_series((${momentAt(from)}::timestamptz AT TIME ZONE z.name)::date - 1,
               (${momentAt(to)}::timestamptz AT TIME ZONE z.name)::date + 1, interval '1 day') d
           ORDER BY d`)
+            : Effect.succeed([])
+        )
       ),
 
-      /** The sums of all. */
+      /** The sums of all; none where there is nothing to sum. */
       totals: Effect.fn("ReportsRepository.totals")((source: Source) =>
-        decode(Sums)(sql`
-          SELECT coalesce(sum(c.cost), 0)::bigint AS cost, coalesce(sum(c.requests), 0)::bigint AS requests,
-            coalesce(sum(c.errors), 0)::bigint AS errors, coalesce(sum(c.input_tokens), 0)::bigint AS input_tokens,
-            coalesce(sum(c.output_tokens), 0)::bigint AS output_tokens,
-            coalesce(sum(c.cached_input_tokens), 0)::bigint AS cached_input_tokens, coalesce(sum(c.saved), 0)::bigint AS saved
-          FROM (${cells(source, "total")}) c`)
+        decode(Sums)(sql`SELECT * FROM usage_report(${report(source, "total", boundsOf(source))})`)
       ),
 
       /** The sums of each key, by cost; with each the cost of all. */
@@ -169,9 +134,8 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
         (source: Source, grouping: Grouping, after: ItemPlace | undefined, limit: number) =>
           decode(Keyed)(sql`
             SELECT * FROM (
-              SELECT k.*, sum(k.cost) OVER ()::bigint AS total FROM (
-                SELECT c.key, ${sql.literal(summed)} FROM (${cells(source, grouping)}) c GROUP BY c.key
-              ) k
+              SELECT r.*, sum(r.cost) OVER ()::bigint AS total
+              FROM usage_report(${report(source, grouping, boundsOf(source))}) r
             ) k
             WHERE ${
               after === undefined
@@ -184,27 +148,13 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       /** The sums of each key between each two of `cuts`; `place` is that of the earlier cut. */
       series: Effect.fn("ReportsRepository.series")(
         (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          decode(Placed)(sql`
-            SELECT c.key, width_bucket(c.at, ${moments(cuts)}::timestamptz[]) - 1 AS place, ${sql.literal(summed)}
-            FROM (${cells(source, grouping, keys)}) c GROUP BY 1, 2 ORDER BY 1, 2`)
+          decode(Placed)(sql`SELECT * FROM usage_report(${report(source, grouping, cuts, keys)}) ORDER BY key, place`)
       ),
 
       /** The buckets of the percentiles of each key's latencies, or of those between each two of `cuts`. */
       latencies: Effect.fn("ReportsRepository.latencies")(
         (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          decode(Latencies)(sql`
-            SELECT b.key, b.place, (min(b.bucket) FILTER (WHERE b.upto >= b.calls * 0.5))::integer AS p50,
-              (min(b.bucket) FILTER (WHERE b.upto >= b.calls * 0.95))::integer AS p95
-            FROM (
-              SELECT h.key, h.place, h.bucket, sum(h.calls) OVER (PARTITION BY h.key, h.place ORDER BY h.bucket) AS upto,
-                sum(h.calls) OVER (PARTITION BY h.key, h.place) AS calls
-              FROM (
-                SELECT c.key, width_bucket(c.at, ${moments(cuts)}::timestamptz[]) - 1 AS place, e >> 32 AS bucket,
-                  sum(e & 4294967295) AS calls
-                FROM (${cells(source, grouping, keys, true)}) c CROSS JOIN LATERAL unnest(c.latencies) e
-                GROUP BY 1, 2, 3
-              ) h
-            ) b GROUP BY b.key, b.place`)
+          decode(Latencies)(sql`SELECT * FROM usage_percentiles(${report(source, grouping, cuts, keys)})`)
       ),
 
       /** The names of what some keys identify. */

@@ -69,7 +69,10 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const totalsOf = (filter: UsageFilter, from: number, to: number) =>
-      Effect.map(repository.totals(source(filter, "total", [from, to])), ([sums]) => sums ?? nothing)
+      Effect.map(
+        repository.series(source(filter, "total", [from, to]), "total", [from, to]),
+        ([sums]) => sums ?? nothing
+      )
 
     const shares = Effect.fnUntraced(function* (
       filter: UsageFilter,

@@ -96,8 +96,9 @@ export class SubscriptionsRepository extends Context.Service<SubscriptionsReposi
           CROSS JOIN LATERAL (
             SELECT coalesce(sum(r.cost), 0)::bigint AS cost, coalesce(sum(r.requests), 0)::bigint AS requests,
               coalesce(sum(r.input_tokens + r.output_tokens), 0)::bigint AS tokens
-            FROM usage_rollups r WHERE r.tenant_id = s.tenant_id AND r.grain = 'h'
+            FROM usage_cells r WHERE r.tenant_id = s.tenant_id AND r.grain = 'h'
               AND r.dimension = ${usageDimensions.provider.code}::smallint AND r.key = s.provider
+              AND r.day BETWEEN (p.starts AT TIME ZONE 'UTC')::date AND (p.ends AT TIME ZONE 'UTC')::date
               AND r.start >= date_bin('1 hour', p.starts, 'epoch') AND r.start < p.ends
           ) u
           WHERE s.starts_at <= ${now} AND (s.ends_at IS NULL OR s.ends_at > ${now})`

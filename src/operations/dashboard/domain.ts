@@ -7,13 +7,14 @@ const Count = Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximu
 })
 
 /** An amount in US dollars with at most nine decimals. */
-const Usd = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: 9_223_372_036 }))).annotate({
-  description: "US dollars",
+const mostUsd = 9_223_372_036
+const Usd = Schema.Finite.pipe(Schema.check(Schema.isBetween({ minimum: -mostUsd, maximum: mostUsd }))).annotate({
+  description: "US dollars, net of refunds",
   examples: [0]
 })
 
 const Percent = Schema.NullOr(
-  Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: -100, maximum: most })))
+  Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: -most, maximum: most })))
 ).annotate({
   description: "Change against the days before in whole percent; null when there was nothing to compare with",
   examples: [25]

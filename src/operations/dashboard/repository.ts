@@ -4,7 +4,9 @@ import { SqlClient, SqlSchema } from "effect/sql"
 const Totals = Schema.Struct({
   activeTrialUsers: Schema.Int,
   totalApplications: Schema.Int,
-  activeSessions: Schema.Int
+  activeSessions: Schema.Int,
+  agents: Schema.Int,
+  reserved: Schema.BigInt
 })
 
 /** How many of a kind of thing came into being on a day. */
@@ -14,6 +16,8 @@ export const Arrivals = Schema.Struct({
   value: Schema.Int
 })
 export type Arrivals = typeof Arrivals.Type
+
+const Spending = Schema.Struct({ date: Schema.String, cost: Schema.BigInt })
 
 /** Counts over the tables of the features, each from an index alone. */
 export class DashboardRepository extends Context.Service<DashboardRepository>()("app/dashboard/DashboardRepository", {
@@ -25,7 +29,9 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
       execute: () => sql`
           SELECT (SELECT count(*)::integer FROM trial_users WHERE is_active) AS active_trial_users,
             (SELECT count(*)::integer FROM applications) AS total_applications,
-            (SELECT count(*)::integer FROM sessions WHERE is_active) AS active_sessions`
+            (SELECT count(*)::integer FROM sessions WHERE is_active) AS active_sessions,
+            (SELECT count(*)::integer FROM agents) AS agents,
+            (SELECT coalesce(sum(amount), 0)::bigint FROM budget_reservations WHERE state = 'open') AS reserved`
     })
     const arrivals = SqlSchema.findAll({
       Request: Schema.Date,
@@ -37,6 +43,14 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
             UNION ALL SELECT 'applications', created_at FROM applications WHERE created_at >= ${moment}
           ) arrived GROUP BY 1, 2`
     })
+    const spending = SqlSchema.findAll({
+      Request: Schema.Date,
+      Result: Spending,
+      execute: (moment) => sql`
+          SELECT to_char(c.day, 'YYYY-MM-DD') AS date, sum(c.cost)::bigint AS cost
+          FROM tenants t JOIN usage_cells c ON c.tenant_id = t.id
+          WHERE c.dimension = 0 AND c.grain = 'd' AND c.day >= (${moment}::timestamptz AT TIME ZONE 'UTC')::date GROUP BY c.day`
+    })
     const version = SqlSchema.findOne({
       Request: Schema.Void,
       Result: Schema.Struct({ version: Schema.String }),
@@ -47,6 +61,8 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
       totals: Effect.orDie(totals(undefined)).pipe(Effect.withSpan("DashboardRepository.totals")),
       /** What came since a moment, by its day in UTC; days without any are left out. */
       arrivalsSince: Effect.fn("DashboardRepository.arrivalsSince")((moment: Date) => Effect.orDie(arrivals(moment))),
+      /** What was spent since the start of a day, net of refunds, by its day in UTC, from the roll-ups of insights. */
+      spendingSince: Effect.fn("DashboardRepository.spendingSince")((moment: Date) => Effect.orDie(spending(moment))),
       /** The version of the database server; fails with nothing said when it cannot be asked. */
       serverVersion: version(undefined).pipe(
         Effect.map((row) => row.version),

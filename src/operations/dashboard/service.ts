@@ -1,4 +1,6 @@
 import { Context, DateTime, Effect, Layer } from "effect"
+import { quantityOf } from "../../budgets/ledger/quantity-domain.ts"
+import { Database } from "../../platform/database/database.ts"
 import { type CountTrend, type UsdTrend } from "./domain.ts"
 import { type Arrivals, DashboardRepository } from "./repository.ts"
 
@@ -6,14 +8,15 @@ const days = 7
 
 export class Dashboard extends Context.Service<Dashboard>()("app/dashboard/Dashboard", {
   make: Effect.gen(function* () {
+    const database = yield* Database
     const repository = yield* DashboardRepository
 
     const metrics = Effect.gen(function* () {
       const today = DateTime.startOf(yield* DateTime.now, "day")
       const first = DateTime.subtract(today, { days: 2 * days - 1 })
-      const [totals, arrivals] = yield* Effect.all(
-        [repository.totals, repository.arrivalsSince(DateTime.toDateUtc(first))],
-        { concurrency: 2 }
+      const since = DateTime.toDateUtc(first)
+      const [{ reserved, ...totals }, arrivals, spending] = yield* database.asCaller(
+        Effect.all([repository.totals, repository.arrivalsSince(since), repository.spendingSince(since)])
       )
       const dates = Array.from({ length: 2 * days }, (_, day) =>
         DateTime.formatIsoDateUtc(DateTime.add(first, { days: day }))
@@ -22,13 +25,12 @@ export class Dashboard extends Context.Service<Dashboard>()("app/dashboard/Dashb
         const byDate = new Map(arrivals.filter((one) => one.kind === kind).map(({ date, value }) => [date, value]))
         return trend(dates.map((date) => ({ date, value: byDate.get(date) ?? 0 })))
       }
-      // There are no agents, and nothing is spent or reserved, until their features count for themselves.
-      const spendUsd: UsdTrend = trend(dates.map((date) => ({ date, value: 0 })))
+      const costs = new Map(spending.map(({ cost, date }) => [date, cost]))
+      const spendUsd = inUsd(trend(dates.map((date) => ({ date, value: Number(costs.get(date) ?? 0n) }))))
       return {
         ...totals,
-        agents: 0,
-        spendTodayUsd: 0,
-        openReservationsUsd: 0,
+        spendTodayUsd: spendUsd.series.at(-1)?.value ?? 0,
+        openReservationsUsd: usd(Number(reserved)),
         trends: {
           period: "7d" as const,
           trialUsers: trendOf("trialUsers"),
@@ -62,3 +64,13 @@ const trend = (points: ReadonlyArray<Point>): CountTrend => {
   const changePercent = previous === 0 ? null : Math.round((100 * (current - previous)) / previous)
   return { current, previous, changePercent, series }
 }
+
+const usd = (nanoUsd: number): number => quantityOf("usd", BigInt(nanoUsd))
+
+/** A trend of nano-dollars, which add up without rounding, in dollars. */
+const inUsd = ({ changePercent, current, previous, series }: CountTrend): UsdTrend => ({
+  current: usd(current),
+  previous: usd(previous),
+  changePercent,
+  series: series.map(({ date, value }) => ({ date, value: usd(value) }))
+})

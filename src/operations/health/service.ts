@@ -1,7 +1,7 @@
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { areFunctionsCurrent, requiredSchema } from "../../platform/database/migrations.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
-import { Shutdown } from "../../platform/http/shutdown.ts"
+import { Shutdown } from "../../platform/http/in-flight.ts"
 import { serviceName, serviceVersion } from "../../platform/runtime/version.ts"
 import { type Health, NotReady, type ReadinessCheck } from "./domain.ts"
 import { type AppliedSchema, HealthRepository } from "./repository.ts"

@@ -6,12 +6,11 @@ import { anonymous } from "../../kernel/authority/principal.ts"
 import { problemType, statusPhrase } from "../../kernel/problems/problem.ts"
 import { BadRequest, InternalError, PayloadTooLarge, UnsupportedMediaType } from "../../kernel/problems/problems.ts"
 import { isClientAbort, type ProblemBody, problemOf } from "./failures.ts"
-import { InFlight } from "./in-flight.ts"
+import { InFlight, Shutdown } from "./in-flight.ts"
 import { securityHeaders } from "./negotiation.ts"
 import * as Metrics from "../observability/metrics.ts"
 import { CurrentRequest, headersOf, RequestInfo, routeOf } from "./request.ts"
 import { Settings, type SettingsValues } from "../settings/settings.ts"
-import { Shutdown } from "./shutdown.ts"
 import { IncomingMessage } from "node:http"
 
 type Response = HttpServerResponse.HttpServerResponse

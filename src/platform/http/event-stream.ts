@@ -1,6 +1,7 @@
-import { type Effect, Stream } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { Context, Effect, Layer, Stream } from "effect"
 import { Sse } from "effect/encoding"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { CurrentPrincipal, RateLimited } from "../../kernel/authority/principal.ts"
 
 const heartbeatEvery = "15 seconds"
 const heartbeat = ": still here\n\n"
@@ -32,3 +33,79 @@ export const eventStream = (events: Stream.Stream<ServerSentEvent>, ended: Effec
   )
 
 const textOf = ({ data, event, id }: ServerSentEvent): string => Sse.encoder.write({ _tag: "Event", event, id, data })
+
+/** The continued authorization of streaming answers. */
+export class LiveAuthorization extends Context.Service<
+  LiveAuthorization,
+  {
+    /**
+     * Answers an effect that completes when the current stream must end: its credential no longer has the same
+     * rights (revoked, expired, its scopes changed, its tenant suspended), or the process shuts down.
+     */
+    revoked(request: HttpServerRequest.HttpServerRequest): Effect.Effect<Effect.Effect<void>>
+  }
+>()("app/platform/LiveAuthorization") {}
+
+/** How many event streams may be open on a replica: by one principal, by all of one tenant, and in all. */
+export const maxStreams = { principal: 100, tenant: 500, replica: 2000 } as const
+
+/** An answer whose stream was never read gives its place back after this time. */
+const beginWithin = "30 seconds"
+
+/** The open event streams of this replica, of every kind; no principal or tenant takes those of the others. */
+export class OpenStreams extends Context.Service<
+  OpenStreams,
+  {
+    /** Takes a place for a stream of the current principal, until the stream ends; 429 names the limit that is reached. */
+    readonly claim: Effect.Effect<<A, E, R>(stream: Stream.Stream<A, E, R>) => Stream.Stream<A, E, R>, RateLimited>
+  }
+>()("app/platform/OpenStreams") {
+  static readonly layer = Layer.effect(
+    OpenStreams,
+    Effect.gen(function* () {
+      const scope = yield* Effect.scope
+      const open = new Map<string, number>()
+      const add = (keys: Iterable<string>, by: 1 | -1) => {
+        for (const key of keys) {
+          const count = (open.get(key) ?? 0) + by
+          if (count === 0) open.delete(key)
+          else open.set(key, count)
+        }
+      }
+
+      const claim = Effect.gen(function* () {
+        const { name, tenantId } = yield* CurrentPrincipal
+        const places = new Map([
+          [`principal ${name}`, { most: maxStreams.principal, whose: "The caller has" }],
+          ...(tenantId === undefined
+            ? []
+            : [[`tenant ${tenantId}`, { most: maxStreams.tenant, whose: "The tenant has" }] as const]),
+          ["replica", { most: maxStreams.replica, whose: "The service has" }]
+        ])
+        for (const [key, { most, whose }] of places) {
+          if ((open.get(key) ?? 0) < most) continue
+          const detail = `${whose} ${most} open streams, the most that it may have; close one.`
+          return yield* new RateLimited({ detail, retryAfterSeconds: 30 })
+        }
+        add(places.keys(), 1)
+        let isHeld = true
+        let hasBegun = false
+        const release = Effect.sync(() => {
+          if (isHeld) add(places.keys(), -1)
+          isHeld = false
+        })
+        yield* Effect.sleep(beginWithin).pipe(
+          Effect.andThen(Effect.suspend(() => (hasBegun ? Effect.void : release))),
+          Effect.forkIn(scope)
+        )
+        return <A, E, R>(stream: Stream.Stream<A, E, R>) =>
+          Stream.suspend(() => {
+            hasBegun = true
+            return stream
+          }).pipe(Stream.ensuring(release))
+      })
+
+      return OpenStreams.of({ claim })
+    })
+  )
+}

@@ -1,4 +1,5 @@
-import { Clock, Context, Duration, Effect, type Fiber, Layer, Schedule } from "effect"
+import { Clock, Context, Effect, type Fiber, Latch, Layer, Schedule } from "effect"
+import { Settings } from "../settings/settings.ts"
 
 /** A request that is being served. */
 export interface ActiveRequest {
@@ -17,39 +18,59 @@ export class InFlight extends Context.Service<
   {
     /** Registers the request's fiber, with the time limit of requests. */
     enter(fiber: Fiber.Fiber<unknown, unknown>): ActiveRequest
-    readonly count: Effect.Effect<number>
   }
 >()("app/platform/InFlight") {
-  static readonly layer = (options: { readonly timeout: Duration.Duration }) =>
-    Layer.effect(
-      InFlight,
-      Effect.gen(function* () {
-        const clock = yield* Clock.Clock
-        const timeoutMillis = Duration.toMillis(options.timeout)
-        const entries = new Set<{ readonly fiber: Fiber.Fiber<unknown, unknown>; until: number }>()
+  static readonly layer = Layer.effect(
+    InFlight,
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      const { api } = yield* Settings
+      const timeoutMillis = api.requestTimeoutSeconds * 1000
+      const entries = new Set<{ readonly fiber: Fiber.Fiber<unknown, unknown>; until: number }>()
 
-        yield* Effect.sync(() => {
-          const now = clock.currentTimeMillisUnsafe()
-          for (const entry of entries) {
-            if (entry.until > now) continue
-            entries.delete(entry)
-            entry.fiber.interruptUnsafe()
-          }
-        }).pipe(Effect.repeat(Schedule.spaced("1 second")), Effect.forkScoped)
+      yield* Effect.sync(() => {
+        const now = clock.currentTimeMillisUnsafe()
+        for (const entry of entries) {
+          if (entry.until > now) continue
+          entries.delete(entry)
+          entry.fiber.interruptUnsafe()
+        }
+      }).pipe(Effect.repeat(Schedule.spaced("1 second")), Effect.forkScoped)
 
-        return InFlight.of({
-          enter: (fiber) => {
-            const entry = { fiber, until: clock.currentTimeMillisUnsafe() + timeoutMillis }
-            entries.add(entry)
-            return {
-              leave: () => void entries.delete(entry),
-              limit: (millis) => {
-                entry.until = millis === undefined ? Infinity : clock.currentTimeMillisUnsafe() + millis
-              }
+      return InFlight.of({
+        enter: (fiber) => {
+          const entry = { fiber, until: clock.currentTimeMillisUnsafe() + timeoutMillis }
+          entries.add(entry)
+          return {
+            leave: () => void entries.delete(entry),
+            limit: (millis) => {
+              entry.until = millis === undefined ? Infinity : clock.currentTimeMillisUnsafe() + millis
             }
-          },
-          count: Effect.sync(() => entries.size)
-        })
+          }
+        }
       })
-    )
+    })
+  )
+}
+
+/** Whether the process is shutting down: then it is not ready, and completes only what it has begun. */
+export class Shutdown extends Context.Service<
+  Shutdown,
+  {
+    readonly isDraining: Effect.Effect<boolean>
+    isDrainingUnsafe(): boolean
+    readonly begin: Effect.Effect<void>
+    /** Waits until the shutdown begins, when streams end. */
+    readonly begun: Effect.Effect<void>
+  }
+>()("app/platform/Shutdown") {
+  static readonly layer = Layer.sync(Shutdown, () => {
+    const draining = Latch.makeUnsafe()
+    return Shutdown.of({
+      isDraining: Effect.sync(() => Latch.isOpen(draining)),
+      isDrainingUnsafe: () => Latch.isOpen(draining),
+      begin: Effect.asVoid(Latch.open(draining)),
+      begun: draining.await
+    })
+  })
 }

@@ -1,4 +1,6 @@
+import { Context, Effect, Layer, type Scope } from "effect"
 import { SecureRandom } from "effect/crypto"
+import { HttpServer } from "effect/http"
 import { createServer, type Server, ServerResponse } from "node:http"
 import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
@@ -111,3 +113,29 @@ const responseOf = (problem: Problem, always: Readonly<Record<string, string>>) 
 const hasBegunResponse = (socket: Duplex): boolean =>
   // Node stores the active response there, and its own handler of this event checks the same.
   "_httpMessage" in socket && socket._httpMessage instanceof ServerResponse && socket._httpMessage.headersSent
+
+// Services that handlers get while they are built, and that no request looks up.
+const isNotForRequests =
+  /^app\/|\/sql|^effect\/(?:FileSystem|Layer|Path|Terminal|crypto|process|http\/(?:Etag|HttpPlatform|HttpServer)\/?)\b|Stdio$/
+
+/** Serves requests with the services that they need: HttpApi copies the context for each request, in proportion to its size. */
+export const LeanServerLayer = Layer.effect(
+  HttpServer.HttpServer,
+  Effect.map(HttpServer.HttpServer, (server) =>
+    HttpServer.make({
+      address: server.address,
+      serve: (app, middleware) =>
+        Effect.updateContext(
+          (middleware === undefined ? server.serve(app) : server.serve(app, middleware)) as Effect.Effect<
+            void,
+            never,
+            Scope.Scope
+          >,
+          (context: Context.Context<Scope.Scope>) =>
+            Context.makeUnsafe<Scope.Scope>(
+              new Map([...context.mapUnsafe].filter(([key]) => !isNotForRequests.test(key)))
+            )
+        )
+    })
+  )
+)

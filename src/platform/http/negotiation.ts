@@ -33,16 +33,3 @@ export const securityHeaders = (publicUrl: string): Readonly<Record<string, stri
   "referrer-policy": "no-referrer",
   ...(publicUrl.startsWith("https:") ? { "strict-transport-security": "max-age=31536000" } : {})
 })
-
-/** The policy of a page: nothing from other origins, and only scripts with these hashes. */
-export const contentSecurityPolicy = (scriptHashes: ReadonlyArray<string> = []): string =>
-  [
-    "default-src 'none'",
-    `script-src ${scriptHashes.length === 0 ? "'none'" : scriptHashes.map((hash) => `'sha256-${hash}'`).join(" ")}`,
-    "style-src 'unsafe-inline'",
-    "img-src 'self' data:",
-    "connect-src 'self'",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'"
-  ].join("; ")

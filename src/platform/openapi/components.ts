@@ -1,18 +1,21 @@
 import { Array as Arr } from "effect"
 import { isJson, type Json } from "./schemas.ts"
 
-type Kind = "responses" | "parameters" | "headers" | "examples"
+// In this order: responses have headers and examples of their own.
+const kinds = ["parameters", "responses", "headers", "examples"] as const
+
+/** What is below these members is content: a schema may have a property `headers`. */
+const contents: ReadonlySet<string> = new Set(["schema", "example", "value"])
 
 interface Document extends Json {
   readonly components: Record<string, Json>
-  readonly paths: Readonly<Record<string, Json>>
 }
 
-/** A place in the document: a member of `holder`, and a name for a component with its value. */
+/** A member of `holder`, in the operation of that id. */
 interface Place {
   readonly holder: Json
   readonly key: string
-  readonly name: string
+  readonly operationId: unknown
 }
 
 /**
@@ -23,71 +26,51 @@ export const withSharedComponents = (document: Json): Json => {
   // In a copy no two places share an object, so replacing one leaves the others.
   const copy = JSON.parse(JSON.stringify(document)) as Document
   const { components, paths } = copy
-  const operations = Object.values(paths).flatMap((methods) => Object.values(methods) as Array<Json>)
-  const share = (kind: Kind, places: ReadonlyArray<Place>): void => {
-    const shared: Json = { ...components[kind] }
-    const whole = places.filter(({ holder, key }) => (holder[key] as Json).$ref === undefined)
-    for (const same of Object.values(Arr.groupBy(whole, ({ holder, key }) => JSON.stringify(holder[key])))) {
-      const [{ holder, key, name }] = same
+  for (const kind of kinds) {
+    const places = placesOf(kind, { paths, responses: components.responses })
+    const shared: Json = {}
+    for (const same of Object.values(Arr.groupBy(places, ({ holder, key }) => JSON.stringify(holder[key])))) {
+      const [{ holder, key, operationId }] = same
       if (same.length === 1) continue
-      const free = freeName(name, shared)
-      shared[free] = holder[key]
-      for (const place of same) place.holder[place.key] = { $ref: `#/components/${kind}/${free}` }
+      const value = holder[key] as Json
+      const name = freeName(
+        kind === "parameters"
+          ? String(value.name)
+          : kind === "responses"
+            ? (responseName(value) ?? `${String(operationId)}.${key}`)
+            : key,
+        shared
+      )
+      shared[name] = value
+      for (const place of same) place.holder[place.key] = { $ref: `#/components/${kind}/${name}` }
     }
     components[kind] = sorted(shared)
   }
-
-  share(
-    "parameters",
-    operations.flatMap(({ parameters }) =>
-      membersOf(parameters).map(([key, parameter, holder]) => ({ holder, key, name: String(parameter.name) }))
-    )
-  )
-  share(
-    "responses",
-    operations.flatMap((operation) =>
-      membersOf(operation.responses).map(([status, response, holder]) => ({
-        holder,
-        key: status,
-        name: responseName(response) ?? `${operation.operationId}.${status}`
-      }))
-    )
-  )
-  const responses = [
-    ...operations.flatMap((operation) => membersOf(operation.responses)),
-    ...membersOf(components.responses)
-  ].map(([, response]) => response)
-  share(
-    "headers",
-    responses.flatMap(({ headers }) => membersOf(headers).map(([key, , holder]) => ({ holder, key, name: key })))
-  )
-  share(
-    "examples",
-    [...responses, ...operations.flatMap(({ requestBody }) => (isJson(requestBody) ? [requestBody] : []))]
-      .flatMap(({ content }) => membersOf(content))
-      .flatMap(([, { examples }]) => membersOf(examples).map(([key, , holder]) => ({ holder, key, name: key })))
-  )
   return copy
 }
 
-/** The members of an object or list that are objects themselves. */
-const membersOf = (holder: unknown): ReadonlyArray<readonly [key: string, member: Json, holder: Json]> =>
-  Object.entries(holder ?? {}).flatMap(([key, member]) =>
-    isJson(member) ? [[key, member, holder as Json] as const] : []
-  )
+/** The members of every `kind` in the document that are no references. */
+const placesOf = (kind: string, value: Json, operationId: unknown = value.operationId): ReadonlyArray<Place> =>
+  Object.entries(value).flatMap(([member, holder]) => {
+    if (typeof holder !== "object" || holder === null || contents.has(member)) return []
+    const below = placesOf(kind, holder as Json, value.operationId ?? operationId)
+    const own = Object.keys(member === kind ? holder : {})
+      .map((key): Place => ({ holder: holder as Json, key, operationId: value.operationId ?? operationId }))
+      .filter(({ holder, key }) => isJson(holder[key]) && holder[key].$ref === undefined)
+    return own.concat(below)
+  })
 
 const maxNames = 3
 
 /** The names of a response's schemas; undefined if one is anonymous. */
 const responseName = ({ content }: Json): string | undefined => {
-  const schemas = membersOf(content).map(([, { schema }]) => schema as Json)
+  const schemas = Object.values((content ?? {}) as Record<string, { readonly schema: Json }>).flatMap(
+    ({ schema }) => (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema]
+  )
   if (schemas.length === 0) return "NoContent"
-  const names = schemas
-    .flatMap((schema) => (schema.anyOf as ReadonlyArray<Json> | undefined) ?? [schema])
-    .map(({ $ref }) => (typeof $ref === "string" ? $ref.split("/").at(-1) : undefined))
+  const names = schemas.map(({ $ref }) => (typeof $ref === "string" ? $ref.split("/").at(-1) : undefined))
   if (names.includes(undefined)) return undefined
-  const others = names.length - 1
-  return names.length > maxNames ? `${names[0]}Or${others}Others` : names.join("Or")
+  return names.length > maxNames ? `${names[0]}Or${names.length - 1}Others` : names.join("Or")
 }
 
 const freeName = (name: string, taken: Json): string => {

@@ -11,15 +11,16 @@ const nameOf = (reference: string): string => reference.split("/").at(-1) ?? ""
 /** An example composed of the examples of the parts; undefined if a required part has none. */
 export const exampleOf = (schema: Json | undefined, components: Json, depth = 0): unknown => {
   if (schema === undefined || depth > 12) return undefined
-  if (typeof schema.$ref === "string") return exampleOf(resolved(schema.$ref, components), components, depth + 1)
+  const within = (part: unknown) => exampleOf(part as Json | undefined, components, depth + 1)
+  if (typeof schema.$ref === "string") return within(resolved(schema.$ref, components))
   if (Array.isArray(schema.examples)) return schema.examples[0] as unknown
   // A reference with a description of its own.
-  if (Array.isArray(schema.allOf)) return exampleOf(schema.allOf[0] as Json, components, depth + 1)
+  if (Array.isArray(schema.allOf)) return within(schema.allOf[0])
   if (schema.const !== undefined) return schema.const
   if (Array.isArray(schema.enum)) return schema.enum[0] as unknown
-  const alternatives = (schema.anyOf ?? schema.oneOf) as Array<Json> | undefined
+  const alternatives = (schema.anyOf ?? schema.oneOf) as ReadonlyArray<Json> | undefined
   if (alternatives !== undefined) {
-    const examples = alternatives.map((one) => exampleOf(one, components, depth + 1))
+    const examples = alternatives.map(within)
     return examples.find((example) => example !== undefined && example !== null) ?? examples[0]
   }
   switch (schema.type) {
@@ -30,25 +31,21 @@ export const exampleOf = (schema: Json | undefined, components: Json, depth = 0)
     case "integer":
     case "number":
       return schema.minimum ?? 0
+    case "string":
+      return "text"
     case "array": {
-      const item = exampleOf(schema.items as Json | undefined, components, depth + 1)
+      const item = within(schema.items)
       return item === undefined ? [] : [item]
     }
-    case "object":
-      return objectExample(schema, components, depth)
+    case "object": {
+      const members = Object.entries((schema.properties ?? {}) as Record<string, Json>)
+        .filter(([, property]) => property.readOnly !== true)
+        .map(([name, property]) => [name, within(property)])
+      return Object.fromEntries(members.filter(([, value]) => value !== undefined))
+    }
     default:
-      return schema.type === "string" ? "text" : undefined
+      return undefined
   }
-}
-
-const objectExample = (schema: Json, components: Json, depth: number): Json => {
-  const example: Json = {}
-  for (const [key, property] of Object.entries((schema.properties as Record<string, Json> | undefined) ?? {})) {
-    if (property.readOnly === true) continue
-    const value = exampleOf(property, components, depth + 1)
-    if (value !== undefined) example[key] = value
-  }
-  return example
 }
 
 /** Adds examples to each body of a request or response: a named one for each component, or a single one. */

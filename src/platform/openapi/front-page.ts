@@ -1,6 +1,7 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
-import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
+import { htmlPage } from "../http/html-page.ts"
+import { prefersHtml } from "../http/negotiation.ts"
 import { serviceName, serviceVersion } from "../runtime/version.ts"
 import { Settings } from "../settings/settings.ts"
 
@@ -20,13 +21,10 @@ export const FrontPageLayer = Layer.unwrap(
     ]
       .filter(({ isServed }) => isServed)
       .map(({ href, rel, title }) => ({ rel, href, title }))
-    const headers = { vary: "Accept" }
-    const json = HttpServerResponse.jsonUnsafe({ service: serviceName, version: serviceVersion, links }, { headers })
+    const service = { service: serviceName, version: serviceVersion, links }
+    const json = HttpServerResponse.jsonUnsafe(service, { headers: { vary: "Accept" } })
     const items = links.map(({ href, title }) => `<li><a href="${href}">${title}</a> <code>${href}</code></li>`)
-    const html = HttpServerResponse.text(page(items.join("\n")), {
-      contentType: "text/html; charset=utf-8",
-      headers: { ...headers, "content-security-policy": contentSecurityPolicy() }
-    })
+    const html = htmlPage("Application Manager", page(items.join("\n")))
     return Layer.mergeAll(
       HttpRouter.add("GET", "/", (request) => Effect.succeed(prefersHtml(request) ? html : json)),
       HttpRouter.add(
@@ -43,16 +41,8 @@ export const FrontPageLayer = Layer.unwrap(
   })
 )
 
-const page = (items: string) => `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Application Manager</title>
-<style>:root { color-scheme: light dark } body { font: 16px/1.6 system-ui, sans-serif; max-width: 40rem; margin: 10vh auto; padding: 0 1rem }</style>
-<h1>Application Manager</h1>
+const page = (items: string) => `<h1>Application Manager</h1>
 <p>Identity, configuration, audit, budgets and a gateway to language models. Version ${serviceVersion}.</p>
 <ul>
 ${items}
-</ul>
-</html>
-`
+</ul>`

@@ -2,7 +2,8 @@ import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { type ProblemDefinition, problemDefinitions, problemType } from "../../kernel/problems/problem.ts"
 import { RouteNotFound } from "../../kernel/problems/problems.ts"
-import { contentSecurityPolicy, prefersHtml } from "../http/negotiation.ts"
+import { htmlPage } from "../http/html-page.ts"
+import { prefersHtml } from "../http/negotiation.ts"
 
 /** `GET /problems` and `GET /problems/<slug>`: what every error of the service means, as JSON or as a page. */
 export const ProblemPagesLayer = Layer.mergeAll(
@@ -44,23 +45,4 @@ const row = ({ meaning, slug, statuses, title, type }: ReturnType<typeof view>):
   <p><strong>${statuses.join(", ")} ${escape(title)}</strong> · <code>${type}</code></p>
   <p>${escape(meaning)}</p>`
 
-const page = (title: string, body: string) =>
-  HttpServerResponse.text(
-    `<!doctype html>
-<html lang="en">
-<head>
-  <meta charset="utf-8">
-  <meta name="viewport" content="width=device-width, initial-scale=1">
-  <title>${escape(title)} · Application Manager</title>
-  <style>:root { color-scheme: light dark } body { font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem }</style>
-</head>
-<body>
-  <h1>${escape(title)}</h1>${body}
-</body>
-</html>
-`,
-    {
-      contentType: "text/html; charset=utf-8",
-      headers: { "content-security-policy": contentSecurityPolicy(), vary: "Accept" }
-    }
-  )
+const page = (title: string, body: string) => htmlPage(`${title} · Application Manager`, `<h1>${title}</h1>${body}`)

@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { ask, asks, configure, model, provider, spender, usageRows } from "../../support/gateway.ts"
 import { type Answerer, json, startProvider } from "../../support/provider.ts"
+import { makeResponsesVendor } from "../../support/responses-vendor.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { anthropicVendor, openAiVendor } from "../../support/vendors.ts"
 import { eventually } from "../../support/waiting.ts"
@@ -47,6 +48,64 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })(
         const chat = { model: "claude", max_tokens: 30, messages: [turn("system", "Be brief."), turn("user", long)] }
         assert.strictEqual((yield* ask(service, key, chat)).status, 200)
         assert.lengthOf(counted(), 2)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("wait for an approval for what is counted, and only where that does not fit", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider(counting(true))
+        const an = provider("an", standIn, { dialect: "anthropic", baseUrl: standIn.url })
+        yield* configure(service, [an], [model("claude", ["an"])])
+        const { key, tenantId } = yield* spender(service, [{ limit: 0.005, mode: "approval" }])
+        const send = (max_tokens: number) =>
+          asks(service, key, "/v1/messages", { model: "claude", max_tokens, messages: [turn("user", long)] })
+        const first = yield* send(30)
+        assert.strictEqual(first.status, 200, first.text)
+        const waiting = yield* send(400)
+        assert.strictEqual(waiting.status, 402)
+        const id = waiting.headers.get("x-reservation-id")
+        const all = yield* service.call("GET", `/api/budgets/approvals?tenantId=${tenantId}`)
+        assert.deepStrictEqual(
+          all.body.items.map(({ reservation }: { reservation: { id: string } }) => reservation.id),
+          [id]
+        )
+        // 1,120 tokens at 2 dollars per million, and 400 at 10.
+        assert.closeTo(all.body.items[0].reservation.amountUsd, 0.00624, 0.000001)
+        // What nobody counts waits at the bound of its bytes.
+        standIn.answer = counting(false)
+        const other = yield* asks(service, key, "/v1/messages", {
+          model: "claude",
+          max_tokens: 30,
+          messages: [turn("user", `Another. ${long}`)]
+        })
+        assert.strictEqual(other.status, 402)
+        assert.isNotNull(other.headers.get("x-reservation-id"))
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("are counted with what their provider stores, by the Responses API", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const standIn = yield* startProvider(makeResponsesVendor())
+        const re = provider("re", standIn, { apis: ["responses"] })
+        yield* configure(service, [re], [model("o-new", ["re"], { contextTokens: 10_000 })])
+        const { key } = yield* spender(service, [{ limit: 0.005 }])
+        const send = (body: object) =>
+          service.call("POST", "/v1/responses", { key, body: { model: "o-new", max_output_tokens: 30, ...body } })
+        const first = yield* send({ input: long })
+        assert.strictEqual(first.status, 200, first.text)
+        const next = yield* send({ input: "And now?", previous_response_id: first.body.id })
+        assert.strictEqual(next.status, 200, next.text)
+        const counted = standIn.requests.filter((request) => request.path.endsWith("/input_tokens"))
+        assert.deepStrictEqual(
+          counted.map(({ body }) => Object.keys(body)),
+          [
+            ["model", "input"],
+            ["model", "input", "previous_response_id"]
+          ]
+        )
+        assert.isTrue(first.body.id.startsWith(counted[1]?.body.previous_response_id))
       }).pipe(Effect.scoped)
     )
 

@@ -218,6 +218,17 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("are used once where the usual limit does not fit", () =>
+    Effect.gen(function* () {
+      const { anthropic, key, service } = yield* setUp({ limit: 0.2 })
+      const body = { model: "claude", max_tokens: 30, tools: [searching] }
+      const answered = yield* asks(service, key, "/v1/messages", body)
+      assert.strictEqual(answered.status, 200, answered.text)
+      const sent = anthropic.requests.find(({ path }) => path.endsWith("/messages"))
+      assert.strictEqual(sent?.body.tools[0].max_uses, 1)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("are refused under a hard cap in money while their fee is not known, and pass under others", () =>
     Effect.gen(function* () {
       const prices = { inputUsdPerMTok: 2, outputUsdPerMTok: 10 }

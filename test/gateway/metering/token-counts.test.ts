@@ -37,7 +37,7 @@ layer(TokenCounts.layer, { excludeTestServices: true, timeout: "60 seconds" })("
   )
 })
 
-it("takes what messages and inputs say for texts, and nothing else", () => {
+it("takes what messages, inputs and tools say for texts, and nothing else", () => {
   const { bytes, texts } = textsOf({
     model: "gpt-4o",
     system: "Be brief.",
@@ -54,10 +54,13 @@ it("takes what messages and inputs say for texts, and nothing else", () => {
       { role: "user", content: [{ type: "tool_result", content: [{ type: "text", text: "d" }] }] },
       "no message"
     ],
-    tools: [{ function: { description: "not counted" } }]
+    tools: [{ type: "function", function: { name: "f", parameters: { enum: ["e", 1, null], required: ["g"] } } }]
   })
-  assert.deepStrictEqual(texts, ["Be brief.", "a\nb", "c", "{}", "d"])
-  assert.strictEqual(bytes, 11 + 6 + 3 + 4 + 3)
+  const [heading, ...tools] = texts.slice(5)
+  assert.include(heading, "functions")
+  assert.deepStrictEqual(texts.slice(0, 5), ["Be brief.", "a\nb", "c", "{}", "d"])
+  assert.deepStrictEqual(tools, ["type = () => any; name f parameters enum e required g"])
+  assert.strictEqual(bytes, 11 + 6 + 3 + 4 + 3 + (6 + 3 + 12 + 6 + 3 + 10 + 3))
   assert.deepStrictEqual(textsOf({ input: ["x", [1, 2]] }).texts, ["x"])
   assert.deepStrictEqual(textsOf({ input: "x" }).texts, ["x"])
 })

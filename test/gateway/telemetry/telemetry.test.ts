@@ -115,6 +115,12 @@ it.live("a call is a span with what was used and what that did cost, and never w
       "app.settlement.method": "provider_usage"
     })
 
+    // A translated response names the tools that it leaves out.
+    next()
+    const tools = [{ type: "file_search", vector_store_ids: ["vs_1"] }]
+    yield* service.call("POST", "/v1/responses", { key, body: { model: "gpt", input: question, tools } })
+    assert.isTrue(spans.some(({ attributes }) => attributes.get("app.tools.omitted") === "file_search"))
+
     // What fails is told as such, try by try.
     next()
     standIn.answer = (_, response) => json(response, 503, { error: { message: `no to: ${question}` } })

@@ -1,3 +1,4 @@
+import Anthropic from "@anthropic-ai/sdk"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
@@ -8,6 +9,7 @@ import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, tool a
 import { generateText, type LanguageModel, stepCountIs, streamText, tool } from "ai"
 import { Effect, Record } from "effect"
 import OpenAI from "openai"
+import { zodFunction } from "openai/helpers/zod"
 import { z } from "zod"
 import { clientFeatures, type ClientName, servedBy } from "../../support/client-features.ts"
 import { charges, configure, costNanoUsd, model, provider, spender } from "../../support/gateway.ts"
@@ -38,6 +40,66 @@ const withAiSdk =
     const whole = await generateText(request)
     return [whole.text, await streamText(request).text]
   }
+
+const weather = z.toJSONSchema(city)
+
+/** A tool's turn and the answer to it, whole and streamed. */
+const withResponses = async ({ apiKey, baseURL, name: model }: Connection): Promise<ReadonlyArray<string>> => {
+  const { responses } = new OpenAI({ apiKey, baseURL })
+  const tools = [{ type: "function" as const, name: "weather", parameters: weather, strict: false }]
+  const asked: OpenAI.Responses.ResponseInput = [{ role: "user", content: "Hi" }]
+  const afterTool = (output: ReadonlyArray<object>): OpenAI.Responses.ResponseInput => [
+    ...asked,
+    ...(output as OpenAI.Responses.ResponseInput),
+    ...(output as ReadonlyArray<OpenAI.Responses.ResponseFunctionToolCall>)
+      .filter(({ type }) => type === "function_call")
+      .map(({ call_id }) => ({ type: "function_call_output" as const, call_id, output: "Rain" }))
+  ]
+  const create = (input: OpenAI.Responses.ResponseInput) => responses.create({ model, input, tools })
+  const stream = (input: OpenAI.Responses.ResponseInput) => responses.stream({ model, input, tools }).finalResponse()
+  const whole = await create(afterTool((await create(asked)).output))
+  const streamed = await stream(afterTool((await stream(asked)).output))
+  return [whole.output_text, streamed.output_text]
+}
+
+const withChat = async ({ apiKey, baseURL, name: model }: Connection): Promise<ReadonlyArray<string>> => {
+  const { completions } = new OpenAI({ apiKey, baseURL }).chat
+  const request = {
+    model,
+    messages: [{ role: "user" as const, content: "Hi" }],
+    tools: [zodFunction({ name: "weather", parameters: city, function: () => "Rain" })]
+  }
+  const whole = await completions.runTools(request).finalContent()
+  const streamed = await completions.runTools({ ...request, stream: true }).finalContent()
+  return [whole ?? "", streamed ?? ""]
+}
+
+const withMessages = async ({ apiKey, baseURL, name: model }: Connection): Promise<ReadonlyArray<string>> => {
+  const { messages } = new Anthropic({ apiKey, baseURL: baseURL.slice(0, -"/v1".length) })
+  const tools = [{ name: "weather", input_schema: weather as Anthropic.Tool.InputSchema }]
+  const asked: ReadonlyArray<Anthropic.MessageParam> = [{ role: "user", content: "Hi" }]
+  const afterTool = ({ content }: Anthropic.Message): ReadonlyArray<Anthropic.MessageParam> => [
+    ...asked,
+    { role: "assistant", content },
+    {
+      role: "user",
+      content: content.flatMap((block) =>
+        block.type === "tool_use" ? [{ type: "tool_result", tool_use_id: block.id, content: "Rain" }] : []
+      )
+    }
+  ]
+  const request = (all: ReadonlyArray<Anthropic.MessageParam>) => ({
+    model,
+    max_tokens: 100,
+    messages: [...all],
+    tools
+  })
+  const create = (all: ReadonlyArray<Anthropic.MessageParam>) => messages.create(request(all))
+  const stream = (all: ReadonlyArray<Anthropic.MessageParam>) => messages.stream(request(all)).finalMessage()
+  return [await create(afterTool(await create(asked))), await stream(afterTool(await stream(asked)))].map(
+    ({ content }) => content.map((block) => (block.type === "text" ? block.text : "")).join("")
+  )
+}
 
 /** The Agents SDK has the types of another version of the client. */
 type AgentsClient = ConstructorParameters<typeof OpenAIResponsesModel>[0]
@@ -70,6 +132,9 @@ const withLangChain =
   }
 
 const clients: Readonly<Record<ClientName, (connection: Connection) => Promise<ReadonlyArray<string>>>> = {
+  "OpenAI's SDK, by responses": withResponses,
+  "OpenAI's SDK, by chat": withChat,
+  "Anthropic's SDK": withMessages,
   "the AI SDK, by default": withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL })(name)),
   "the AI SDK, by chat": withAiSdk(({ apiKey, baseURL, name }) => createOpenAI({ apiKey, baseURL }).chat(name)),
   "the AI SDK, for compatible providers": withAiSdk(({ apiKey, baseURL, name }) =>

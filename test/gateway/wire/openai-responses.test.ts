@@ -1,10 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import OpenAI from "openai"
+import { zodTextFormat } from "openai/helpers/zod"
+import { z } from "zod"
 import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { charges, configure, costNanoUsd, model, prices, provider, spender } from "../../support/gateway.ts"
-import { json, startProvider } from "../../support/provider.ts"
+import { json, sse, startProvider } from "../../support/provider.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { anthropicVendor, calledWith, openAiVendor, said, thought, used } from "../../support/vendors.ts"
@@ -19,7 +21,8 @@ const setUp = Effect.gen(function* () {
     [
       model("gpt", ["oa"]),
       model("claude", ["an"], { prices: { ...prices, toolUses: { webSearch: 0.01, codeExecution: 0.05 } } }),
-      model("unknown-fees", ["an"])
+      model("unknown-fees", ["an"]),
+      model("forgetful", ["oa"], { contextTokens: 200 })
     ]
   )
   const { key, tenantId } = yield* spender(service, [{ limit: 1 }])
@@ -34,6 +37,8 @@ const weather = {
   strict: false,
   parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] }
 }
+
+const long = "x".repeat(600)
 
 const ask = <A>(call: () => PromiseLike<A>) => Effect.promise(() => Promise.resolve(call()))
 const failure = (call: () => PromiseLike<unknown>) =>
@@ -111,6 +116,27 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepStrictEqual(yield* charges(service, tenantId), [
           { amount: String(costNanoUsd), state: "settled", method: "provider_usage" }
         ])
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect(`parses the structured output of ${name}, and is told that a conversation is too long`, () =>
+      Effect.gen(function* () {
+        const { anthropic, client, openai, service, tenantId } = yield* setUp
+        const text = { format: zodTextFormat(z.object({ city: z.string() }), "place") }
+        const parsed = yield* ask(() => client.responses.parse({ model: name, input: "Hi", text }))
+        assert.deepStrictEqual(parsed.output_parsed, calledWith)
+        const standIn = name === "gpt" ? openai : anthropic
+        standIn.answer = (_, response) =>
+          json(response, 400, { type: "error", error: { type: "invalid_request_error", message: "Too many tokens." } })
+        const error = yield* failure(() =>
+          client.responses.create({ model: name, previous_response_id: parsed.id, input: "Go on." })
+        )
+        assert.deepStrictEqual([error.status, error.type], [400, "invalid_request_error"])
+        assert.include(error.message, "Too many tokens.")
+        assert.deepStrictEqual(
+          (yield* charges(service, tenantId)).map(({ state }) => state),
+          ["settled", "released"]
+        )
       }).pipe(Effect.scoped)
     )
 
@@ -261,6 +287,9 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const request = { model: "claude", input: "Hi", tools, max_output_tokens: 100, max_tool_calls: 2 }
       const { data, response } = yield* ask(() => client.responses.create(request).withResponse())
       assert.strictEqual(data.output_text, said)
+      const searched = { type: "web_search_call", status: "completed" }
+      const action = { type: "search", query: "noon", queries: ["noon"] }
+      assert.deepInclude(data.output[0] as object, { ...searched, action })
       assert.strictEqual(response.headers.get("x-omitted-tools"), "mcp, image_generation")
       assert.notInclude(JSON.stringify(data), 'token"')
       const sent = anthropic.requests.at(-1)
@@ -281,9 +310,40 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const forced = anthropic.requests.at(-1)?.body
       assert.deepStrictEqual(forced.tools, [{ ...search, max_uses: 5 }])
       assert.deepStrictEqual(forced.tool_choice, { type: "tool", name: "web_search" })
+      anthropic.answer = (_, response) => {
+        const query = { type: "input_json_delta", partial_json: `{"query":"noon"}` }
+        const search = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} }
+        sse(
+          response,
+          [
+            { type: "message_start", message: { id: "msg_1", usage: { input_tokens: used.input, output_tokens: 1 } } },
+            { type: "content_block_start", index: 0, content_block: search },
+            { type: "content_block_delta", index: 0, delta: query },
+            { type: "content_block_stop", index: 0 },
+            { type: "content_block_start", index: 1, content_block: { type: "text", text: said } },
+            { type: "content_block_stop", index: 1 },
+            {
+              type: "message_delta",
+              delta: { stop_reason: "end_turn" },
+              usage: { output_tokens: used.output, ...searches }
+            },
+            { type: "message_stop" }
+          ].map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+        )
+        response.end()
+      }
+      const [types, final] = yield* ask(async () => {
+        const seen: Array<string> = []
+        const stream = client.responses.stream({ ...request, tools: tools.slice(0, 1) })
+        for await (const { type } of stream) seen.push(type)
+        return [seen, await stream.finalResponse()] as const
+      })
+      assert.includeMembers(types, ["response.web_search_call.searching", "response.web_search_call.completed"])
+      assert.deepInclude(final.output[0] as object, { ...searched, action })
+      assert.strictEqual(final.output_text, said)
       const amount = String(used.input * 2000 + used.output * 10_000 + 2 * 10_000_000)
       const charge = { amount, state: "settled", method: "provider_usage" }
-      assert.deepStrictEqual(yield* charges(service, tenantId), [charge, charge])
+      assert.deepStrictEqual(yield* charges(service, tenantId), [charge, charge, charge])
     }).pipe(Effect.scoped)
   )
 
@@ -355,6 +415,26 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     }).pipe(Effect.scoped)
   )
 
+  it.effect("leaves the oldest items out where it is asked to, with the outputs of calls that are left out", () =>
+    Effect.gen(function* () {
+      const { client, openai } = yield* setUp
+      const call = { type: "function_call" as const, call_id: "call_1", name: "weather", arguments: `{"a":"${long}"}` }
+      const output = { type: "function_call_output" as const, call_id: "call_1", output: "Rain" }
+      const input: OpenAI.Responses.ResponseInput = [
+        { role: "user", content: "Hi" },
+        call,
+        output,
+        { role: "user", content: "Hi" }
+      ]
+      const request = { model: "forgetful", input, max_output_tokens: 50 }
+      const sent = () => openai.requests.at(-1)?.body.messages.map(({ role }: { readonly role: string }) => role)
+      yield* ask(() => client.responses.create({ ...request, truncation: "auto" }))
+      assert.deepStrictEqual(sent(), ["user"])
+      yield* ask(() => client.responses.create(request))
+      assert.deepStrictEqual(sent(), ["user", "assistant", "tool", "user"])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("stores encrypted, of a tenant alone, and nothing with store: false", () =>
     Effect.gen(function* () {
       const { client, service } = yield* setUp
@@ -380,6 +460,19 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       }
       const unstored = yield* ask(() => client.responses.create({ model: "gpt", input: "Hi", store: false }))
       assert.strictEqual((yield* failure(() => client.responses.retrieve(unstored.id))).status, 404)
+      // After a day nothing refers to it any more.
+      yield* asSuperuser(
+        service.database,
+        (sql) => sql`
+          UPDATE gateway_responses SET created_at = created_at - interval '25 hours'
+          WHERE id = ${stored.id.slice("resp_".length)}::uuid`
+      )
+      for (const call of [
+        () => client.responses.retrieve(stored.id),
+        () => client.responses.create({ model: "gpt", previous_response_id: stored.id, input: "Hi" })
+      ]) {
+        assert.strictEqual((yield* failure(call)).status, 404)
+      }
     }).pipe(Effect.scoped)
   )
 

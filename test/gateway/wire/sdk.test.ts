@@ -97,6 +97,7 @@ layer(vendors.pipe(Layer.provideMerge(service)), { excludeTestServices: true, ti
             for (const error of [one, other]) {
               assert.strictEqual(error.constructor.name, name)
               assert.match(error.message, /No luck\./)
+              if (status === 500) assert.include(error.message, `The provider ${model === "gpt" ? "oa" : "an"} failed`)
             }
             assert.strictEqual(standIn.requests.length - asked, status === 400 ? 2 : 4, "tries")
             assert.deepStrictEqual(yield* last(service), { state: "released", actual: null, method: "released" })

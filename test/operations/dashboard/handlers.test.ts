@@ -67,6 +67,23 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("200: metrics have what was spent, from the roll-ups, and what open reservations hold", () =>
+    Effect.gen(function* () {
+      const service = yield* Effect.orDie(startService(yield* makeDatabase))
+      const reserve = (amountUsd: number) =>
+        service.call("POST", "/api/spend/reserve", { body: { amountUsd, taskType: "research" } })
+      const { body: settled } = yield* reserve(1)
+      yield* reserve(2.5)
+      yield* service.call("POST", "/api/spend/reconcile", { body: { reservationId: settled.id, actualUsd: 0.7 } })
+      const { body } = yield* eventually(
+        service.call("GET", metricsPath),
+        ({ body: { spendTodayUsd } }) => spendTodayUsd === 0.7
+      )
+      assert.strictEqual(body.openReservationsUsd, 2.5)
+      assert.deepInclude(body.trends.spendUsd, { current: 0.7, previous: 0, changePercent: null })
+    })
+  )
+
   it.effect("200: trends compare seven days with the seven before, and show each day", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -93,7 +110,6 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         series.map(({ date }: { date: string }) => date),
         [6, 5, 4, 3, 2, 1, 0].map((age) => dayAgo(age).slice(0, 10))
       )
-      assert.deepInclude(body.trends.spendUsd, { current: 0, previous: 0, changePercent: null })
     })
   )
 

@@ -7,9 +7,7 @@ import { type ConfigurationEvent, ConfigurationId, ConfigurationNoFile } from ".
 import { ConfigurationRepository } from "../model/repository.ts"
 import { VersionRepository } from "./version-repository.ts"
 import { type HttpServerRequest } from "effect/http"
-import { LiveAuthorization } from "../../../platform/http/live-authorization.ts"
-import { OpenStreams } from "../../../platform/http/open-streams.ts"
-import { eventStream } from "../../../platform/http/event-stream.ts"
+import { eventStream, LiveAuthorization, OpenStreams } from "../../../platform/http/event-stream.ts"
 
 const topic = "configuration_version"
 const maxWaitingEvents = 64

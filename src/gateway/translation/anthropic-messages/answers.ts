@@ -1,4 +1,5 @@
-import { type Message } from "./domain.ts"
+import { isJson } from "../../../kernel/json/parsed-json.ts"
+import { type Message, type MessageBlock } from "./domain.ts"
 import { inputOf } from "./chat-to-messages.ts"
 import { noUsage } from "../domain.ts"
 import { thinkingBlockOf } from "./thinking.ts"
@@ -16,15 +17,29 @@ type Json = Readonly<Record<string, unknown>>
 export interface AnswerHead {
   readonly model: string
   readonly id: string
-  /** Whether a completion carries the model's thoughts with their signatures, so that they can be sent back. */
+  /**
+   * Whether a completion carries the model's thoughts with their signatures, so that they can be sent back, and the searches
+   * that its provider ran.
+   */
   readonly keepsThoughts?: boolean | undefined
 }
+
+/** A search that the provider ran; undefined for other blocks. */
+export const searchOf = ({
+  input,
+  name,
+  type
+}: Pick<MessageBlock, "input" | "name" | "type">): { readonly query: string } | undefined =>
+  type === "server_tool_use" && name === "web_search"
+    ? { query: isJson(input) && typeof input.query === "string" ? input.query : "" }
+    : undefined
 
 /** Translates a message to a chat completion. */
 export const messageToCompletion = (message: Message, head: AnswerHead, createdSeconds: number): Json => {
   const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text ?? ""] : []))
   const thoughts = message.content.flatMap((block) => (block.type === "thinking" ? [block.thinking ?? ""] : []))
   const signed = head.keepsThoughts === true ? message.content.flatMap((block) => thinkingBlockOf(block) ?? []) : []
+  const searches = head.keepsThoughts === true ? message.content.flatMap((block) => searchOf(block) ?? []) : []
   const calls = message.content.flatMap((block) =>
     block.type === "tool_use"
       ? [
@@ -50,6 +65,7 @@ export const messageToCompletion = (message: Message, head: AnswerHead, createdS
           refusal: null,
           ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("") }),
           ...(signed.length === 0 ? {} : { thinking_blocks: signed }),
+          ...(searches.length === 0 ? {} : { web_searches: searches }),
           ...(calls.length === 0 ? {} : { tool_calls: calls })
         },
         logprobs: null,

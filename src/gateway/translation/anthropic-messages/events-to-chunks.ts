@@ -1,5 +1,6 @@
 import { type MessageEvent, type MessageUsage } from "./domain.ts"
-import { type AnswerHead } from "./answers.ts"
+import { type AnswerHead, searchOf } from "./answers.ts"
+import { parsedJson } from "../../../kernel/json/parsed-json.ts"
 import { thinkingBlockOf } from "./thinking.ts"
 import { noUsage, type TokenUsage } from "../domain.ts"
 import { toFinishReason } from "./finish.ts"
@@ -29,6 +30,9 @@ export class EventsToChunks {
   private readonly calls = new Map<number, Call>()
   /** The block of thoughts that is being written, if thoughts are kept. */
   private thought: { type: string; thinking: string; signature: string; data: string } | undefined
+
+  /** The search that the provider runs, with its input as it is streamed, if searches are kept. */
+  private search: { readonly block: NonNullable<MessageEvent["content_block"]>; input: string } | undefined
 
   constructor(head: AnswerHead, createdSeconds: number, includeUsage: boolean) {
     this.head = head
@@ -64,6 +68,7 @@ export class EventsToChunks {
       case "content_block_stop":
         this.complete(chunks, this.calls.get(event.index ?? 0))
         this.endThought(chunks)
+        this.endSearch(chunks)
         break
       case "message_delta":
         this.report(event.usage)
@@ -105,6 +110,7 @@ export class EventsToChunks {
       const { data, signature, thinking, type } = block
       this.thought = { type, thinking: thinking ?? "", signature: signature ?? "", data: data ?? "" }
     }
+    if (this.head.keepsThoughts === true && block && searchOf(block) !== undefined) this.search = { block, input: "" }
     if (block?.type !== "tool_use" || this.calls.has(index ?? 0)) return
     const call = { index: this.calls.size, input: block.input, sent: false }
     this.calls.set(index ?? 0, call)
@@ -128,6 +134,7 @@ export class EventsToChunks {
       case "input_json_delta": {
         const call = this.calls.get(index ?? 0)
         if (call !== undefined && delta.partial_json) this.argue(chunks, call, delta.partial_json)
+        if (this.search !== undefined) this.search.input += delta.partial_json ?? ""
         break
       }
     }
@@ -137,6 +144,15 @@ export class EventsToChunks {
     const block = this.thought === undefined ? undefined : thinkingBlockOf(this.thought)
     this.thought = undefined
     if (block !== undefined) this.say(chunks, { thinking_blocks: [block] })
+  }
+
+  private endSearch(chunks: Array<Chunk>): void {
+    const { search } = this
+    this.search = undefined
+    if (search === undefined) return
+    const { block, input } = search
+    const found = searchOf({ ...block, input: input === "" ? block.input : parsedJson(input) })
+    if (found !== undefined) this.say(chunks, { web_searches: [found] })
   }
 
   /** Gives a call without deltas the input from its block's start: `{}` for a tool without parameters. */

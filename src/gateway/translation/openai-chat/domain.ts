@@ -38,6 +38,9 @@ export type ThinkingBlock = typeof ThinkingBlock.Type
 /** The member of a message that carries them between translations; no provider gets it. */
 const thinkingBlocks = { thinking_blocks: optional(Schema.Array(ThinkingBlock)) }
 
+/** The searches that a provider ran for an answer, for the translation to a response alone. */
+const webSearches = { web_searches: optional(Schema.Array(Schema.Struct({ query: Schema.String }))) }
+
 export const ChatMessage = Schema.Struct({
   ...thinkingBlocks,
   role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
@@ -138,6 +141,7 @@ export const ChatCompletion = Schema.Struct({
     Schema.Struct({
       message: Schema.Struct({
         ...thinkingBlocks,
+        ...webSearches,
         content: optional(Words),
         refusal: optional(Schema.String),
         reasoning_content: optional(Schema.String),
@@ -164,6 +168,7 @@ export const ChatChunk = Schema.Struct({
         delta: optional(
           Schema.Struct({
             ...thinkingBlocks,
+            ...webSearches,
             content: optional(Words),
             refusal: optional(Schema.String),
             reasoning_content: optional(Schema.String),

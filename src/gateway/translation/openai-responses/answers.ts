@@ -97,6 +97,14 @@ export const reasoningItem = (id: string, text: string, encrypted?: string): Jso
   ...(encrypted === undefined ? {} : { encrypted_content: encrypted })
 })
 
+/** A search that the model's provider ran. */
+export const searchItem = (id: string, query: string): Json => ({
+  id,
+  type: "web_search_call",
+  status: "completed",
+  action: { type: "search", query, queries: [query] }
+})
+
 /** A call of a function, or of a custom tool, as the caller named it. */
 export const callItem = (
   { itemId, tools: { custom, namespaced } }: Pick<ResponseHead, "itemId" | "tools">,

@@ -14,6 +14,7 @@ import {
   refusalPart,
   type ResponseHead,
   responseOf,
+  searchItem,
   textPart
 } from "./answers.ts"
 
@@ -71,6 +72,7 @@ export class ChunksToResponse {
       const thought = thoughtOf(delta)
       if (thought) this.say(events, "reasoning", thought)
       if (delta?.thinking_blocks) this.sign(events, delta.thinking_blocks)
+      for (const { query } of delta?.web_searches ?? []) this.search(events, query)
       const text = textOfWords(delta?.content)
       if (text !== "") this.say(events, "text", text)
       if (delta?.refusal) this.say(events, "refusal", delta.refusal)
@@ -159,6 +161,26 @@ export class ChunksToResponse {
           ? { type: "response.output_text.delta", ...at, content_index: 0, delta: text, logprobs: [] }
           : { type: "response.refusal.delta", ...at, content_index: 0, delta: text }
     events.push(this.event(event))
+  }
+
+  /** A search that the provider ran, which is over when it is known. */
+  private search(events: Array<ResponseEvent>, query: string): void {
+    this.close(events)
+    const place = this.places++
+    const item = searchItem(this.head.itemId("ws", place), query)
+    const at = { item_id: item.id, output_index: place }
+    events.push(
+      this.event({
+        type: "response.output_item.added",
+        output_index: place,
+        item: { ...item, status: "in_progress" }
+      })
+    )
+    for (const stage of ["in_progress", "searching", "completed"]) {
+      events.push(this.event({ type: `response.web_search_call.${stage}`, ...at }))
+    }
+    this.done(item, place)
+    events.push(this.event({ type: "response.output_item.done", output_index: place, item }))
   }
 
   /** Signed thoughts end the item of their text. */

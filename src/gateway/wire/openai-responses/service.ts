@@ -16,6 +16,7 @@ import { CallPipeline } from "../../pipeline/call-pipeline.ts"
 import { type Call } from "../../pipeline/call-request.ts"
 import { MessageCounts } from "../../pipeline/message-counts.ts"
 import { type CallAnswer } from "../../pipeline/response-relay.ts"
+import { bytesPerToken } from "../../metering/usage-meter.ts"
 import { resolveModel } from "../../routing/resolve-model.ts"
 import { type BilledTool, billedTools, noUsage, type TokenUsage } from "../../translation/domain.ts"
 import { errorInEvent } from "../../translation/errors.ts"
@@ -26,6 +27,8 @@ import { type ResponseHead } from "../../translation/openai-responses/answers.ts
 import { ChunksToResponse, type ResponseEvent } from "../../translation/openai-responses/chunks-to-events.ts"
 import { type ResponseItem, ResponsesRequest } from "../../translation/openai-responses/domain.ts"
 import { responsesToChat } from "../../translation/openai-responses/to-chat.ts"
+import { truncated } from "../../translation/openai-responses/truncation.ts"
+import { Settings } from "../../../platform/settings/settings.ts"
 import { GatewayConfiguration } from "../../configuration/service.ts"
 import { type ServedModel } from "../../configuration/gateway-snapshot.ts"
 import { responseOf } from "../http/serve.ts"
@@ -87,7 +90,20 @@ const make = Effect.gen(function* () {
   const counts = yield* MessageCounts
   const thoughts = yield* SealedThoughts
   const natives = yield* NativeResponses
+  const { defaultMaxOutputTokens } = (yield* Settings).llm.gateway
   const newId = (yield* SecureRandom.SecureRandom).uuidV7()
+
+  /** The items that a model can read, where the caller has older ones left out. */
+  const withinContext = (
+    { instructions, max_output_tokens: asked, tools, truncation }: ResponsesRequest,
+    items: ReadonlyArray<ResponseItem>,
+    model: ServedModel | undefined
+  ): ReadonlyArray<ResponseItem> => {
+    if (truncation !== "auto" || model === undefined || model.contextTokens === null) return items
+    const output = asked ?? Math.min(defaultMaxOutputTokens, model.maxOutputTokens ?? Infinity)
+    const others = Buffer.byteLength(JSON.stringify([instructions, tools]))
+    return truncated(items, (model.contextTokens - output) * bytesPerToken - others)
+  }
 
   const itemsOf = Effect.fnUntraced(function* (tenantId: TenantId, { input, previous_response_id }: ResponsesRequest) {
     const given: ReadonlyArray<ResponseItem> =
@@ -114,7 +130,7 @@ const make = Effect.gen(function* () {
     const model = configuration.snapshot().modelNamed(request.model)
     const translated = responsesToChat(
       request,
-      all,
+      withinContext(request, all, model),
       ({ encrypted_content: sealed }) => (typeof sealed === "string" ? thoughts.open(tenantId, sealed) : []),
       model === undefined ? undefined : ownToolsOf(model)
     )
