@@ -120,6 +120,7 @@ import { AgentCredentials } from "./identity/credentials/service.ts"
 import { Exchanges } from "./identity/oauth/exchange.ts"
 import { AgentCredentialsHandlers } from "./identity/credentials/handlers.ts"
 import { SubjectTokensHandlers } from "./identity/subject-tokens/handlers.ts"
+import { WorkloadTokens } from "./identity/oauth/workload-tokens.ts"
 import { AgentTokensHandlers, TokenMetadataHandlers } from "./identity/oauth/handlers.ts"
 import { TokenIntrospection } from "./identity/credentials/introspection.ts"
 import { TokenMetadata } from "./identity/oauth/metadata.ts"
@@ -215,7 +216,13 @@ const AgentServices = Layer.mergeAll(
   AgentGrants.layer,
   TokenIntrospection.layer
 ).pipe(
-  Layer.provideMerge(Layer.mergeAll(Exchanges.layer, AgentCredentials.layer, TokenMetadata.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Exchanges.layer.pipe(Layer.provide(WorkloadTokens.layer)),
+      AgentCredentials.layer,
+      TokenMetadata.layer
+    )
+  ),
   Layer.provideMerge(Layer.mergeAll(AccessTokens.layerAgentTokens, CredentialMint.layer, AgentClients.layer)),
   Layer.provideMerge(Layer.mergeAll(AccessTokens.layer, Delegations.layer, SubjectTokens.layer)),
   Layer.provideMerge(Agents.layer)

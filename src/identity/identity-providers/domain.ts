@@ -21,7 +21,7 @@ export const ProviderKind = Schema.Literals(["login", "workload"]).annotate({
 const Issuer = text(9, 512)
   .pipe(
     Schema.check(
-      Schema.isPattern(/^https:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/u, {
+      Schema.isPattern(/^https:\/\/[^\s/?#@|]+(?:\/[^\s?#|]*)?$/u, {
         expected: "an https URL without user, query and fragment"
       })
     )

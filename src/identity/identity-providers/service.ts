@@ -1,6 +1,7 @@
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Model } from "effect/schema"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type RoleId } from "../../applications/roles/domain.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
@@ -30,6 +31,7 @@ import { IdentityProvidersRepository } from "./repository.ts"
 export class IdentityProviders extends Context.Service<IdentityProviders>()("app/identity/IdentityProviders", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
+    const authCaches = yield* AuthCacheInvalidation
     const database = yield* Database
     const metadata = yield* ProviderMetadata
     const random = yield* SecureRandom.SecureRandom
@@ -127,6 +129,8 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       yield* requireRoles(before.defaultRoleIds, wanted.defaultRoleIds)
       const shown = toResponse(before)
       if (clientSecret === undefined && changes.areSame(shown, toResponse(wanted))) return unchanged(shown)
+      // What was exchanged for its tokens may end.
+      yield* authCaches.announce
       const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
       return changes.updated(identityProviderActions.IdentityProviderUpdated, shown, toResponse(after))
     }, audit.change)
@@ -135,6 +139,7 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       const before = yield* repository.lock({ id })
       yield* requireRoles(before.defaultRoleIds, [])
       yield* repository.delete(id)
+      yield* authCaches.announce
       return changes.deleted(identityProviderActions.IdentityProviderDeleted, toResponse(before))
     }, audit.change)
 
