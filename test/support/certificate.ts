@@ -1,4 +1,6 @@
 import * as crypto from "node:crypto"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import * as tls from "node:tls"
 
 // X.509 in DER (RFC 5280), as far as a certificate for this machine needs it: Node.js signs, and makes no certificates.
@@ -56,12 +58,33 @@ export const makeCertificate = (): { readonly key: string; readonly cert: string
   }
 }
 
+const filesIn = (directory: string) => ({
+  key: path.join(directory, "key.pem"),
+  cert: path.join(directory, "certificate.pem")
+})
+
+/** Puts the certificate of this process where another one finds it. */
+export const shareCertificate = (directory: string): void => {
+  const { cert, key } = filesIn(directory)
+  fs.mkdirSync(directory, { recursive: true })
+  fs.writeFileSync(key, trustedCertificate().key, { mode: 0o600 })
+  fs.writeFileSync(cert, trustedCertificate().cert)
+}
+
+const sharedIn = (directory: string) => {
+  const { cert, key } = filesIn(directory)
+  return fs.existsSync(cert) ? { key: fs.readFileSync(key, "utf8"), cert: fs.readFileSync(cert, "utf8") } : undefined
+}
+
 let made: ReturnType<typeof makeCertificate> | undefined
 
-/** A certificate that this process accepts. */
+/** A certificate that this process accepts; the one in EXAMPLE_TLS_DIR, if there is one. */
 export const trustedCertificate = () => {
   if (made !== undefined) return made
-  made = makeCertificate()
+  const { EXAMPLE_TLS_DIR: directory } = process.env
+  made = (directory === undefined ? undefined : sharedIn(directory)) ?? makeCertificate()
   tls.setDefaultCACertificates([...tls.getCACertificates("default"), made.cert])
   return made
 }
+
+if (import.meta.main) shareCertificate(process.env.EXAMPLE_TLS_DIR ?? ".")
