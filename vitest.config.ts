@@ -1,15 +1,6 @@
 import * as path from "node:path"
 import { defineConfig } from "vitest/config"
 
-/** These look at what a process has one of (its metrics, its memory, its environment), so each has a process to itself. */
-const ofTheProcess = [
-  "test/applications/configuration/watch.test.ts",
-  "test/gateway/telemetry/otlp.test.ts",
-  "test/gateway/telemetry/telemetry.test.ts",
-  "test/platform/http/large-bodies.test.ts",
-  "test/platform/observability/telemetry.test.ts"
-]
-
 const unit = {
   setupFiles: ["test/support/assertions.ts"],
   // Loading the service takes longer than most files' tests; all that a service keeps is in its layers.
@@ -41,10 +32,9 @@ export default defineConfig({
           ...unit,
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/system/**", "test/bench/**", ...ofTheProcess]
+          exclude: ["test/system/**", "test/bench/**"]
         }
       },
-      { test: { ...unit, name: "process", include: ofTheProcess } },
       {
         test: {
           name: "system",

@@ -60,14 +60,20 @@ export const servedDocument: Json = openApiDocument(Api, "http://127.0.0.1:11402
 
 const shared = /^#\/components\/(responses|parameters|headers|examples)\/(.+)$/
 
-/** The document with every reference but those to schemas replaced by its component. */
+/** The document with every reference but those to schemas replaced by its component, one object for all of them. */
 export const withoutReferences = (whole: Json): Json => {
   const components = whole.components as Readonly<Record<string, Json>>
+  const visited = new Map<unknown, unknown>()
+  const component = (kind: string, name: string): unknown => {
+    const found = components[kind]?.[name]
+    if (!visited.has(found)) visited.set(found, visit(found))
+    return visited.get(found)
+  }
   const visit = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(visit)
     if (typeof value !== "object" || value === null) return value
     const [, kind = "", name = ""] = shared.exec(String(Reflect.get(value, "$ref"))) ?? []
-    if (name !== "") return visit(components[kind]?.[name])
+    if (name !== "") return component(kind, name)
     return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, visit(member)]))
   }
   return visit(whole) as Json

@@ -47,7 +47,7 @@ const schemasOfContent = (content: Operation["responses"][string]["content"], pl
 const schemasOfHeaders = (headers: Readonly<Record<string, Json>> | undefined, place: string) =>
   Object.entries(headers ?? {}).flatMap(([name, { schema }]) => schemasIn(schema, `${place} ${name}`))
 
-const schemas = [
+const everySchema = [
   ...Object.entries(document.components.schemas).flatMap(([name, schema]) => schemasIn(schema, name)),
   ...operations.flatMap(({ operationId, parameters }) =>
     parameters.flatMap(({ name, schema }) => schemasIn(schema, `${operationId} ${name}`))
@@ -61,6 +61,11 @@ const schemas = [
     )
   )
 ]
+
+/** Each schema once, with one of its places. */
+const schemas = [...new Map(everySchema.map(([place, schema]) => [schema, place]))].map(
+  ([schema, place]) => [place, schema] as const
+)
 
 const problemTypeOf = (schema: Json): string | undefined => {
   const type = listOf((schema.properties as Record<string, Json> | undefined)?.type?.enum)[0]

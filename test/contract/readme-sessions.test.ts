@@ -1,6 +1,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { execFile } from "node:child_process"
+import { getCompileCacheDir } from "node:module"
 import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
 import * as fs from "node:fs"
 import * as os from "node:os"
@@ -128,7 +129,11 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
       const { stderr, stdout } = yield* run(given(script), {
         PATH: `${process.execPath.slice(0, process.execPath.lastIndexOf("/"))}:${process.env.PATH}`,
         HOME: process.env.HOME,
+<<<<<<< HEAD
         EXAMPLE_TLS_DIR: tls,
+=======
+        NODE_COMPILE_CACHE: getCompileCacheDir(),
+>>>>>>> main
         DATABASE_URL: urlOf(database),
         Security__EncryptionKey: encryptionKey,
         APPLICATION_MANAGER_API_KEY: serviceKey

@@ -4,6 +4,7 @@ import { AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { type Moment } from "../../platform/database/database.ts"
+import { type CallKeySlot } from "../../platform/idempotency/domain.ts"
 import { PlanId, PlanStatus, Sum } from "../ledger/domain.ts"
 
 /** A plan at the moment of a statement. */
@@ -91,6 +92,13 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
           ])}
           ORDER BY l.id DESC LIMIT ${limit}`
     })
+    const selectReplay = SqlSchema.findOneOption({
+      Request: Schema.Struct({ principal: Schema.String, route: Schema.String, key: Schema.String }),
+      Result: Schema.Struct({ outcome: Outcome }),
+      execute: ({ key, principal, route }) => sql`
+        SELECT body::jsonb || jsonb_build_object('verdict', 'replay', 'sha256', encode(request_sha256, 'hex')) AS outcome
+        FROM idempotency_keys WHERE principal = ${principal} AND route = ${route} AND key = ${key}`
+    })
     const call = SqlSchema.findOne({
       Request: Schema.String,
       Result: Schema.Struct({ outcome: Outcome }),
@@ -117,6 +125,10 @@ export class PlansRepository extends Context.Service<PlansRepository>()("app/bud
           Effect.map(Effect.orDie(selectPage({ tenantId, agentId, status, after, limit, at })), (rows) =>
             rows.map(({ plan }) => plan)
           )
+      ),
+      /** What the first change under a key came to; undefined where there was none. */
+      replayOf: Effect.fn("PlansRepository.replayOf")((slot: CallKeySlot) =>
+        Effect.map(Effect.orDie(selectReplay(slot)), (found) => Option.getOrUndefined(found)?.outcome)
       ),
       change: Effect.fn("PlansRepository.change")((request: object) =>
         Effect.map(Effect.orDie(call(JSON.stringify(request))), ({ outcome }) => outcome)

@@ -9,7 +9,7 @@ import { type AuditAction } from "../../kernel/authority/audit-action.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { largestNanoUsd } from "../../kernel/usd.ts"
-import { auditedRequester } from "../attribution/service.ts"
+import { auditedRequester, requester } from "../attribution/service.ts"
 import { applicableCaps, CapIndexes, revisionsOf } from "../ledger/cap-index.ts"
 import { allTenants, PlanId, PlanNotActive, PlanNotFound, type PlanStatus, type StoredCap } from "../ledger/domain.ts"
 import { denialOf, problemOf } from "../ledger/problems.ts"
@@ -135,53 +135,66 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       return { ...slotColumns(by), kind, id, agent: agentId, waiting: false, entries }
     })
 
-    const start = Effect.fn("Plans.start")(function* (agentId: AgentId, input: PlanStart) {
-      const agent = yield* agents.get(agentId)
-      if (!isActiveAt(agent, yield* DateTime.now)) return yield* new AgentNotActive({})
-      const taskType = input.taskType ?? agent.defaultTaskType
-      if (!allowsTaskType(agent.allowedTaskTypes, taskType)) {
-        return yield* fault("taskType", "Expected a task type that the agent is allowed")
-      }
-      const { applicationId } = yield* CurrentPrincipal
-      const dimensions = { agentId, applicationId, taskType: taskType ?? undefined }
-      const heartbeatSeconds = input.heartbeatSeconds ?? heartbeatSecondsDefault
-      const id = PlanId.make(yield* random.uuidV7())
-      const request = yield* requestFor("start", agentId, id, planActions.PlanStarted, { taskType, heartbeatSeconds })
-      const started = yield* changes.underCaps({ tenantId: agent.tenantId, dimensions }, budgets.requireCap, {
-        ...request,
-        application: applicationId,
-        task_type: taskType,
-        name: input.name,
-        amount: Number(input.budgetUsd),
-        heartbeat: heartbeatSeconds,
-        expires: input.expiresInSeconds,
-        metadata: input.metadata
-      })
-      const denial = denialOfChange(started, input.budgetUsd)
-      if (denial !== undefined) return yield* problemOf(yield* CurrentPrincipal, denial)
-      return toPlan(yield* doneOf(started.outcome))
+    /** A repeated request is answered as the first one, even if the agent was suspended since. */
+    const orReplayed = Effect.fnUntraced(function* (problem: AgentNotActive) {
+      const { principal, repeatable } = yield* requester
+      const replay = repeatable === undefined ? undefined : yield* repository.replayOf({ ...repeatable, principal })
+      return replay === undefined ? yield* problem : yield* doneOf(replay)
     })
 
-    const extend = Effect.fn("Plans.extend")(function* (agentId: AgentId, id: PlanId, input: PlanExtension) {
-      const { additionalUsd, reason } = input
-      yield* agents.activeTenantOf(agentId)
-      const { applicationId, taskType, tenantId } = yield* find(agentId, id)
-      const dimensions = { agentId, applicationId: applicationId ?? undefined, taskType: taskType ?? undefined }
-      const about = { additionalUsd: Number(additionalUsd) / 1e9, ...(reason === undefined ? {} : { reason }) }
-      const extended = yield* changes.underCaps({ tenantId, dimensions }, false, {
-        ...(yield* requestFor("extend", agentId, id, planActions.PlanExtended, about)),
-        amount: Number(additionalUsd),
-        most: Number(largestNanoUsd)
-      })
-      const denial = denialOfChange(extended, additionalUsd)
-      if (denial?.verdict === "denied") {
-        return yield* new PlanExtensionDenied(denialOf(yield* CurrentPrincipal, denial))
-      }
-      if (extended.outcome.verdict === "excessive") {
-        return yield* fault("additionalUsd", "Expected at most 8388607.999999999 US dollars with what the plan has")
-      }
-      return toPlan(yield* doneOf(extended.outcome))
-    })
+    const start = Effect.fn("Plans.start")(
+      function* (agentId: AgentId, input: PlanStart) {
+        const agent = yield* agents.get(agentId)
+        if (!isActiveAt(agent, yield* DateTime.now)) return yield* new AgentNotActive({})
+        const taskType = input.taskType ?? agent.defaultTaskType
+        if (!allowsTaskType(agent.allowedTaskTypes, taskType)) {
+          return yield* fault("taskType", "Expected a task type that the agent is allowed")
+        }
+        const { applicationId } = yield* CurrentPrincipal
+        const dimensions = { agentId, applicationId, taskType: taskType ?? undefined }
+        const heartbeatSeconds = input.heartbeatSeconds ?? heartbeatSecondsDefault
+        const id = PlanId.make(yield* random.uuidV7())
+        const request = yield* requestFor("start", agentId, id, planActions.PlanStarted, { taskType, heartbeatSeconds })
+        const started = yield* changes.underCaps({ tenantId: agent.tenantId, dimensions }, budgets.requireCap, {
+          ...request,
+          application: applicationId,
+          task_type: taskType,
+          name: input.name,
+          amount: Number(input.budgetUsd),
+          heartbeat: heartbeatSeconds,
+          expires: input.expiresInSeconds,
+          metadata: input.metadata
+        })
+        const denial = denialOfChange(started, input.budgetUsd)
+        if (denial !== undefined) return yield* problemOf(yield* CurrentPrincipal, denial)
+        return toPlan(yield* doneOf(started.outcome))
+      },
+      Effect.catchTag("AgentNotActive", (problem) => Effect.map(orReplayed(problem), toPlan))
+    )
+
+    const extend = Effect.fn("Plans.extend")(
+      function* (agentId: AgentId, id: PlanId, input: PlanExtension) {
+        const { additionalUsd, reason } = input
+        yield* agents.activeTenantOf(agentId)
+        const { applicationId, taskType, tenantId } = yield* find(agentId, id)
+        const dimensions = { agentId, applicationId: applicationId ?? undefined, taskType: taskType ?? undefined }
+        const about = { additionalUsd: Number(additionalUsd) / 1e9, ...(reason === undefined ? {} : { reason }) }
+        const extended = yield* changes.underCaps({ tenantId, dimensions }, false, {
+          ...(yield* requestFor("extend", agentId, id, planActions.PlanExtended, about)),
+          amount: Number(additionalUsd),
+          most: Number(largestNanoUsd)
+        })
+        const denial = denialOfChange(extended, additionalUsd)
+        if (denial?.verdict === "denied") {
+          return yield* new PlanExtensionDenied(denialOf(yield* CurrentPrincipal, denial))
+        }
+        if (extended.outcome.verdict === "excessive") {
+          return yield* fault("additionalUsd", "Expected at most 8388607.999999999 US dollars with what the plan has")
+        }
+        return toPlan(yield* doneOf(extended.outcome))
+      },
+      Effect.catchTag("AgentNotActive", (problem) => Effect.map(orReplayed(problem), toPlan))
+    )
 
     /** A change that no cap can deny. */
     const change = Effect.fnUntraced(function* (
@@ -222,11 +235,14 @@ export class Plans extends Context.Service<Plans>()("app/budgets/Plans", {
       )
     })
 
-    const heartbeat = Effect.fn("Plans.heartbeat")(function* (agentId: AgentId, id: PlanId) {
-      yield* agents.activeTenantOf(agentId)
-      const { heartbeatBy } = yield* doneOf(yield* change("heartbeat", agentId, id, planActions.PlanResumed))
-      return { heartbeatBy }
-    })
+    const heartbeat = Effect.fn("Plans.heartbeat")(
+      function* (agentId: AgentId, id: PlanId) {
+        yield* agents.activeTenantOf(agentId)
+        return yield* doneOf(yield* change("heartbeat", agentId, id, planActions.PlanResumed))
+      },
+      Effect.catchTag("AgentNotActive", orReplayed),
+      Effect.map(({ heartbeatBy }) => ({ heartbeatBy }))
+    )
 
     return {
       start,

@@ -32,11 +32,5 @@ export const cors = (api: SettingsValues["api"]): { readonly middleware?: Middle
   }
   return middlewares.length === 0
     ? {}
-    : {
-        middleware: <E>(app: App<E>) => {
-          let wrapped = app
-          for (const middleware of middlewares) wrapped = middleware(wrapped)
-          return wrapped
-        }
-      }
+    : { middleware: (app) => middlewares.reduce((inner, outer) => outer(inner), app) }
 }

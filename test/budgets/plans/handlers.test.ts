@@ -499,6 +499,31 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("a repetition under a key answers the same when the agent was suspended since", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { agentId, call, collection } = yield* makeSetting(service)
+      const start = call("POST", collection, { budgetUsd: 5 }, key("start"))
+      const started = yield* start
+      const change = (action: string, body?: unknown) =>
+        call("POST", `${collection}/${started.body.id}/${action}`, body, key(action))
+      const extend = change("extend", { additionalUsd: 1 })
+      const heartbeat = change("heartbeat")
+      const answers = [started, yield* extend, yield* heartbeat]
+      yield* call("PATCH", `/api/agents/${agentId}`, { status: "suspended" })
+      const again = [yield* start, yield* extend, yield* heartbeat]
+      assert.deepStrictEqual(
+        again.map(({ status, text }) => [status, text]),
+        answers.map(({ status, text }) => [status, text])
+      )
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [201, 200, 200]
+      )
+      assertProblem(yield* call("POST", collection, { budgetUsd: 5 }, key("other")), 409, "agent-not-active")
+    })
+  )
+
   it.effect("a repeated draw draws once and shows the same caps", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -160,9 +160,10 @@ describe("telemetry", () => {
 
       const durations = receiver.metrics().find(({ name }) => name === "http.server.request.duration")
       assert.strictEqual(durations?.unit, "s")
-      assert.deepStrictEqual(durations?.points, [
-        { "http.request.method": "GET", "http.route": "/things/:id", "http.response.status_code": 200 }
-      ])
+      assert.deepStrictEqual(
+        durations?.points.filter((point) => point["http.route"] === "/things/:id"),
+        [{ "http.request.method": "GET", "http.route": "/things/:id", "http.response.status_code": 200 }]
+      )
       assert.isTrue(receiver.metrics().some(({ name }) => name === "process.memory.usage"))
 
       const instances = new Set(receiver.resources().map((resource) => resource["service.instance.id"]))
