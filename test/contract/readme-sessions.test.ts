@@ -129,11 +129,8 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
       const { stderr, stdout } = yield* run(given(script), {
         PATH: `${process.execPath.slice(0, process.execPath.lastIndexOf("/"))}:${process.env.PATH}`,
         HOME: process.env.HOME,
-<<<<<<< HEAD
         EXAMPLE_TLS_DIR: tls,
-=======
         NODE_COMPILE_CACHE: getCompileCacheDir(),
->>>>>>> main
         DATABASE_URL: urlOf(database),
         Security__EncryptionKey: encryptionKey,
         APPLICATION_MANAGER_API_KEY: serviceKey
