@@ -28,6 +28,9 @@ import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
 import { AnomaliesApi } from "./insights/anomalies/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
+import { CloudEventsApi } from "./events/cloud-events/api.ts"
+import { EventSubscriptionsApi } from "./events/subscriptions/api.ts"
+import { IntegrationsApi } from "./events/integrations/api.ts"
 import { InsightsApi } from "./insights/reports/api.ts"
 import { SubscriptionsApi } from "./insights/subscriptions/api.ts"
 import { UsageApi } from "./insights/usage/api.ts"
@@ -81,6 +84,9 @@ export class Api extends HttpApi.make("application-manager")
     SubscriptionsApi,
     BillingApi,
     AnomaliesApi,
+    CloudEventsApi,
+    EventSubscriptionsApi,
+    IntegrationsApi,
     AuditApi,
     AttestationApi,
     AttestationKeysApi,

@@ -73,6 +73,10 @@ import { Plans } from "./budgets/plans/service.ts"
 import { AnomaliesHandlers } from "./insights/anomalies/handlers.ts"
 import { BillingHandlers } from "./insights/billing/handlers.ts"
 import { InsightsHandlers } from "./insights/reports/handlers.ts"
+import { CloudEventsHandlers } from "./events/cloud-events/handlers.ts"
+import { IntegrationsHandlers } from "./events/integrations/handlers.ts"
+import { EventSubscriptionsHandlers } from "./events/subscriptions/handlers.ts"
+import { EventsLayer } from "./events/layers.ts"
 import { InsightsLayer } from "./insights/layers.ts"
 import { SubscriptionsHandlers } from "./insights/subscriptions/handlers.ts"
 import { SubscriptionQuotasLayer } from "./insights/subscriptions/quotas.ts"
@@ -168,6 +172,9 @@ const Handlers = Layer.mergeAll(
   SubscriptionsHandlers,
   BillingHandlers,
   AnomaliesHandlers,
+  CloudEventsHandlers,
+  EventSubscriptionsHandlers,
+  IntegrationsHandlers,
   AuditHandlers,
   AttestationHandlers,
   AttestationKeysHandlers,
@@ -253,14 +260,8 @@ const GatewayServices = GatewayCallsLayer.pipe(
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
-const Services = Layer.mergeAll(
-  LiveAuthorizationLayer,
-  Dashboard.layer,
-  DetailedHealth.layer,
-  ApiKeys.layer,
-  InsightsLayer
-).pipe(
-  Layer.provideMerge(GatewayServices),
+const Services = Layer.mergeAll(Dashboard.layer, DetailedHealth.layer, ApiKeys.layer, InsightsLayer, EventsLayer).pipe(
+  Layer.provideMerge(Layer.merge(GatewayServices, LiveAuthorizationLayer)),
   Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Authentication.layer),
   Layer.provideMerge(AgentServices),

@@ -31,7 +31,7 @@ const userAgent = "contract-test/1.0"
 const callTraced = Effect.fnUntraced(function* (
   service: Service,
   operation: Operation,
-  { body, parameters, token }: Pick<Change, "parameters" | "body" | "token">,
+  { body, contentType, parameters, token }: Pick<Change, "parameters" | "body" | "contentType" | "token">,
   key: string | null | undefined = token === undefined ? undefined : null
 ) {
   const traceId = crypto.randomUUID().replaceAll("-", "")
@@ -39,6 +39,7 @@ const callTraced = Effect.fnUntraced(function* (
     headers: {
       traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
       "user-agent": userAgent,
+      ...(contentType === undefined ? {} : { "content-type": contentType }),
       ...(token === undefined || key !== null ? {} : { authorization: `Bearer ${token}` })
     },
     ...(body === undefined ? {} : { body }),

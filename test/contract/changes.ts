@@ -5,6 +5,7 @@ import * as crypto from "node:crypto"
 import { type Answer, type TestService } from "../support/service.ts"
 import { makeIssuer } from "../support/issuer.ts"
 import { asSuperuser } from "../support/statements.ts"
+import { eventChanges } from "./event-changes.ts"
 import { agentChanges } from "./agent-changes.ts"
 import { planChanges, plansWithoutEntry } from "./plan-changes.ts"
 import { spendChanges, spendWithoutEntry } from "./spend-changes.ts"
@@ -25,6 +26,8 @@ export interface ExpectedEntry {
 export interface Change {
   readonly parameters?: Readonly<Record<string, string | number>>
   readonly body?: unknown
+  /** The media type of the body, if it is not JSON as such. */
+  readonly contentType?: string
   /** The session token that it is asked with, in the place of the service account's key. */
   readonly token?: string | undefined
   /** Whom the entries name as the actor; the service account when absent. */
@@ -158,6 +161,7 @@ export const changesByOperation: Readonly<
   Record<string, (service: Service) => Effect.Effect<Change, never, Scope.Scope>>
 > = {
   ...agentChanges,
+  ...eventChanges,
   ...planChanges,
   ...gatewayChanges,
   ...spendChanges,

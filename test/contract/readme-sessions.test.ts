@@ -58,6 +58,7 @@ const volatile: ReadonlyArray<readonly [RegExp, string]> = [
   [/\b1\d{9}\b/g, "SECONDS"],
   [/(?<="(?:latencyMs|upstreamLatencyMs|durationMs|uptimeSeconds|sequence|checked)":)\d+/g, "COUNT"],
   [/\b\d+(?= (?:entries|faults?)\b)|(?<=\b(?:sequences 1 to|line|sequence|signed at) )\d+/g, "COUNT"],
+  [/\b0{10}\d{10}\b/g, "SEQUENCE"],
   [/curl\/[\d.]+/g, "curl"]
 ]
 
@@ -110,6 +111,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
       const database = yield* makeDatabase
       const { context, service } = yield* startServer(database, {
         Llm__Gateway__AllowPrivateAddresses: "true",
+        Integrations__AllowPrivateAddresses: "true",
         IdentityProviders__AllowPrivateAddresses: "true"
       })
       const tls = yield* Effect.acquireRelease(

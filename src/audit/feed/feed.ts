@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Schedule, Schema, Semaphore, Stream } from "effect"
+import { Clock, Context, DateTime, Effect, Layer, Option, Schedule, Schema, Semaphore, Stream } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { scopeOf, Database } from "../../platform/database/database.ts"
@@ -11,18 +11,51 @@ import { ProofRepository } from "../chain/proof-repository.ts"
 const atOnce = 5000
 /** How many batches the slowest follower may be behind; what it misses then it reads from the database. */
 const batchesKept = 8
+/** How long a page is looked for among entries that it does not have; the next page continues there. */
+const longestScanMillis = 1000
 /** How many followers read what they missed at the same time. */
 const catchingUpAtOnce = 2
+
+type Encode = (entry: AuditEntry) => ServerSentEvent
+
+/** An entry as the reader has it: what it is encoded to is the same for all followers. */
+class FeedItem {
+  readonly entry: AuditEntry
+  readonly sequence: number
+  private readonly encoded = new Map<Encode, ServerSentEvent>()
+
+  constructor(entry: AuditEntry) {
+    this.entry = entry
+    this.sequence = entry.sequence ?? 0
+  }
+
+  as(encode: Encode): ServerSentEvent {
+    let event = this.encoded.get(encode)
+    if (event === undefined) this.encoded.set(encode, (event = encode(this.entry)))
+    return event
+  }
+}
 
 /** Entries in the order of the chain: all behind `after`, up to `upTo`. */
 interface Batch {
   readonly after: number
   readonly upTo: number
-  readonly entries: ReadonlyArray<{
-    readonly entry: AuditEntry
-    readonly sequence: number
-    readonly event: ServerSentEvent
-  }>
+  readonly entries: ReadonlyArray<FeedItem>
+}
+
+/** Which entries a follower gets, and how they are written. */
+export interface Selection {
+  /** Conditions that the database checks where entries are read for this follower alone. */
+  readonly filter: AuditFilter
+  matches(entry: AuditEntry): boolean
+  /** The same function for all followers of a kind. */
+  readonly encode: Encode
+}
+
+/** Entries in the order of the chain, and the sequence up to which all were read. */
+export interface FeedPage {
+  readonly entries: ReadonlyArray<AuditEntry>
+  readonly upTo: number
 }
 
 /** The log as a stream of new entries. */
@@ -39,7 +72,7 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
       Effect.map(database.transaction("all", repository.between(after, upTo, {})), (entries) => ({
         after,
         upTo,
-        entries: entries.map((entry) => ({ entry, sequence: entry.sequence ?? 0, event: eventOf(entry) }))
+        entries: entries.map((entry) => new FeedItem(entry))
       }))
 
     // The one reader of this replica: its followers filter in memory what it has read and encoded once. It stops when the
@@ -59,7 +92,8 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
       return Stream.flatMap(Stream.fromEffectSchedule(next, Schedule.spaced("100 millis")), Stream.fromIterable)
     }).pipe(Stream.share({ capacity: batchesKept, strategy: "sliding", replay: 1 }))
 
-    const follow = Effect.fn("AuditFeed.follow")(function* (filter: AuditFilter, after: number | undefined) {
+    const follow = Effect.fn("AuditFeed.follow")(function* (selection: Selection, after: number | undefined) {
+      const { encode, filter } = selection
       const held = yield* streams.claim
       const principal = yield* CurrentPrincipal
       const scope = scopeOf(principal)
@@ -74,7 +108,7 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
             const end = Math.min(first - 1 + atOnce, upTo)
             const entries = yield* database.transaction(scope, repository.between(first - 1, end, filter))
             last = end
-            return [entries.map(eventOf), Option.some(undefined)] as const
+            return [entries.filter((entry) => selection.matches(entry)).map(encode), Option.some(undefined)] as const
           })
           const patient: typeof piece = Effect.catchCause(catchUp.withPermits(1)(piece), () =>
             waits.pipe(Effect.andThen(Effect.sleep("200 millis")), Effect.andThen(Effect.suspend(() => patient)))
@@ -88,10 +122,10 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
             ({ entry, sequence }) =>
               sequence > last &&
               (principal.tenantId === undefined || entry.tenantId === principal.tenantId) &&
-              matches(filter, entry)
+              selection.matches(entry)
           )
           last = Math.max(last, batch.upTo)
-          return Stream.fromIterable(wanted.map(({ event }) => event))
+          return Stream.fromIterable(wanted.map((item) => item.as(encode)))
         })
         return last < batch.after ? Stream.concat(missed(batch.after), fresh) : fresh
       }
@@ -99,12 +133,48 @@ export class AuditFeed extends Context.Service<AuditFeed>()("app/audit/AuditFeed
       return held(Stream.flatMap(batches, ofBatch))
     })
 
+    /** Reads in pieces until there are enough entries, the head is reached or some time has passed. */
+    const page = Effect.fn("AuditFeed.page")(function* (
+      { filter, matches }: Omit<Selection, "encode">,
+      after: number,
+      limit: number
+    ) {
+      const scope = scopeOf(yield* CurrentPrincipal)
+      const head = yield* repository.head
+      const until = (yield* Clock.currentTimeMillis) + longestScanMillis
+      const found: Array<AuditEntry> = []
+      let upTo = Math.min(after, head)
+      let now = 0
+      while (upTo < head && found.length < limit && now < until) {
+        const first = (yield* proof.next(upTo)) ?? head + 1
+        if (first > head) return { entries: found, upTo: head } satisfies FeedPage
+        const end = Math.min(first - 1 + (found.length === 0 && upTo === after ? limit : atOnce), head)
+        const entries = (yield* database.transaction(scope, repository.between(first - 1, end, filter))).filter(matches)
+        found.push(...entries)
+        upTo = end
+        now = yield* Clock.currentTimeMillis
+      }
+      const entries = found.slice(0, limit)
+      return { entries, upTo: found.length > limit ? (entries.at(-1)?.sequence ?? upTo) : upTo } satisfies FeedPage
+    })
+
     return {
       /**
-       * The entries that the caller may see and the filter lets through, in the order of the chain: those behind `after`, or
-       * from now on.
+       * The entries that the caller may see and the selection has, in the order of the chain: those behind `after`, or from
+       * now on.
        */
-      follow
+      follow,
+      /** At most `limit` of these behind `after`; the next page is behind `upTo`. */
+      page,
+      /** The entries between two sequences (the first excluded) of all tenants, in the order of the chain. */
+      between: (after: number, upTo: number) =>
+        Effect.map(read(after, upTo), ({ entries }) => entries.map(({ entry }) => entry)),
+      head: repository.head,
+      /** Whether retention has dropped nothing behind a sequence. */
+      hasAllBehind: Effect.fn("AuditFeed.hasAllBehind")(function* (sequence: number) {
+        const first = (yield* proof.next(0)) ?? (yield* repository.head) + 1
+        return sequence + 1 >= first
+      })
     }
   })
 }) {
@@ -134,6 +204,13 @@ const eventOf = (entry: AuditEntry): ServerSentEvent => ({
   data: encode(entry)
 })
 
+/** The entries that a filter lets through, as lists show them. */
+export const entrySelection = (filter: AuditFilter): Selection => ({
+  filter,
+  matches: (entry) => matches(filter, entry),
+  encode: eventOf
+})
+
 /** Answers a client that follows the log, until its leave or the process ends. */
 export const entryStream = Effect.gen(function* () {
   const authorization = yield* LiveAuthorization
@@ -144,6 +221,6 @@ export const entryStream = Effect.gen(function* () {
     after: number | undefined
   ) {
     const revoked = yield* authorization.revoked(request)
-    return eventStream(yield* feed.follow(filter, after), revoked)
+    return eventStream(yield* feed.follow(entrySelection(filter), after), revoked)
   })
 })

@@ -32,7 +32,7 @@ export class FeedRepository extends Context.Service<
         between: Effect.fn("FeedRepository.between")((after, upTo, filter) =>
           sql`
             SELECT e.* FROM audit_links l CROSS JOIN LATERAL (
-              SELECT l.sequence::double precision AS sequence, ${sql.literal(entryColumns)}, NULL::jsonb AS changes
+              SELECT l.sequence::double precision AS sequence, ${sql.literal(entryColumns)}, changes
               FROM audit_entries
               WHERE ${sql.and([
                 sql`id = l.entry_id`,

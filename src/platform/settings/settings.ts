@@ -168,6 +168,11 @@ const settings = {
     "Days that a past month of usage rows is kept; their sums stay; 0: forever"
   ),
   "Insights:MinAnomalyUsd": setting(integer(0, 1_000_000), "1", "Dollars that an anomaly has to be worth"),
+  "Integrations:AllowPrivateAddresses": setting(
+    flag,
+    "false",
+    "Deliver events to private addresses too, for development"
+  ),
   "Insights:InvoiceIssuer": setting(text, "Application Manager", "Who invoices what billing reports contain"),
   "Telemetry:ServiceName": setting(text, "application-manager", "Name of the service in telemetry"),
   "Telemetry:Otlp:Endpoint": optional(address, "OpenTelemetry collector (OTLP over HTTP)"),

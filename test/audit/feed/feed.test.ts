@@ -1,10 +1,10 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, DateTime, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { AuditFeed } from "../../../src/audit/feed/feed.ts"
+import { AuditFeed, entrySelection } from "../../../src/audit/feed/feed.ts"
 import { FeedRepository } from "../../../src/audit/feed/repository.ts"
 import { ProofRepository } from "../../../src/audit/chain/proof-repository.ts"
-import { AuditEntry, AuditEntryId } from "../../../src/audit/log/domain.ts"
+import { AuditEntry, AuditEntryId, type AuditFilter } from "../../../src/audit/log/domain.ts"
 import { TenantId } from "../../../src/kernel/identifier.ts"
 import { OpenStreams } from "../../../src/platform/http/event-stream.ts"
 import { Database } from "../../../src/platform/database/database.ts"
@@ -55,7 +55,7 @@ it.effect("nobody asks for the head of the log while nobody follows it", () =>
     )
     const context = yield* Layer.build(AuditFeed.layerNoDeps.pipe(Layer.provide(repositories)))
     const { follow } = Context.get(context, AuditFeed)
-    const listen = Effect.flatMap(follow({}, 0), Stream.runDrain)
+    const listen = Effect.flatMap(follow(entrySelection({}), 0), Stream.runDrain)
     const fibers = [yield* Effect.forkChild(listen), yield* Effect.forkChild(listen)]
     yield* TestClock.adjust("10 seconds")
     assert.isAtLeast(asked, 90)
@@ -84,8 +84,23 @@ const feedInMemory = Effect.gen(function* () {
     OpenStreams.layer
   )
   const context = yield* Layer.build(AuditFeed.layerNoDeps.pipe(Layer.provide(repositories)))
-  return { log, follow: Context.get(context, AuditFeed).follow }
+  const { follow } = Context.get(context, AuditFeed)
+  return { log, follow: (filter: AuditFilter, after: number | undefined) => follow(entrySelection(filter), after) }
 })
+
+it.effect("retention is known by the oldest link that is left", () =>
+  Effect.gen(function* () {
+    const repositories = Layer.mergeAll(
+      Layer.mock(Database)({}),
+      Layer.mock(ProofRepository)({ next: (behind) => Effect.succeed(behind < 50 ? 50 : undefined) }),
+      Layer.mock(FeedRepository)({ head: Effect.succeed(60) }),
+      OpenStreams.layer
+    )
+    const { hasAllBehind } = yield* AuditFeed.pipe(Effect.provide(AuditFeed.layerNoDeps), Effect.provide(repositories))
+    const all = yield* Effect.forEach([0, 48, 49, 60], hasAllBehind)
+    assert.deepStrictEqual(all, [false, false, true, true])
+  })
+)
 
 const ids = ["0198a5b0-7c00-7000-8000-00000000000a", "0198a5b0-7c00-7000-8000-00000000000b"].map((id) =>
   TenantId.make(id)

@@ -1,0 +1,162 @@
+import { Effect, Schema } from "effect"
+import { repeatedMember } from "../../kernel/json/json-scanner.ts"
+import { isJson, parsedJson } from "../../kernel/json/parsed-json.ts"
+import { Instant } from "../../kernel/instant.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
+import {
+  MalformedJson,
+  PayloadTooLarge,
+  UnsupportedMediaType,
+  ValidationFailed
+} from "../../kernel/problems/problems.ts"
+import { batchType, type CloudEvent, structuredType } from "./domain.ts"
+
+/** What an event may have at most. */
+const maxEventBytes = 65_536
+const maxDepth = 64
+
+/** Attributes that this service sets. */
+const overwritten = new Set(["tenantid", "sequence", "authtype", "authid"])
+const longest: Readonly<Record<string, number>> = { id: 255, source: 2048, type: 255 }
+
+/** A request to take events, in one of the modes of the HTTP binding. */
+export interface EventRequest {
+  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly bytes: Uint8Array
+}
+
+/** The events of a request, without the attributes that this service sets; every fault is reported. */
+export const receivedEvents = Effect.fnUntraced(function* ({ bytes, headers }: EventRequest) {
+  const contentType = (headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? ""
+  if (contentType === batchType) {
+    const batch = yield* parsed(bytes)
+    if (!Array.isArray(batch)) return yield* failed([{ path: ["payload"], message: "Expected an array of events" }])
+    return yield* validated(batch, (index) => ["payload", index])
+  }
+  if (contentType === structuredType) return yield* validated([yield* parsed(bytes)], () => ["payload"])
+  if (headers["ce-specversion"] === undefined) return yield* new UnsupportedMediaType({})
+  return yield* validated([yield* inBinaryMode(headers, bytes)], () => ["headers"])
+})
+
+const failed = (errors: ReadonlyArray<Fault>) => {
+  const shown = errors.slice(0, 3).map(({ message, path }) => `${path.join(".")}: ${message}`)
+  return Effect.fail(
+    new ValidationFailed({
+      errors,
+      detail: `${shown.join("; ")}${errors.length > shown.length ? `; and ${errors.length - shown.length} more` : ""}`
+    })
+  )
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+const textOf = (bytes: Uint8Array): string | undefined => {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+const parsed = Effect.fnUntraced(function* (bytes: Uint8Array) {
+  const text = textOf(bytes)
+  const value = text === undefined ? undefined : parsedJson(text)
+  if (value === undefined) return yield* new MalformedJson({})
+  const repeated = repeatedMember(bytes)
+  return repeated === undefined ? value : yield* new MalformedJson({ detail: `${repeated}: The member is there twice` })
+})
+
+/** Attributes in headers, percent-encoded, and the data as the body. */
+const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers"], bytes: Uint8Array) {
+  const attributes: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (!name.startsWith("ce-") || value === undefined) continue
+    attributes[name.slice(3)] = yield* Effect.try({
+      try: () => decodeURIComponent(value),
+      catch: () =>
+        new ValidationFailed({ errors: [{ path: ["headers", name], message: "Expected percent-encoded UTF-8" }] })
+    })
+  }
+  const contentType = headers["content-type"]
+  if (contentType !== undefined) attributes.datacontenttype = contentType
+  if (bytes.length === 0) return attributes
+  if (contentType === undefined || /\bjson\b/i.test(contentType)) return { ...attributes, data: yield* parsed(bytes) }
+  const text = /^text\/|\bxml\b/i.test(contentType) ? textOf(bytes) : undefined
+  return text === undefined
+    ? { ...attributes, data_base64: Buffer.from(bytes).toString("base64") }
+    : { ...attributes, data: text }
+})
+
+const validated = Effect.fnUntraced(function* (
+  given: ReadonlyArray<unknown>,
+  pathOf: (index: number) => ReadonlyArray<string | number>
+) {
+  const faults: Array<Fault> = []
+  const events = given.map((value, index) => {
+    const path = pathOf(index)
+    if (!isJson(value)) {
+      faults.push({ path, message: "Expected a CloudEvent" })
+      return value
+    }
+    faults.push(...faultsOf(value, path))
+    return Object.fromEntries(Object.entries(value).filter(([name, one]) => !overwritten.has(name) && one !== null))
+  })
+  if (faults.length > 0) return yield* failed(faults)
+  for (const event of events) {
+    if (Buffer.byteLength(JSON.stringify(event)) > maxEventBytes) {
+      return yield* new PayloadTooLarge({ detail: `An event may have ${maxEventBytes} bytes at most.` })
+    }
+  }
+  return events as unknown as ReadonlyArray<CloudEvent>
+})
+
+const isInstant = Schema.is(Schema.toEncoded(Instant))
+const decodesAsInstant = (text: string) => Schema.decodeUnknownOption(Instant)(text)._tag === "Some" && isInstant(text)
+
+const faultsOf = (
+  event: Readonly<Record<string, unknown>>,
+  path: ReadonlyArray<string | number>
+): ReadonlyArray<Fault> => {
+  const faults: Array<Fault> = []
+  const fault = (name: string, message: string) => void faults.push({ path: [...path, name], message })
+  if (event.specversion !== "1.0") fault("specversion", 'Expected "1.0"')
+  for (const [name, most] of Object.entries(longest)) {
+    const value = event[name]
+    if (value === undefined || value === null) fault(name, "Required")
+    else if (typeof value !== "string" || value === "" || value.length > most) {
+      fault(name, `Expected a string of 1 to ${most} characters`)
+    }
+  }
+  if (typeof event.source === "string" && !isUriReference(event.source)) fault("source", "Expected a URI reference")
+  if (typeof event.type === "string" && /\s/.test(event.type)) fault("type", "Expected a type without white space")
+  if (event.data !== undefined && event.data_base64 !== undefined)
+    fault("data_base64", "Expected only one of data and data_base64")
+  if (event.data_base64 !== undefined && !isBase64(event.data_base64)) fault("data_base64", "Expected base64")
+  for (const [name, value] of Object.entries(event)) {
+    if (name === "data" || name === "data_base64" || value === null) continue
+    if (!/^[a-z0-9]{1,64}$/.test(name)) fault(name, "Expected a name of lower-case letters and digits")
+    else if (typeof value === "object") fault(name, "Expected a string, a number or a boolean")
+    else if (name === "time" && !(typeof value === "string" && decodesAsInstant(value))) {
+      fault(name, "Expected an RFC 3339 timestamp")
+    } else if (/^(?:subject|datacontenttype|dataschema)$/.test(name) && (typeof value !== "string" || value === "")) {
+      fault(name, "Expected a string that is not empty")
+    }
+  }
+  if (!isStorable(event, 0)) {
+    faults.push({ path, message: `Expected text without NUL and lone surrogates, nested ${maxDepth} deep at most` })
+  }
+  return faults
+}
+
+const isUriReference = (text: string): boolean => /^[^\s<>"{}|\\^`]+$/.test(text)
+const isBase64 = (value: unknown): boolean =>
+  typeof value === "string" && /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value)
+
+const isText = (text: string): boolean => text.isWellFormed() && !text.includes("\0")
+
+/** Whether PostgreSQL can store a value. */
+const isStorable = (value: unknown, depth: number): boolean => {
+  if (typeof value === "string") return isText(value)
+  if (typeof value !== "object" || value === null) return true
+  if (depth >= maxDepth) return false
+  return Object.entries(value).every(([name, one]) => isText(name) && isStorable(one, depth + 1))
+}

@@ -1,0 +1,76 @@
+import { type CloudEvent } from "../cloud-events/domain.ts"
+import { type Target } from "./domain.ts"
+import { signatureHeaders } from "./signing.ts"
+
+/** An event as it is sent to a target. */
+export interface DeliveryRequest {
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** The request that delivers an event in the form of its target. */
+export const deliveryRequest = (
+  { config, kind }: Pick<Target, "config" | "kind">,
+  secrets: ReadonlyArray<string>,
+  event: CloudEvent,
+  epochMillis: number
+): DeliveryRequest => {
+  const { body, headers } = contentOf(kind, config.contentMode === "binary", event)
+  return {
+    body,
+    headers: {
+      "user-agent": "application-manager",
+      ...headers,
+      ...signatureHeaders(secrets, headerValue(event.id), epochMillis, body)
+    }
+  }
+}
+
+const contentOf = (kind: Target["kind"], isBinary: boolean, event: CloudEvent): DeliveryRequest => {
+  switch (kind) {
+    case "webhook":
+      return json({ type: event.type, timestamp: event.time, data: event })
+    case "slack":
+      return json({ text: slackText(event) })
+    default:
+      return isBinary ? binary(event) : json(event, "application/cloudevents+json; charset=utf-8")
+  }
+}
+
+const json = (value: unknown, contentType = "application/json"): DeliveryRequest => ({
+  headers: { "content-type": contentType },
+  body: JSON.stringify(value)
+})
+
+/** The binary mode of the HTTP binding: attributes in headers. Data in base64 stays in the structured mode. */
+const binary = ({ data, datacontenttype, ...attributes }: CloudEvent): DeliveryRequest => {
+  if (attributes.data_base64 !== undefined) {
+    return contentOf("cloudevents", false, { data, datacontenttype, ...attributes } as CloudEvent)
+  }
+  const contentType = datacontenttype ?? "application/json"
+  const isText = typeof data === "string" && !/\bjson\b/i.test(contentType)
+  return {
+    headers: {
+      "content-type": contentType,
+      ...Object.fromEntries(
+        Object.entries(attributes).map(([name, value]) => [`ce-${name}`, headerValue(String(value))])
+      )
+    },
+    body: isText ? data : data === undefined ? "" : JSON.stringify(data)
+  }
+}
+
+/** A value in a header: what is no printable ASCII, and quotation marks and percent signs, are percent-encoded. */
+const headerValue = (value: string): string =>
+  value.replace(/[^\x21\x23\x24\x26-\x7e]/gu, (character) =>
+    encodeURIComponent(character.isWellFormed() ? character : "\ufffd")
+  )
+
+const escaped: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" }
+
+/** One line for people; Slack's three control characters are escaped. */
+const slackText = ({ authid, source, subject, type }: CloudEvent): string =>
+  `${type}: ${subject ?? source}${authid === undefined ? "" : ` by ${authid}`}`.replace(
+    /[&<>]/g,
+    (character) => escaped[character] ?? ""
+  )

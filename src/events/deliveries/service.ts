@@ -1,0 +1,328 @@
+import { Clock, Context, DateTime, Effect, Exit, FiberSet, Latch, Layer, Option, Random, Redacted } from "effect"
+import { AuditFeed } from "../../audit/feed/feed.ts"
+import { type AuditEntry, type Changed } from "../../audit/log/domain.ts"
+import { asSystem, Audit } from "../../audit/log/service.ts"
+import { type AuditAction } from "../../kernel/authority/audit-action.ts"
+import { Sealing } from "../../platform/crypto/sealing.ts"
+import { Database, statementMoment } from "../../platform/database/database.ts"
+import { type OutboundFailure, OutboundHttp } from "../../platform/outbound/outbound-http.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { Settings } from "../../platform/settings/settings.ts"
+import { type CloudEvent, matchesType, toCloudEvent, typeOf } from "../cloud-events/domain.ts"
+import {
+  type Attempt,
+  type AttemptResult,
+  eventSubscriptionActions,
+  failingDays,
+  hasFailedTooLong,
+  integrationActions,
+  passes,
+  retryPauseMillis,
+  type TakenDelivery,
+  type Target,
+  type TargetId
+} from "./domain.ts"
+import { DeliveryRepository, type NewDelivery } from "./repository.ts"
+import { deliveryRequest } from "./request.ts"
+import { type DeliverableTarget, type SealedSecrets, TargetRepository } from "./target-repository.ts"
+import { makeBatcher } from "../../platform/database/batcher.ts"
+
+/** How many entries are dispatched in one transaction. */
+const dispatchedAtOnce = 1000
+/** How many attempts a replica makes at once, in all and to one target. */
+const maxAttempts = 64
+const maxAttemptsOfTarget = 32
+/** A response is of interest for its status only. */
+const maxResponseBytes = 16_384
+const timeoutSeconds = 15
+const pollWithTargets = "100 millis"
+const pollWithout = "5 seconds"
+/** The status by which a receiver says that it wants no more (Standard Webhooks). */
+const gone = 410
+
+interface Secrets {
+  readonly secret: string | undefined
+  readonly previousSecret: string | undefined
+}
+
+/** An active target as a replica keeps it, until the revision of all targets changes. */
+type Active = DeliverableTarget & Secrets
+
+/** Makes deliveries of events, and attempts them, beside the other replicas. */
+export class Deliveries extends Context.Service<Deliveries>()("app/events/Deliveries", {
+  make: Effect.gen(function* () {
+    const audit = yield* Audit
+    const database = yield* Database
+    const feed = yield* AuditFeed
+    const http = yield* OutboundHttp
+    const repository = yield* DeliveryRepository
+    const sealing = yield* Sealing
+    const { integrations } = yield* Settings
+    const targets = yield* TargetRepository
+    const wake = yield* Latch.make()
+    const fork = yield* FiberSet.makeRuntime<never>()
+
+    const open = Effect.fnUntraced(function* (id: TargetId, sealed: Uint8Array | null) {
+      if (sealed === null) return undefined
+      const bytes = yield* Effect.option(sealing.open(sealed, placeOf(id)))
+      return Option.isSome(bytes) ? new TextDecoder().decode(Redacted.value(bytes.value)) : undefined
+    })
+
+    const openAll = (id: TargetId, { sealedPreviousSecret, sealedSecret }: SealedSecrets) =>
+      Effect.all({ secret: open(id, sealedSecret), previousSecret: open(id, sealedPreviousSecret) })
+
+    let known: { readonly revision: number; readonly active: ReadonlyMap<TargetId, Active> } = {
+      revision: -1,
+      active: new Map()
+    }
+    const activeAt = Effect.fnUntraced(function* (revision: number) {
+      if (known.revision === revision) return known.active
+      const stored = yield* database.transaction("all", targets.deliverable)
+      const active = yield* Effect.forEach(stored, (target) =>
+        Effect.map(openAll(target.id, target), (secrets) => [target.id, { ...target, ...secrets }] as const)
+      )
+      known = { revision, active: new Map(active) }
+      return known.active
+    })
+
+    const dispatchLocked = Effect.gen(function* () {
+      const locked = yield* repository.lock
+      if (Option.isNone(locked)) return 0
+      const { head, revision, sequence } = locked.value
+      const active = yield* activeAt(revision)
+      if (active.size === 0 || head <= sequence) return 0
+      // What is older than all targets is passed over: without any, nothing was dispatched.
+      const oldest = Array.from(active.values(), ({ afterSequence }) => afterSequence)
+      const after = Math.max(sequence, Math.min(...oldest))
+      const upTo = Math.min(head, after + dispatchedAtOnce)
+      const made = (yield* feed.between(after, upTo)).flatMap((entry) => deliveriesOf(entry, active.values()))
+      if (made.length > 0) yield* repository.insert(made, yield* statementMoment)
+      yield* repository.moveTo(upTo)
+      return upTo - sequence
+    })
+
+    /** Makes deliveries of the events behind the place that was reached; of all replicas one does at a time. */
+    const dispatch = Effect.gen(function* () {
+      const { head, revision, sequence } = yield* repository.look
+      const active = yield* activeAt(revision)
+      if (active.size === 0 || head <= sequence) return 0
+      return yield* database.transaction("all", dispatchLocked)
+    }).pipe(Effect.withSpan("Deliveries.dispatch"))
+
+    /** One request to a target: the status of the response, or why there is none. */
+    const send = Effect.fn("Deliveries.send")(function* (
+      target: Pick<Target, "config" | "kind" | "url">,
+      secrets: ReadonlyArray<string>,
+      event: CloudEvent
+    ) {
+      const now = yield* DateTime.now
+      const response = yield* http
+        .send({
+          ...deliveryRequest(target, secrets, event, now.epochMilliseconds),
+          method: "POST",
+          url: target.url,
+          timeoutSeconds,
+          maxBytes: maxResponseBytes,
+          allowPrivate: integrations.allowPrivateAddresses
+        })
+        .pipe(
+          Effect.match({
+            onSuccess: ({ status }) => ({ status, error: errorOf(status) }),
+            onFailure: ({ detail }: OutboundFailure) => ({ status: null, error: detail })
+          })
+        )
+      return { at: now, ...response } satisfies Attempt
+    })
+
+    const disable = Effect.fn("Deliveries.disable")((target: Target, reason: string) =>
+      audit
+        .change(
+          Effect.gen(function* () {
+            const isDisabled = yield* targets.disable(target.id, yield* DateTime.now)
+            return {
+              value: undefined,
+              entries: isDisabled
+                ? [
+                    {
+                      action: disabledAction(target),
+                      entityId: target.id,
+                      tenantId: target.tenantId,
+                      before: { status: "active" },
+                      after: { status: "disabled", reason }
+                    }
+                  ]
+                : []
+            } satisfies Changed<undefined>
+          })
+        )
+        .pipe(asSystem)
+    )
+
+    const storing = yield* makeBatcher({
+      maximum: 500,
+      run: (results: ReadonlyArray<AttemptResult>) =>
+        Effect.gen(function* () {
+          yield* database.transaction("all", repository.store(results, yield* statementMoment))
+          const failed = results.filter(({ isDelivered }) => !isDelivered)
+          if (failed.length > 0) yield* disableHopeless(failed)
+          return results
+        })
+    })
+
+    /** Disables the targets that want no more, and those that have failed for days. */
+    const disableHopeless = Effect.fnUntraced(function* (failed: ReadonlyArray<AttemptResult>) {
+      const now = yield* DateTime.now
+      const ids = [...new Set(failed.map(({ targetId }) => targetId))]
+      const since = new Map(
+        (yield* database.transaction("all", targets.failing(ids))).map(({ failingSince, id }) => [id, failingSince])
+      )
+      for (const id of ids) {
+        const target = known.active.get(id)
+        if (target === undefined) continue
+        const failing = since.get(id)
+        if (failed.some(({ attempt, targetId }) => targetId === id && attempt.status === gone)) {
+          yield* disable(target, "The receiver answered 410 Gone")
+        } else if (failing !== undefined && hasFailedTooLong(failing, now)) {
+          yield* disable(target, `Every attempt of the last ${failingDays} days failed`)
+        }
+      }
+    })
+
+    const attempt = Effect.fnUntraced(function* (target: Active, { entry, id, targetId, tried }: TakenDelivery) {
+      const made =
+        entry === null
+          ? yield* unsent("The event is no longer kept")
+          : target.sealedSecret !== null && target.secret === undefined
+            ? yield* unsent("The secret cannot be decrypted; rotate it")
+            : yield* send(target, secretsOf(target, yield* Clock.currentTimeMillis), toCloudEvent(entry))
+      const isDelivered = made.error === null
+      const retryInMillis = isDelivered || entry === null ? null : retryPauseMillis(tried + 1, yield* Random.next)
+      yield* storing.submit({ id, targetId, attempt: made, isDelivered, retryInMillis })
+      return isDelivered
+    })
+
+    const running = new Map<TargetId, number>()
+    const failing = new Set<TargetId>()
+    let attempts = 0
+
+    /** Takes deliveries that are due and begins their attempts. A target whose last attempt failed gets one at a time. */
+    const begin = Effect.gen(function* () {
+      const free = maxAttempts - attempts
+      if (known.active.size === 0 || free < Math.min(maxAttemptsOfTarget, maxAttempts) / 2) return []
+      const wanted = Array.from(known.active.keys(), (id) => ({
+        id,
+        free: (failing.has(id) ? 1 : maxAttemptsOfTarget) - (running.get(id) ?? 0)
+      })).filter((target) => target.free > 0)
+      if (wanted.length === 0) return []
+      const taken = yield* database.transaction("all", repository.take(wanted, free, yield* statementMoment))
+      return taken.map((delivery) => {
+        const target = known.active.get(delivery.targetId)
+        attempts += 1
+        running.set(delivery.targetId, (running.get(delivery.targetId) ?? 0) + 1)
+        const end = (isDelivered: boolean) => {
+          attempts -= 1
+          running.set(delivery.targetId, (running.get(delivery.targetId) ?? 1) - 1)
+          if (isDelivered) failing.delete(delivery.targetId)
+          else failing.add(delivery.targetId)
+          wake.openUnsafe()
+        }
+        const work = target === undefined ? Effect.succeed(true) : attempt(target, delivery)
+        return Effect.onExit(work, (exit) => Effect.sync(() => end(Exit.isSuccess(exit) && exit.value))).pipe(
+          Effect.ignoreCause
+        )
+      })
+    }).pipe(Effect.withSpan("Deliveries.begin"))
+
+    const loop = Effect.gen(function* () {
+      yield* wake.close
+      const dispatched = yield* dispatch
+      const begun = yield* begin
+      for (const work of begun) fork(work)
+      if (dispatched + begun.length > 0) return
+      yield* Effect.race(wake.await, Effect.sleep(known.active.size === 0 ? pollWithout : pollWithTargets))
+    }).pipe(
+      Effect.catchCause((cause) =>
+        Effect.andThen(
+          Effect.logWarning("Events are not being delivered; trying again", cause),
+          Effect.sleep("1 second")
+        )
+      ),
+      Effect.forever
+    )
+
+    return {
+      /** Runs the queue for the life of the scope. */
+      run: Effect.andThen(
+        repeatJob(
+          "delete old event deliveries",
+          "1 hour",
+          Effect.flatMap(statementMoment, (moment) => database.transaction("all", repository.deleteOld(moment)))
+        ),
+        Effect.forkScoped(loop)
+      ),
+      /** Makes deliveries of what is linked and attempts all that are due, once. */
+      pass: Effect.gen(function* () {
+        while ((yield* dispatch) > 0);
+        yield* Effect.all(yield* begin, { concurrency: "unbounded" })
+      }),
+      /** The queue looks for new targets and deliveries at once. */
+      wake: Effect.sync(() => wake.openUnsafe()),
+      /** The secret of a target, encrypted for it. */
+      sealSecret: (id: TargetId, secret: string) =>
+        sealing.seal(Redacted.make(new TextEncoder().encode(secret)), placeOf(id)),
+      /** Sends one event to a target, whatever its status, without the queue. */
+      sendNow: Effect.fn("Deliveries.sendNow")(function* (target: Target, event: CloudEvent) {
+        const sealed = yield* database.asCaller(targets.secrets(target.id))
+        const secrets = yield* openAll(target.id, sealed)
+        return yield* send(target, secretsOf({ ...sealed, ...secrets }, yield* Clock.currentTimeMillis), event)
+      })
+    }
+  })
+}) {
+  static readonly layerNoDeps = Layer.effect(this, this.make)
+
+  /** The queue that runs by itself. */
+  static readonly layer = Layer.effectDiscard(Effect.flatMap(Deliveries, ({ run }) => run)).pipe(
+    Layer.provideMerge(this.layerNoDeps)
+  )
+}
+
+/** The secrets that sign at a moment. */
+const secretsOf = (
+  { previousSecret, previousSecretUntil, secret }: Secrets & Pick<SealedSecrets, "previousSecretUntil">,
+  now: number
+): ReadonlyArray<string> => [
+  ...(secret === undefined ? [] : [secret]),
+  ...(previousSecret === undefined || previousSecretUntil === null || previousSecretUntil.epochMilliseconds <= now
+    ? []
+    : [previousSecret])
+]
+
+const unsent = (error: string) => Effect.map(DateTime.now, (at): Attempt => ({ at, status: null, error }))
+
+const placeOf = (id: TargetId): string => `event-target:${id}`
+
+const disabledAction = ({ kind }: Target): AuditAction =>
+  kind === "subscription" ? eventSubscriptionActions.EventSubscriptionDisabled : integrationActions.IntegrationDisabled
+
+const errorOf = (status: number): string | null =>
+  status >= 200 && status < 300
+    ? null
+    : status >= 300 && status < 400
+      ? `The server answered ${status}; redirects are not followed`
+      : `The server answered ${status}`
+
+/** The deliveries of an event: one to each active target of its tenant, or of all, that wants it. */
+const deliveriesOf = (entry: AuditEntry, active: Iterable<Active>): ReadonlyArray<NewDelivery> => {
+  const sequence = entry.sequence ?? 0
+  const type = typeOf(entry)
+  let event: CloudEvent | undefined
+  return Array.from(active).flatMap(({ afterSequence, eventTypes, filters, id, tenantId }) =>
+    sequence > afterSequence &&
+    (tenantId === null || tenantId === entry.tenantId) &&
+    matchesType(eventTypes, type) &&
+    filters.every((filter) => passes(filter, (event ??= toCloudEvent(entry))))
+      ? [{ tenantId, targetId: id, entryId: entry.id, sequence, type }]
+      : []
+  )
+}

@@ -1,0 +1,146 @@
+import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { Change } from "../../audit/log/domain.ts"
+import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { slice } from "../../kernel/http/page.ts"
+import { violations } from "../../platform/database/table.ts"
+import { Target, TargetId, type TargetKind } from "./domain.ts"
+
+const columns =
+  "id, tenant_id, kind, name, url, event_types, filters, config, status, created_at, created_by, updated_at"
+
+/** The secrets of a target, encrypted for `event-target:<id>`. */
+const SealedSecrets = Schema.Struct({
+  sealedSecret: Schema.NullOr(Schema.Uint8Array),
+  sealedPreviousSecret: Schema.NullOr(Schema.Uint8Array),
+  previousSecretUntil: Schema.NullOr(Schema.DateTimeUtcFromDate)
+})
+export type SealedSecrets = typeof SealedSecrets.Type
+
+const DeliverableTarget = Schema.Struct({ ...Target.fields, ...SealedSecrets.fields, afterSequence: Schema.Int })
+export type DeliverableTarget = typeof DeliverableTarget.Type
+
+type Kinds = ReadonlyArray<typeof TargetKind.Type>
+
+export class TargetRepository extends Context.Service<TargetRepository>()("app/events/TargetRepository", {
+  make: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const all = sql.literal(columns)
+    const decode = Schema.decodeUnknownEffect(Schema.Array(Target))
+    const rows = (statement: Effect.Effect<unknown, unknown>) => Effect.orDie(Effect.flatMap(statement, decode))
+    const one = (kinds: Kinds, id: TargetId, lock: string) =>
+      Effect.map(
+        rows(sql`SELECT ${all} FROM event_targets WHERE id = ${id} AND kind = ANY(${kinds}) ${sql.literal(lock)}`),
+        ([target]) => Option.fromNullishOr(target)
+      )
+    const deliverable = SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: DeliverableTarget,
+      execute: () => sql`
+        SELECT ${all}, sealed_secret, sealed_previous_secret, previous_secret_until,
+          after_sequence::double precision AS after_sequence
+        FROM event_targets WHERE status = 'active' ORDER BY id`
+    })
+    const secrets = SqlSchema.findOne({
+      Request: TargetId,
+      Result: SealedSecrets,
+      execute: (id) => sql`
+        SELECT sealed_secret, sealed_previous_secret, previous_secret_until FROM event_targets WHERE id = ${id}`
+    })
+    const failing = SqlSchema.findAll({
+      Request: Schema.Array(TargetId),
+      Result: Schema.Struct({ id: TargetId, failingSince: Schema.DateTimeUtcFromDate }),
+      execute: (ids) => sql`
+        SELECT id, failing_since FROM event_targets
+        WHERE id = ANY(${ids}::uuid[]) AND status = 'active' AND failing_since IS NOT NULL`
+    })
+
+    /** Waits for a dispatch under way; every replica reads the targets again before the next one. */
+    const announce = Effect.orDie(sql`UPDATE event_dispatch SET revision = revision + 1`)
+
+    return {
+      list: Effect.fn("TargetRepository.list")(
+        (kinds: Kinds, tenantId: TenantId | undefined, after: TargetId | undefined, limit: number) =>
+          Effect.map(
+            rows(sql`
+              SELECT ${all} FROM event_targets WHERE ${sql.and([
+                sql`kind = ANY(${kinds})`,
+                ...(tenantId === undefined ? [] : [sql`tenant_id = ${tenantId}`]),
+                ...(after === undefined ? [] : [sql`id > ${after}`])
+              ])} ORDER BY id LIMIT ${limit + 1}`),
+            (some) => slice(some, limit, ({ id }) => id)
+          )
+      ),
+      find: Effect.fn("TargetRepository.find")((kinds: Kinds, id: TargetId) => one(kinds, id, "")),
+      lock: (kinds: Kinds, id: TargetId) => Effect.andThen(Change, one(kinds, id, "FOR UPDATE")),
+      insert: (target: Target, sealedSecret: Uint8Array | null) =>
+        Change.use(() =>
+          announce.pipe(
+            Effect.andThen(sql`
+              INSERT INTO event_targets (id, tenant_id, kind, name, url, event_types, filters, config, status,
+                sealed_secret, after_sequence, created_at, created_by, updated_at)
+              VALUES (${target.id}, ${target.tenantId}, ${target.kind}, ${target.name}, ${target.url},
+                ${target.eventTypes}::text[], ${JSON.stringify(target.filters)}::text::jsonb,
+                ${JSON.stringify(target.config)}::text::jsonb, ${target.status}, ${sealedSecret},
+                (SELECT sequence FROM audit_chain), ${date(target.createdAt)}, ${target.createdBy},
+                ${date(target.updatedAt)})`),
+            Effect.asVoid,
+            violations({ event_targets_tenant: TenantNotFound })
+          )
+        ),
+      /** A target that becomes active gets what comes next. */
+      update: (target: Target) =>
+        Change.use(() =>
+          announce.pipe(
+            Effect.andThen(sql`
+              UPDATE event_targets SET name = ${target.name}, url = ${target.url},
+                event_types = ${target.eventTypes}::text[], filters = ${JSON.stringify(target.filters)}::text::jsonb,
+                config = ${JSON.stringify(target.config)}::text::jsonb, status = ${target.status},
+                after_sequence = CASE WHEN event_targets.status = ${target.status} THEN after_sequence
+                  ELSE (SELECT c.sequence FROM audit_chain c) END,
+                failing_since = CASE WHEN event_targets.status = ${target.status} THEN failing_since END,
+                updated_at = ${date(target.updatedAt)}
+              WHERE id = ${target.id}`),
+            Effect.asVoid,
+            Effect.orDie
+          )
+        ),
+      /** The secret in use becomes the previous one; what was the previous one no longer signs. */
+      rotateSecret: (id: TargetId, sealedSecret: Uint8Array, previousUntil: DateTime.Utc) =>
+        Change.use(() =>
+          announce.pipe(
+            Effect.andThen(sql`
+              UPDATE event_targets SET sealed_previous_secret = sealed_secret, sealed_secret = ${sealedSecret},
+                previous_secret_until = ${date(previousUntil)}
+              WHERE id = ${id}`),
+            Effect.asVoid,
+            Effect.orDie
+          )
+        ),
+      delete: (id: TargetId) =>
+        Change.use(() =>
+          announce.pipe(Effect.andThen(sql`DELETE FROM event_targets WHERE id = ${id}`), Effect.asVoid, Effect.orDie)
+        ),
+      secrets: (id: TargetId) => Effect.orDie(secrets(id)),
+      /** Every active target of every tenant, with its secrets. */
+      deliverable: Effect.orDie(deliverable(undefined)),
+      /** Since when the active ones among these fail. */
+      failing: (ids: ReadonlyArray<TargetId>) => Effect.orDie(failing(ids)),
+      disable: (id: TargetId, now: DateTime.Utc) =>
+        Change.use(() =>
+          announce.pipe(
+            Effect.andThen(sql`
+              UPDATE event_targets SET status = 'disabled', updated_at = ${date(now)}
+              WHERE id = ${id} AND status = 'active' RETURNING id`),
+            Effect.map(({ length }) => length === 1),
+            Effect.orDie
+          )
+        )
+    }
+  })
+}) {
+  static readonly layer = Layer.effect(this, this.make)
+}
+
+const date = (moment: DateTime.Utc) => DateTime.toDateUtc(moment)

@@ -1,0 +1,21 @@
+import { Layer } from "effect"
+import { OutboundHttp } from "../platform/outbound/outbound-http.ts"
+import { EventIngestion } from "./cloud-events/ingestion.ts"
+import { CloudEvents } from "./cloud-events/service.ts"
+import { DeliveryRepository } from "./deliveries/repository.ts"
+import { Deliveries } from "./deliveries/service.ts"
+import { TargetRepository } from "./deliveries/target-repository.ts"
+import { Integrations } from "./integrations/service.ts"
+import { EventSubscriptions } from "./subscriptions/service.ts"
+
+const Queue = Deliveries.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(DeliveryRepository.layer, TargetRepository.layer, OutboundHttp.layer))
+)
+
+/** Events of the audit log, and their ways out of the service. */
+export const EventsLayer = Layer.mergeAll(
+  CloudEvents.layer,
+  EventIngestion.layer,
+  EventSubscriptions.layer,
+  Integrations.layer
+).pipe(Layer.provideMerge(Queue))

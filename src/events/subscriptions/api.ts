@@ -1,0 +1,68 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { EventSubscriptionNotFound, TargetId } from "../deliveries/domain.ts"
+import { EventSubscription, EventSubscriptionCreation, EventSubscriptionUpdate } from "./domain.ts"
+
+const read = requires("events:read")
+const write = requires("events:write")
+const position = cursor(TargetId)
+const params = { id: TargetId }
+
+export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List event subscriptions",
+      description: "In order of creation.",
+      access: read,
+      query: { tenantId: Schema.optionalKey(TenantId), ...pageQuery(position) },
+      success: page(EventSubscription, position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get an event subscription",
+      description: "One subscription by id.",
+      access: read,
+      params,
+      success: EventSubscription,
+      error: EventSubscriptionNotFound
+    }),
+    endpoint.post("create", "/", {
+      summary: "Subscribe to events",
+      description:
+        "Asks the sink for its consent: OPTIONS with `WebHook-Request-Origin`, which it answers with 2xx and `WebHook-Allowed-Origin`. Without it the subscription is `refused`, and gets no events. Deliveries are CloudEvents in structured mode, unless `config` says binary.",
+      access: write,
+      payload: EventSubscriptionCreation,
+      success: Created(EventSubscription),
+      error: [TenantNotFound, ValidationFailed, Forbidden]
+    }),
+    endpoint.put("update", "/:id", {
+      summary: "Change an event subscription",
+      description: "Asks the sink again. Absent members become empty.",
+      access: write,
+      params,
+      payload: EventSubscriptionUpdate,
+      success: EventSubscription,
+      error: [EventSubscriptionNotFound, ValidationFailed]
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete an event subscription",
+      description: "Events that wait are not delivered.",
+      access: write,
+      params,
+      error: EventSubscriptionNotFound
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/cloudevents/subscriptions")
+  .annotateMerge(
+    OpenApi.annotations({ title: "Event subscriptions", description: "The CloudEvents Subscriptions API." })
+  ) {}

@@ -1,0 +1,361 @@
+import { assert, describe, it as test, layer } from "@effect/vitest"
+import { CloudEvent as ReferenceEvent, HTTP } from "cloudevents"
+import { DateTime, Effect, Layer } from "effect"
+import { AuditFeed } from "../../../src/audit/feed/feed.ts"
+import { AuditEntry, AuditEntryId } from "../../../src/audit/log/domain.ts"
+import {
+  type EventsExpired,
+  matchesType,
+  ownTypes,
+  toCloudEvent,
+  typeOf
+} from "../../../src/events/cloud-events/domain.ts"
+import { CloudEvents } from "../../../src/events/cloud-events/service.ts"
+import { LiveAuthorization } from "../../../src/platform/http/event-stream.ts"
+import { makeKey, makeTenant } from "../../support/authority.ts"
+import { listenTo } from "../../support/event-source.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
+
+const path = "/api/cloudevents"
+const structured = "application/cloudevents+json"
+const batch = "application/cloudevents-batch+json"
+let made = 0
+
+// oxlint-disable-next-line typescript/no-explicit-any -- answers are looked into
+type Members = any
+
+const entryOf = (actionType: string, entityType: string) =>
+  AuditEntry.make({
+    id: AuditEntryId.make("0198a5b0-7c00-7000-8000-00000000002a"),
+    sequence: 42,
+    occurredAt: DateTime.makeUnsafe(0),
+    actionType,
+    entityType,
+    entityId: "7",
+    userId: "service-account",
+    actorType: "service-account",
+    tenantId: null,
+    applicationId: null,
+    outcome: "success",
+    reason: null,
+    count: 1,
+    ipAddress: null,
+    userAgent: null,
+    traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
+    changes: null
+  })
+
+describe("the event of an entry", () => {
+  test.each([
+    ["UserCreated", "TrialUser", "trial-user.created"],
+    ["ApiKeyRotated", "ApiKey", "api-key.rotated"],
+    ["BudgetCapThresholdPassed", "BudgetCap", "budget-cap.threshold-passed"],
+    ["AgentTokenDenied", "AgentToken", "agent-token.denied"],
+    ["SignedIn", "SignIn", "sign-in.signed-in"],
+    ["SpendApproved", "Reservation", "reservation.spend-approved"]
+  ])("%s of %s has the type %s", (action, entity, type) => {
+    assert.strictEqual(typeOf(entryOf(action, entity)), `com.application-manager.${type}`)
+  })
+
+  test("is valid for the reference library", () => {
+    const event = toCloudEvent(entryOf("UserCreated", "TrialUser"))
+    assert.isTrue(new ReferenceEvent(event as never).validate())
+    assert.strictEqual(event.sequence, "00000000000000000042")
+    assert.strictEqual(event.traceparent, "00-4bf92f3577b34da6a3ce929d0e0e4736-800000000000002a-00")
+    assert.deepStrictEqual([event.authtype, event.authid], ["service_account", "service-account"])
+  })
+
+  test("has a type that no other action has", () => {
+    const types = ownTypes().map(({ type }) => type)
+    assert.strictEqual(new Set(types).size, types.length)
+  })
+
+  test("matches patterns", () => {
+    assert.isTrue(matchesType(["*"], "a.b"))
+    assert.isTrue(matchesType(["x", "a.*"], "a.b"))
+    assert.isTrue(matchesType(["a.b"], "a.b"))
+    assert.isFalse(matchesType(["a.b"], "a.bc"))
+    assert.isFalse(matchesType(["b.*"], "a.b"))
+  })
+})
+
+const event = (more: object = {}) => ({
+  specversion: "1.0",
+  id: `e-${++made}`,
+  source: "https://shop.example.com/orders",
+  type: "com.example.order.created",
+  data: { total: 42 },
+  ...more
+})
+
+const usage = (more: object = {}) =>
+  event({
+    type: "com.application-manager.usage.recorded",
+    data: { actualUsd: 0.75, model: "own-model", provider: "own", taskType: "nightly" },
+    ...more
+  })
+
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("events", (it) => {
+  /** What others published, unless the query names types. */
+  const pull = Effect.fnUntraced(function* (query: string, key?: string) {
+    const service = yield* TestService
+    const types = query.includes("types=") ? "" : "&types=com.example.*"
+    const answer = yield* service.call("GET", `${path}?${query}${types}`, key === undefined ? {} : { key })
+    assert.strictEqual(answer.status, 200, answer.text)
+    return answer.body as { readonly items: ReadonlyArray<Members>; readonly nextCursor: string }
+  })
+
+  /** Pulls until an empty page comes at the head. */
+  const head = Effect.fnUntraced(function* () {
+    let after = "0"
+    for (;;) {
+      const { nextCursor } = yield* pull(`after=${after}&limit=200&types=*`)
+      if (Number(nextCursor) === Number(after)) return after
+      after = nextCursor
+    }
+  })
+
+  const inTenant = Effect.fnUntraced(function* (
+    scopes: ReadonlyArray<string> = ["events:*", "integrations:*", "spend:*"]
+  ) {
+    const service = yield* TestService
+    const tenantId = yield* makeTenant(service.database)
+    const { key } = yield* makeKey(service, scopes, { tenantId })
+    return { tenantId, key }
+  })
+
+  const publish = Effect.fnUntraced(function* (body: unknown, key?: string, contentType = structured) {
+    const service = yield* TestService
+    return yield* service.call("POST", path, {
+      ...(key === undefined ? {} : { key }),
+      body,
+      headers: { "content-type": contentType }
+    })
+  })
+
+  it.effect("are pulled in order, page by page, and the cursor continues behind an empty page", () =>
+    Effect.gen(function* () {
+      const { key } = yield* inTenant()
+      const ids = Array.from({ length: 5 }, (_, index) => `p-${index}-${++made}`)
+      for (const id of ids) assert.strictEqual((yield* publish(event({ id }), key)).status, 201)
+      const all = yield* eventually(pull("", key), ({ items }) => items.length === 5)
+      assert.deepStrictEqual(
+        all.items.map(({ id }) => id),
+        ids
+      )
+      const first = yield* pull("limit=2", key)
+      const second = yield* pull(`limit=2&after=${first.nextCursor}`, key)
+      const third = yield* pull(`after=${second.nextCursor}`, key)
+      assert.deepStrictEqual(
+        [...first.items, ...second.items, ...third.items].map(({ id }) => id),
+        ids
+      )
+      const empty = yield* pull(`after=${third.nextCursor}`, key)
+      assert.isEmpty(empty.items)
+      yield* publish(event({ id: "last" }), key)
+      const next = yield* eventually(pull(`after=${empty.nextCursor}`, key), ({ items }) => items.length === 1)
+      assert.strictEqual(next.items[0].id, "last")
+      const sequences = all.items.map(({ sequence }) => sequence)
+      assert.deepStrictEqual(sequences, sequences.toSorted())
+      assert.isTrue(sequences.every((sequence) => /^\d{20}$/.test(sequence)))
+      // Without its leading zeros, a sequence is the same place.
+      assert.lengthOf((yield* pull(`after=${Number(all.items[3].sequence)}&types=com.example.*`, key)).items, 2)
+      assert.isEmpty((yield* pull("types=com.example.order,x*", key)).items)
+    })
+  )
+
+  it.effect("400: a place that is none", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const after of ["-1", "x", "1e3", "1".repeat(21)]) {
+        assertProblem(yield* service.call("GET", `${path}?after=${after}`), 400, "validation-failed")
+      }
+    })
+  )
+
+  it.effect("are streamed behind Last-Event-ID, to those who may see them", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const [one, other] = [yield* inTenant(), yield* inTenant()]
+      yield* publish(event({ id: "before" }), one.key)
+      const { items } = yield* eventually(pull("", one.key), ({ items }) => items.length === 1)
+      const own = yield* listenTo(service, `${path}/stream?types=com.example.*`, {
+        "x-api-key": one.key,
+        "last-event-id": String(Number(items[0].sequence) - 1)
+      })
+      const foreign = yield* listenTo(service, `${path}/stream?types=com.example.*`, { "x-api-key": other.key })
+      assert.deepStrictEqual([own.status, foreign.status], [200, 200])
+      yield* own.until(1)
+      yield* publish(event({ id: "after" }), one.key)
+      yield* publish(event({ id: "foreign" }), other.key)
+      const events = yield* own.until(2)
+      assert.deepStrictEqual(
+        events.map(({ data, event, id }) => [data.id, event, data.sequence === id]),
+        [
+          ["before", "message", true],
+          ["after", "message", true]
+        ]
+      )
+      assert.strictEqual((yield* foreign.until(1))[0]?.data.id, "foreign")
+    })
+  )
+
+  it.effect("of others are taken once, in every mode, and delivered as themselves", () =>
+    Effect.gen(function* () {
+      const { key, tenantId } = yield* inTenant()
+      const service = yield* TestService
+      const sent = event({ time: "2026-01-01T00:00:00Z", tenantid: "forged", sequence: "1", authid: "root", myext: 7 })
+      const first = yield* publish(sent, key)
+      assert.deepStrictEqual([first.status, first.body], [201, { accepted: 1, repeated: 0 }])
+      const again = yield* publish({ ...sent, data: "other" }, key)
+      assert.deepStrictEqual([again.status, again.body], [200, { accepted: 0, repeated: 1 }])
+      const reference = HTTP.binary(
+        new ReferenceEvent({ ...event({ id: "binary ä" }), time: undefined } as never) as never
+      )
+      const binary = yield* service.call("POST", path, {
+        key,
+        body: String(reference.body),
+        headers: { ...(reference.headers as Record<string, string>), "ce-id": encodeURIComponent("binary ä") }
+      })
+      assert.strictEqual(binary.status, 201, binary.text)
+      const bytes = yield* service.call("POST", path, {
+        key,
+        body: "plain",
+        headers: {
+          "content-type": "text/plain",
+          "ce-specversion": "1.0",
+          "ce-id": "t",
+          "ce-source": "/x",
+          "ce-type": "com.example.text"
+        }
+      })
+      assert.strictEqual(bytes.status, 201, bytes.text)
+      const many = yield* publish([event({ id: "b1" }), event({ id: "b1" }), event({ id: "b2" })], key, batch)
+      assert.deepStrictEqual([many.status, many.body], [201, { accepted: 2, repeated: 1 }])
+      const { items } = yield* eventually(pull("", key), ({ items }) => items.length === 5)
+      assert.deepStrictEqual(
+        items.map(({ id }) => id),
+        [sent.id, "binary ä", "t", "b1", "b2"]
+      )
+      const { authid, authtype, data, myext, sequence, time, type } = items[0]
+      assert.deepStrictEqual([data, myext, time, type], [{ total: 42 }, 7, "2026-01-01T00:00:00Z", sent.type])
+      assert.strictEqual(items[0].tenantid, tenantId)
+      assert.match(authid, /^api-key:/)
+      assert.strictEqual(authtype, "api_key")
+      assert.notStrictEqual(Number(sequence), 1)
+      assert.deepStrictEqual([items[2].data, items[2].datacontenttype], ["plain", "text/plain"])
+      // The same event of another tenant is another one.
+      const elsewhere = yield* inTenant()
+      assert.strictEqual((yield* publish(sent, elsewhere.key)).status, 201)
+    })
+  )
+
+  it.effect("of others that are none are rejected with every fault, and a batch is taken whole or not at all", () =>
+    Effect.gen(function* () {
+      const { key } = yield* inTenant()
+      const faults = (body: unknown, contentType?: string) =>
+        Effect.map(publish(body, key, contentType), (answer) => {
+          assertProblem(answer, 400, "validation-failed")
+          return faultPaths(answer)
+        })
+      assert.sameMembers(
+        [...(yield* faults({ specversion: "0.3", source: "a b", time: "yesterday", Up: 1, nested: {} }))],
+        [
+          "payload.specversion",
+          "payload.id",
+          "payload.source",
+          "payload.type",
+          "payload.time",
+          "payload.Up",
+          "payload.nested"
+        ]
+      )
+      assert.deepStrictEqual(yield* faults([event({ id: "whole" }), event({ id: "" })], batch), ["payload.1.id"])
+      assert.deepStrictEqual(yield* faults(event({ data: { a: "\0" } })), ["payload"])
+      assert.deepStrictEqual(yield* faults(event({ data_base64: "AA==" })), ["payload.data_base64"])
+      assert.deepStrictEqual(yield* faults(event(), batch), ["payload"])
+      assertProblem(yield* publish("{", key), 400, "malformed-json")
+      assertProblem(yield* publish('{"id":"1","id":"2"}', key), 400, "malformed-json")
+      assertProblem(yield* publish(event(), key, "application/json"), 415, "unsupported-media-type")
+      assertProblem(yield* publish(event({ data: "x".repeat(66_000) }), key), 413, "payload-too-large")
+      assertProblem(yield* publish(event({ data: "x".repeat(1_100_000) }), key), 413, "payload-too-large")
+      assert.strictEqual((yield* publish(event({ id: "whole" }), key)).status, 201)
+    })
+  )
+
+  it.effect("403: nobody speaks for this service", () =>
+    Effect.gen(function* () {
+      const { key } = yield* inTenant(["events:write"])
+      for (const forged of [
+        { source: "/system" },
+        { source: "/tenants/0198a5b0-7c00-7000-8000-00000000002a" },
+        { type: "com.application-manager.trial-user.created" },
+        { type: "com.application-manager.usage.recorded", data: { actualUsd: 1 } }
+      ]) {
+        assertProblem(yield* publish(event(forged), key), 403, "forbidden")
+      }
+    })
+  )
+
+  it.effect("of usage are charged in full, once, above the limit too", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { key, tenantId } = yield* inTenant()
+      const cap = yield* service.call("POST", "/api/budgets/caps", {
+        body: { name: "Tight", unit: "usd", limit: 1, period: "month", tenantId }
+      })
+      assert.strictEqual(cap.status, 201, cap.text)
+      const spent = Effect.map(
+        service.call("GET", `/api/budgets/caps-status?tenantId=${tenantId}`),
+        ({ body }) => body.items.find(({ capId }: Members) => capId === cap.body.id).spent
+      )
+      const first = usage()
+      assert.strictEqual((yield* publish(first, key)).status, 201)
+      assert.strictEqual((yield* publish(first, key)).status, 200)
+      assert.strictEqual(yield* spent, 0.75)
+      assert.strictEqual((yield* publish(usage(), key)).status, 201)
+      assert.strictEqual((yield* publish(usage(), key)).status, 201)
+      assert.strictEqual(yield* spent, 2.25)
+      assertProblem(yield* publish(usage({ data: { model: "m" } }), key), 400, "validation-failed")
+      assertProblem(yield* publish(usage({ data: { actualUsd: -1 } }), key), 400, "validation-failed")
+    })
+  )
+
+  it.effect("have their types listed", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { body, status } = yield* service.call("GET", `${path}/types`)
+      assert.strictEqual(status, 200)
+      assert.deepInclude(body, { type: "com.application-manager.trial-user.created", actionType: "UserCreated" })
+      assert.isAbove(Number(yield* head()), 0)
+    })
+  )
+})
+
+const expired = CloudEvents.layer.pipe(
+  Layer.provide([
+    Layer.mock(LiveAuthorization)({}),
+    Layer.mock(AuditFeed)({
+      hasAllBehind: (sequence) => Effect.succeed(sequence >= 100),
+      page: (_, after) => Effect.succeed({ entries: [], upTo: Math.max(after, 120) })
+    })
+  ])
+)
+
+layer(expired)("behind what retention has dropped", (it) => {
+  it.effect("a cursor is 410, and the oldest that is kept begins without one", () =>
+    Effect.gen(function* () {
+      const events = yield* CloudEvents
+      for (const failing of [events.list({ after: "00000000000000000099" }), events.stream({} as never, {}, "99")]) {
+        const { detail, status } = yield* Effect.flip(failing as Effect.Effect<unknown, EventsExpired>)
+        assert.strictEqual(status, 410)
+        assert.match(detail, /retention/)
+      }
+      for (const query of [{}, { after: "100" }]) {
+        assert.strictEqual((yield* events.list(query)).nextCursor, "00000000000000000120")
+      }
+    })
+  )
+})
