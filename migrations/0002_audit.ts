@@ -130,5 +130,11 @@ CREATE TABLE attestation_keys (
 );
 CREATE INDEX attestation_keys_purpose ON attestation_keys (purpose, status, valid_from);
 `,
-  ["audit_refuse_change", "audit_close_partition", "audit_make_partitions", "audit_make_link_partitions"]
+  [
+    "audit_refuse_change",
+    "audit_close_partition",
+    "make_month_partitions",
+    "audit_make_partitions",
+    "audit_make_link_partitions"
+  ]
 )

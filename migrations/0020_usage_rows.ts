@@ -156,5 +156,5 @@ DROP TABLE usage_before;
 DROP TABLE gateway_usage;
 DROP DOMAIN gateway_usage_method;
 `,
-  ["usage_make_partitions", "usage_saved", "usage_latency_bucket"]
+  ["audit_close_partition", "make_month_partitions", "usage_make_partitions", "usage_saved", "usage_latency_bucket"]
 )

@@ -242,9 +242,10 @@ BEGIN
         failing_reserveds[i] := reserveds[at];
         verdicts[i] := CASE
           WHEN due[at] AND spents[at]::numeric + need <= limits[at] THEN 'due'
-          WHEN requests[i].kind <> 'reserve' THEN 'no-room'
-          WHEN hard_fails IS NULL THEN 'held'
-          ELSE 'denied' END;
+          WHEN requests[i].kind NOT IN ('reserve', 'try') THEN 'no-room'
+          WHEN hard_fails IS NOT NULL THEN 'denied'
+          WHEN requests[i].kind = 'try' THEN 'no-room'
+          ELSE 'held' END;
         waits := verdicts[i] = 'due';
       ELSE
         verdicts[i] := 'open';

@@ -37,13 +37,17 @@ const stepsOf = ({ blocks }: Manual): ReadonlyArray<Step> =>
 
 const boundary = "----- the next block -----"
 
+/** A block that makes a database of its own gets none from the test. */
+const namesItsDatabase = /--Database:Directory=/
+
 /** One shell for all blocks of a manual, so that variables of one hold in the next. */
 const scriptOf = (steps: ReadonlyArray<Step>, prelude: string): string =>
   [
     `{ ${prelude.trim()}\n} > /dev/null`,
-    ...steps.map(({ command: { language, text } }) =>
-      language === "ts" ? `node --input-type=module-typescript <<'TYPESCRIPT'\n${text}TYPESCRIPT` : text
-    )
+    ...steps.map(({ command: { language, text } }) => {
+      if (language === "ts") return `node --input-type=module-typescript <<'TYPESCRIPT'\n${text}TYPESCRIPT`
+      return namesItsDatabase.test(text) ? `( unset DATABASE_URL\n${text})` : text
+    })
   ].join(`\nprintf '\\n%s\\n' '${boundary}'\n`)
 
 /** What differs from run to run, by what is put in its place. */
@@ -106,44 +110,48 @@ it("every block of shell that no test runs is one that it cannot run", () => {
 layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the sessions of the documentation", (it) => {
   it.effect.each(
     manuals.filter((manual) => stepsOf(manual).length > 0).map((manual) => [manual.file, manual] as const)
-  )("%s: each command answers as it says", ([, manual]) =>
-    Effect.gen(function* () {
-      const database = yield* makeDatabase
-      const { context, service } = yield* startServer(database, {
-        Llm__Gateway__AllowPrivateAddresses: "true",
-        Integrations__AllowPrivateAddresses: "true",
-        IdentityProviders__AllowPrivateAddresses: "true"
-      })
-      const tls = yield* Effect.acquireRelease(
-        Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "example-tls-"))),
-        (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true }))
-      )
-      shareCertificate(tls)
-      const claim = Option.getOrThrow(yield* Context.get(context, ClaimLinks).make)
-      const secrets: ReadonlyArray<readonly [RegExp, string]> = [
-        [/\bams_[\w-]{43}/g, serviceKey],
-        [/\bamc_[\w-]{43}/g, Redacted.value(claim).split("#")[1] ?? ""],
-        [/http:\/\/127\.0\.0\.1:11402/g, service.url]
-      ]
-      const given = (text: string) => secrets.reduce((all, [pattern, secret]) => all.replaceAll(pattern, secret), text)
-      const steps = stepsOf(manual)
-      const script = scriptOf(steps, manual === readme ? "true" : preludeOf(readme))
-      const { stderr, stdout } = yield* run(given(script), {
-        PATH: `${process.execPath.slice(0, process.execPath.lastIndexOf("/"))}:${process.env.PATH}`,
-        HOME: process.env.HOME,
-        EXAMPLE_TLS_DIR: tls,
-        NODE_COMPILE_CACHE: getCompileCacheDir(),
-        DATABASE_URL: urlOf(database),
-        Security__EncryptionKey: encryptionKey,
-        APPLICATION_MANAGER_API_KEY: serviceKey
-      })
-      const answers = stdout.split(boundary).slice(1)
-      for (const [index, { command, shown }] of steps.entries()) {
-        const answer = answers[index] ?? ""
-        const told = `${manual.file}, "${command.heading}":\n${command.text}\n${stderr}`
-        if (shown === undefined) assert.notInclude(answer, "urn:application-manager:problem", told)
-        else if (!isShown(answer, shown)) assert.strictEqual(answer, shown, told)
-      }
-    }).pipe(Effect.scoped)
+  )(
+    "%s: each command answers as it says",
+    ([, manual]) =>
+      Effect.gen(function* () {
+        const database = yield* makeDatabase
+        const { context, service } = yield* startServer(database, {
+          Llm__Gateway__AllowPrivateAddresses: "true",
+          Integrations__AllowPrivateAddresses: "true",
+          IdentityProviders__AllowPrivateAddresses: "true"
+        })
+        const tls = yield* Effect.acquireRelease(
+          Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "example-tls-"))),
+          (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true }))
+        )
+        shareCertificate(tls)
+        const claim = Option.getOrThrow(yield* Context.get(context, ClaimLinks).make)
+        const secrets: ReadonlyArray<readonly [RegExp, string]> = [
+          [/\bams_[\w-]{43}/g, serviceKey],
+          [/\bamc_[\w-]{43}/g, Redacted.value(claim).split("#")[1] ?? ""],
+          [/http:\/\/127\.0\.0\.1:11402/g, service.url]
+        ]
+        const given = (text: string) =>
+          secrets.reduce((all, [pattern, secret]) => all.replaceAll(pattern, secret), text)
+        const steps = stepsOf(manual)
+        const script = scriptOf(steps, manual === readme ? "true" : preludeOf(readme))
+        const { stderr, stdout } = yield* run(given(script), {
+          PATH: `${process.execPath.slice(0, process.execPath.lastIndexOf("/"))}:${process.env.PATH}`,
+          HOME: process.env.HOME,
+          EXAMPLE_TLS_DIR: tls,
+          NODE_COMPILE_CACHE: getCompileCacheDir(),
+          DATABASE_URL: urlOf(database),
+          Security__EncryptionKey: encryptionKey,
+          APPLICATION_MANAGER_API_KEY: serviceKey
+        })
+        const answers = stdout.split(boundary).slice(1)
+        for (const [index, { command, shown }] of steps.entries()) {
+          const answer = answers[index] ?? ""
+          const told = `${manual.file}, "${command.heading}":\n${command.text}\n${stderr}`
+          if (shown === undefined) assert.notInclude(answer, "urn:application-manager:problem", told)
+          else if (!isShown(answer, shown)) assert.strictEqual(answer, shown, told)
+        }
+      }).pipe(Effect.scoped),
+    120_000
   )
 })

@@ -10,7 +10,7 @@ import { runCommand } from "./command.ts"
 export const auditVerify = (words: ReadonlyArray<string>) => runCommand("src/cli/audit-verify.ts", {}, words)
 
 /** The same without the command around it, which takes a process of its own to start. */
-const verified = (words: ReadonlyArray<string>) =>
+export const verifyWords = (words: ReadonlyArray<string>) =>
   ExportVerification.verifyExport(words).pipe(
     Effect.match({
       onSuccess: ({ code, text }) => ({ code, output: text }),
@@ -41,5 +41,5 @@ const inFiles =
       ])
     }).pipe(Effect.scoped)
 
-export const verifyExport = inFiles(verified)
+export const verifyExport = inFiles(verifyWords)
 export const verifyExportByCommand = inFiles(auditVerify)

@@ -55,10 +55,10 @@ const maxSignatures = 20
 
 /** An envelope to verify, which anyone may have made: a `keyid` is a hint (DSSE 1.0). */
 const GivenEnvelope = Schema.Struct({
-  payload: Schema.String.annotate({ description: "In Base64, with either alphabet", examples: ["e30="] }),
-  payloadType: Schema.String.annotate({ examples: [statementPayloadType] }),
+  payload: storable(Schema.String.annotate({ description: "In Base64, with either alphabet", examples: ["e30="] })),
+  payloadType: storable(Schema.String.annotate({ examples: [statementPayloadType] })),
   signatures: Schema.Array(
-    Schema.Struct({ keyid: Schema.optionalKey(Schema.NullOr(Schema.String)), sig: Schema.String })
+    Schema.Struct({ keyid: Schema.optionalKey(Schema.NullOr(storable(Schema.String))), sig: storable(Schema.String) })
   ).pipe(Schema.check(Schema.isBetweenLength(1, maxSignatures)))
 }).annotate({ identifier: "GivenStatementEnvelope" })
 export type GivenEnvelope = typeof GivenEnvelope.Type

@@ -4,6 +4,7 @@ import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Idempotency } from "../../platform/idempotency/api.ts"
 import {
@@ -32,7 +33,8 @@ export class AnomaliesApi extends HttpApiGroup.make("anomalies")
         tenantId: Schema.optionalKey(TenantId),
         ...pageQuery(position)
       },
-      success: page(Anomaly, position)
+      success: page(Anomaly, position),
+      error: Forbidden
     }),
     endpoint.get("get", "/:id", {
       summary: "Get an anomaly",

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
+import { type AgentId } from "../../identity/agents/domain.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { AnomalyDimension, AnomalyId, AnomalyKind, AnomalyNotFound, AnomalyStatus, Contributor } from "./domain.ts"
@@ -41,6 +42,8 @@ export interface AnomalyFilter {
   readonly status?: AnomalyStatus | undefined
   readonly kind?: AnomalyKind | undefined
   readonly dimension?: AnomalyDimension | undefined
+  /** Those of one agent alone. */
+  readonly agentId?: AgentId | undefined
 }
 
 const HourOfKey = Schema.Struct({
@@ -86,7 +89,7 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
 
     return {
       list: Effect.fn("AnomaliesRepository.list")(
-        ({ dimension, kind, status, tenantId }: AnomalyFilter, after: AnomalyId | undefined, limit: number) =>
+        ({ agentId, dimension, kind, status, tenantId }: AnomalyFilter, after: AnomalyId | undefined, limit: number) =>
           stored(sql`
             SELECT * FROM anomalies WHERE ${sql.and([
               sql`true`,
@@ -94,6 +97,7 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
               ...(status === undefined ? [] : [sql`status = ${status}`]),
               ...(kind === undefined ? [] : [sql`kind = ${kind}`]),
               ...(dimension === undefined ? [] : [sql`dimension = ${dimension}`]),
+              ...(agentId === undefined ? [] : [sql`dimension = 'agent' AND key = ${agentId}`]),
               ...(after === undefined ? [] : [sql`id < ${after}`])
             ])} ORDER BY id DESC LIMIT ${limit}`)
       ),

@@ -4,7 +4,7 @@ import { asSystem, Audit } from "../../audit/log/service.ts"
 import { type CapUtilization, type UtilizationKey } from "../../budgets/caps/domain.ts"
 import { CapUtilizations } from "../../budgets/caps/utilization.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
-import { emptySlice, slice } from "../../kernel/http/page.ts"
+import { slice } from "../../kernel/http/page.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { patched } from "../../kernel/http/server-set.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
@@ -13,8 +13,8 @@ import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { ReportsRepository } from "../reports/repository.ts"
 import { type UsageFilter } from "../usage/domain.ts"
-import { netUsd } from "../usage/service.ts"
-import { type Anomaly, anomalyActions, type AnomalyId, type AnomalyPatch, maxScore } from "./domain.ts"
+import { netUsd, visibleUsage } from "../usage/service.ts"
+import { type Anomaly, anomalyActions, type AnomalyId, AnomalyNotFound, type AnomalyPatch, maxScore } from "./domain.ts"
 import { type Candidate, findingsOf, hourMillis } from "./findings.ts"
 import { AnomaliesRepository, type AnomalyFilter, type StoredAnomaly } from "./repository.ts"
 import { burnRate, planLimit } from "./rules.ts"
@@ -121,14 +121,19 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
       detect: detect(),
       list: Effect.fn("Anomalies.list")(function* (filter: AnomalyFilter, after: AnomalyId | undefined, limit: number) {
         const principal = yield* CurrentPrincipal
-        const { tenantId } = principal
-        if (tenantId !== undefined && filter.tenantId !== undefined && filter.tenantId !== tenantId) return emptySlice
-        const rows = yield* database.transaction(scopeOf(principal), repository.list(filter, after, limit + 1))
+        const { tenantId } = filter
+        const visible = yield* visibleUsage(principal, tenantId === undefined ? {} : { tenantId })
+        const rows = yield* database.transaction(
+          scopeOf(principal),
+          repository.list({ ...filter, ...visible }, after, limit + 1)
+        )
         return slice(rows.map(toAnomaly), limit, ({ id }) => id)
       }),
-      get: Effect.fn("Anomalies.get")((id: AnomalyId) => Effect.map(database.asCaller(repository.get(id)), toAnomaly)),
+      get: Effect.fn("Anomalies.get")(function* (id: AnomalyId) {
+        return toAnomaly(yield* requireVisible(yield* database.asCaller(repository.get(id))))
+      }),
       update: Effect.fn("Anomalies.update")(function* (id: AnomalyId, patch: AnomalyPatch) {
-        const before = yield* repository.lock(id)
+        const before = yield* requireVisible(yield* repository.lock(id))
         const wanted = patched(before, patch, ["status", "reason"])
         if (wanted === before) return { value: toAnomaly(before), entries: [] }
         if (wanted.status !== before.status && (patch.reason ?? null) === null) {
@@ -148,6 +153,14 @@ export class Anomalies extends Context.Service<Anomalies>()("app/insights/Anomal
     Layer.provide(Layer.mergeAll(AnomaliesRepository.layer, ReportsRepository.layer))
   )
 }
+
+/** An agent sees what is about itself; that there is more, it is not told. */
+const requireVisible = Effect.fnUntraced(function* (found: StoredAnomaly) {
+  const { agentId } = yield* Effect.orDie(visibleUsage(yield* CurrentPrincipal, {}))
+  return agentId === undefined || (found.dimension === "agent" && found.key === agentId)
+    ? found
+    : yield* new AnomalyNotFound({})
+})
 
 const actions = {
   open: anomalyActions.AnomalyReopened,

@@ -142,7 +142,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       return yield* within(
         principal,
         Effect.gen(function* () {
-          const now = (yield* DateTime.now).epochMilliseconds
+          const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           const days = yield* daysOf(range)
           const cuts = cutsOf(range, days, now)
@@ -229,7 +229,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       return yield* within(
         principal,
         Effect.gen(function* () {
-          const now = (yield* DateTime.now).epochMilliseconds
+          const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           if (dimension === "day" || dimension === "hour") {
             return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, after, limit)) }
@@ -281,7 +281,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       return yield* within(
         principal,
         Effect.gen(function* () {
-          const now = (yield* DateTime.now).epochMilliseconds
+          const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           const days = yield* daysOf(range)
           const byDay = cutsOf(range, days, now)
@@ -372,6 +372,10 @@ const byCost = (one: bigint, other: bigint): number => (one < other ? -1 : one >
 
 /** In per cent, with two decimals. */
 const percentOf = (part: bigint, whole: bigint): number => (whole === 0n ? 0 : Number((part * 10_000n) / whole) / 100)
+
+/** The moment that a report is as of. A range that ends now ends at it, or its last hour would be read from rows. */
+const nowOf = ({ to }: UsageRange, range: Range) =>
+  to === undefined ? Effect.succeed(range.to) : Effect.map(DateTime.now, ({ epochMilliseconds }) => epochMilliseconds)
 
 const ceilHour = (at: number): number => Math.ceil(at / hourMillis) * hourMillis
 

@@ -4,7 +4,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { linkHash } from "../../../src/audit/chain/link.ts"
 import { canonicalJson } from "../../../src/kernel/json/canonical-json.ts"
-import { auditVerify, verifyExport, verifyExportByCommand } from "../../support/audit-verify.ts"
+import { auditVerify, verifyExport, verifyExportByCommand, verifyWords } from "../../support/audit-verify.ts"
 import { untilAllLinked, writeEntries } from "../../support/chain.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
@@ -47,7 +47,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
       assert.match(whole.output, new RegExp(`seal: signed \\S+ over ${entries} entries\n`))
       assert.match(whole.output, /checkpoints: [1-9]\d* in the file, the last signed at \d+/)
       assert.include(whole.output, "Nothing was changed, and nothing is missing")
-      const without = yield* verifyExportByCommand(text)
+      const without = yield* verifyExport(text)
       assert.strictEqual(without.code, 4, without.output)
       assert.include(without.output, "without --keys")
     })
@@ -165,7 +165,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
   it.effect("3: lines that are gone from the beginning", () =>
     Effect.gen(function* () {
       const { keys, lines } = yield* exported
-      const { code, output } = yield* verifyExportByCommand(joined(lines.slice(3)), keys)
+      const { code, output } = yield* verifyExport(joined(lines.slice(3)), keys)
       assert.strictEqual(code, 3, output)
       assert.include(output, "not in the file: 3 (1 to 3)")
     })
@@ -224,7 +224,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
           }
         ]
       })
-      const { code, output } = yield* verifyExportByCommand(text, others)
+      const { code, output } = yield* verifyExport(text, others)
       assert.strictEqual(code, 1, output)
       assert.include(output, "no signature of these keys")
     })
@@ -234,11 +234,11 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("npm
     Effect.gen(function* () {
       const { text } = yield* exported
       assert.strictEqual((yield* auditVerify([])).code, 2)
-      assert.strictEqual((yield* auditVerify(["--keys"])).code, 2)
-      assert.strictEqual((yield* auditVerify([path.join(os.tmpdir(), "no such file")])).code, 2)
-      assert.strictEqual((yield* verifyExportByCommand("\n\n")).code, 2)
-      assert.strictEqual((yield* verifyExportByCommand(text, "no keys")).code, 2)
-      assert.include((yield* auditVerify(["--help"])).output, "npm run audit:verify")
+      assert.strictEqual((yield* verifyWords(["--keys"])).code, 2)
+      assert.strictEqual((yield* verifyWords([path.join(os.tmpdir(), "no such file")])).code, 2)
+      assert.strictEqual((yield* verifyExport("\n\n")).code, 2)
+      assert.strictEqual((yield* verifyExport(text, "no keys")).code, 2)
+      assert.include((yield* verifyWords(["--help"])).output, "npm run audit:verify")
     })
   )
 })

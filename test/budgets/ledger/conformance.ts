@@ -317,6 +317,26 @@ export const conforms = (engine: string, layerOf: Layer.Layer<Ledger | LedgerWor
       })
     )
 
+    it.effect("what may not wait is denied, and leaves nothing", () =>
+      Effect.gen(function* () {
+        const { decide, ids, item, reserve, stands, verdictsOf, world } = yield* setting(
+          { limit: 2 },
+          { mode: "approval" }
+        )
+        const held = yield* reserve(2n * nano)
+        const trying = { kind: "reserve", mayWait: false } as const
+        const tried = yield* reserve(2n * nano, trying)
+        assert.strictEqual(tried.verdict, "no-room")
+        assert.strictEqual(yield* decide("override", tried.item), "gone")
+        assert.strictEqual((yield* reserve(3n * nano, trying)).verdict, "denied")
+        yield* world.changeCap(ids[0] as CapId, { limit: 10 })
+        // Together with an approval.
+        const approval = { ...held.item, kind: "override" as const, audit }
+        assert.deepStrictEqual(yield* verdictsOf([item(nano, trying), approval]), ["open", "approved"])
+        yield* stands(0, 3, ids[1])
+      })
+    )
+
     it.effect("an approval finds room that has come back", () =>
       Effect.gen(function* () {
         const { decide, open, release, reserve, stands } = yield* setting({ mode: "approval" })

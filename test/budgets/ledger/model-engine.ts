@@ -83,14 +83,15 @@ class ModelEngine {
   }
 
   reserve(item: ReserveItem, now: number): ReserveResult["verdict"] {
-    const { amount, dimensions, id, kind, origin, principal, repeatable, tenantId, tokens, ttlSeconds } = item
+    const { amount, dimensions, id, origin, principal, repeatable, tenantId, tokens, ttlSeconds } = item
     const model = this.at(tenantId, now)
-    if (kind !== "reserve") return model.approve(id, kind === "override")
+    if (item.kind !== "reserve") return model.approve(id, item.kind === "override")
+    const { mayWait = true } = item
     const key = repeatable === undefined ? undefined : `${principal} ${repeatable.route} ${repeatable.key}`
     if (key !== undefined && this.keys.has(key)) return "replay"
     const values = Object.fromEntries(Object.entries(dimensions).filter(([, value]) => value !== undefined))
-    const verdict = model.reserve({ id, values, amount, tokens: BigInt(tokens), ttlSeconds })
-    if (verdict === "denied") return verdict
+    const verdict = model.reserve({ id, values, amount, tokens: BigInt(tokens), ttlSeconds, mayWait })
+    if (verdict === "denied" || verdict === "no-room") return verdict
     this.owners.set(id, { tenantId, principal, origin })
     if (key !== undefined) this.keys.add(key)
     return verdict

@@ -25,6 +25,7 @@ export interface ModelRequest {
   readonly amount: bigint
   readonly tokens: bigint
   readonly ttlSeconds: number
+  readonly mayWait?: boolean
 }
 
 type State = "held" | "open" | "denied" | "expired" | "released" | "settled"
@@ -126,7 +127,7 @@ export class LedgerModel {
       .reduce((sum, { amount }) => sum + amount, cap.limit)
   }
 
-  private shortOf(places: ReadonlyArray<Place>, request: Omit<ModelRequest, "id" | "values" | "ttlSeconds">) {
+  private shortOf(places: ReadonlyArray<Place>, request: Pick<ModelRequest, "amount" | "tokens">) {
     const need = (cap: ModelCap) => LedgerModel.of(cap, { ...request, requests: 1n })
     const short = places.filter(
       (place) =>
@@ -167,7 +168,7 @@ export class LedgerModel {
     return [...this.reservations.values()].some((one) => one.state === "open" && one.expiresAt <= this.now)
   }
 
-  reserve(request: ModelRequest): "open" | "held" | "denied" {
+  reserve(request: ModelRequest): "open" | "held" | "no-room" | "denied" {
     const places = this.placesOf(request.values)
     const { first, wouldFit } = this.shortOf(places, request)
     if (first !== undefined && wouldFit && this.isAnythingDue()) {
@@ -175,6 +176,7 @@ export class LedgerModel {
       return this.reserve(request)
     }
     if (first?.cap.mode === "hard") return "denied"
+    if (first !== undefined && request.mayWait === false) return "no-room"
     const state = first === undefined ? "open" : "held"
     const seconds = state === "open" ? request.ttlSeconds : this.holdSeconds
     this.reservations.set(request.id, { ...request, state, places, expiresAt: this.now + seconds * 1000 })

@@ -136,6 +136,55 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("equals the entries of the ledger, with late charges and refunds, in every format and grouping", () =>
+    Effect.gen(function* () {
+      const { report, service, tenantId } = yield* setting
+      const { key } = yield* makeKey(service, ["*:*"], { tenantId })
+      const post = Effect.fnUntraced(function* (at: string, body: object, as?: string) {
+        const answer = yield* service.call("POST", at, { ...(as === undefined ? {} : { key: as }), body })
+        assert.isBelow(answer.status, 300, answer.text)
+        return answer.body
+      })
+      for (const [index, actualUsd] of [1e-9, 0.1, 0.3, 1 / 3, 7.000000001, 0, 123.456789012].entries()) {
+        const { id } = yield* post("/api/spend/reserve", { amountUsd: 200, taskType: `task ${index % 3}` }, key)
+        const isLate = index % 3 === 2
+        if (isLate) yield* service.call("DELETE", `/api/spend/reservations/${id}`, { key })
+        const exact = Number(actualUsd.toFixed(9))
+        const { charge } = yield* post("/api/spend/reconcile", { reservationId: id, actualUsd: exact }, key)
+        if (index === 1 || index === 3) {
+          yield* post("/api/spend/refunds", { chargeId: charge.id, amountUsd: 0.000000001, reason: "wrong" })
+        }
+      }
+      const [ledger] = yield* asSuperuser(
+        service.database,
+        (sql) => sql<{ readonly total: string; readonly entries: number; readonly late: number }>`
+          SELECT sum(amount)::text AS total, count(*)::integer AS entries, count(*) FILTER (WHERE late)::integer AS late
+          FROM budget_entries WHERE tenant_id = ${tenantId}`
+      )
+      assert.deepInclude(ledger, { entries: 9, late: 2 })
+      const now = Date.now()
+      const around = {
+        from: new Date(now - 3_600_000).toISOString(),
+        to: new Date(now + 3_600_000).toISOString()
+      }
+      for (const groupBy of [undefined, ["task-type"], ["tenant", "hour"], ["agent", "model", "user", "day"]]) {
+        const groups = groupBy === undefined ? {} : { groupBy }
+        const { text } = yield* report({ ...around, format: "json", ...groups })
+        const costs = Array.from(text.matchAll(/"costUsd":(-?[\d.]+)/g), ([, cost = ""]) => nano(cost))
+        assert.strictEqual(String(costs.pop()), ledger?.total)
+        assert.strictEqual(String(costs.reduce((a, b) => a + b, 0n)), ledger?.total)
+        if (groupBy === undefined) assert.lengthOf(costs, 9)
+        const csv = yield* report({ ...around, format: "csv", ...groups })
+        const lines = parseCsv(csv.text).rows
+        assert.strictEqual(String(lines.reduce((all, { costUsd }) => all + nano(costUsd ?? ""), 0n)), ledger?.total)
+      }
+      const focus = yield* report({ ...around, format: "focus" })
+      assert.deepStrictEqual(focusFaults("1.4", focus.text), [])
+      const billed = parseCsv(focus.text).rows.reduce((all, { BilledCost }) => all + nano(BilledCost ?? ""), 0n)
+      assert.strictEqual(String(billed), ledger?.total)
+    })
+  )
+
   for (const focusVersion of ["1.4", "1.2"] as const) {
     it.effect(`keeps the rules of FOCUS ${focusVersion}`, () =>
       Effect.gen(function* () {
@@ -167,6 +216,22 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
           ]
         )
         assert.strictEqual(lines[0]?.BillingAccountId, tenantId)
+        for (const [from, to] of [
+          [/^BilledCost/, "Cost"],
+          ["BillingAccountId,BillingAccountName", "BillingAccountName,BillingAccountId"],
+          ["1000000 Tokens", "tokens"],
+          [",USD,", ",,"],
+          [",USD,", ",usd,"],
+          ["Usage-Based", "Sometimes"],
+          [",1.25,", ",1.26,"],
+          ["T09:00:00Z", "T09:00:00.000Z"],
+          ["AI and Machine Learning", "Compute"],
+          ["spend/1", ""]
+        ] as const) {
+          const wrong = text.replace(from, to)
+          assert.notStrictEqual(wrong, text, String(from))
+          assert.isNotEmpty(focusFaults(focusVersion, wrong), `${from} as ${to}`)
+        }
         assert.include(text, "'=1+1", "no spreadsheet takes a name for a formula")
       })
     )

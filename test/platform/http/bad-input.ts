@@ -106,8 +106,9 @@ const dealer = (count: number) => {
   const given = new Map<ReadonlyArray<string>, number>()
   return (list: ReadonlyArray<string>): ReadonlyArray<string> => {
     const from = given.get(list) ?? 0
-    given.set(list, from + count)
-    return Array.from({ length: Math.min(count, list.length) }, (_, at) => list[(from + at) % list.length] ?? "")
+    const dealt = Math.min(count, list.length)
+    given.set(list, from + dealt)
+    return Array.from({ length: dealt }, (_, at) => list[(from + at) % list.length] ?? "")
   }
 }
 
