@@ -10,7 +10,7 @@ const eventsPerSecond = 1000
 const batchSize = 25
 const streamSeconds = 10
 const deliveries = 10_000
-const rounds = 5
+const rounds = 3
 const roundSeconds = 4
 
 const directory = await temporaryDirectory()

@@ -43,7 +43,7 @@ it.live(
         })
       yield* Effect.all(
         [
-          Effect.all(["a", "b", "c"].map(writer), { concurrency: "unbounded" }),
+          Effect.forEach(["a", "b", "c"], writer, { concurrency: "unbounded" }),
           Effect.andThen(
             Effect.andThen(
               receiver.until(3),

@@ -91,6 +91,11 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
     const deliveries = (statement: Effect.Effect<unknown, unknown>) => Effect.orDie(Effect.flatMap(statement, decode))
 
     return {
+      /**
+       * Spares the transaction the wait for the disk: what a crash of the database undoes is dispatched or attempted again, with
+       * the same ids.
+       */
+      relaxed: Effect.orDie(Effect.asVoid(sql`SET LOCAL synchronous_commit = off`)),
       look: Effect.orDie(Effect.map(look(undefined), Option.getOrThrow)),
       /** Keeps other replicas from dispatching until the transaction ends; none while one does. */
       lock: Effect.orDie(lock(undefined)),

@@ -32,6 +32,8 @@ const dispatchedAtOnce = 1000
 /** How many attempts a replica makes at once, in all and to one target. */
 const maxAttempts = 64
 const maxAttemptsOfTarget = 32
+/** Fewer are not taken at once: each round trip costs as much as an attempt. */
+const minTaken = 16
 /** A response is of interest for its status only. */
 const maxResponseBytes = 16_384
 const timeoutSeconds = 15
@@ -106,7 +108,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       const { head, revision, sequence } = yield* repository.look
       const active = yield* activeAt(revision)
       if (active.size === 0 || head <= sequence) return 0
-      return yield* database.transaction("all", dispatchLocked)
+      return yield* database.transaction("all", Effect.andThen(repository.relaxed, dispatchLocked))
     }).pipe(Effect.withSpan("Deliveries.dispatch"))
 
     /** One request to a target: the status of the response, or why there is none. */
@@ -162,7 +164,8 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       maximum: 500,
       run: (results: ReadonlyArray<AttemptResult>) =>
         Effect.gen(function* () {
-          yield* database.transaction("all", repository.store(results, yield* statementMoment))
+          const moment = yield* statementMoment
+          yield* database.transaction("all", Effect.andThen(repository.relaxed, repository.store(results, moment)))
           const failed = results.filter(({ isDelivered }) => !isDelivered)
           if (failed.length > 0) yield* disableHopeless(failed)
           return results
@@ -188,6 +191,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
       }
     })
 
+    /** The outcome of an attempt, which is stored beside the next ones. */
     const attempt = Effect.fnUntraced(function* (target: Active, { entry, id, targetId, tried }: TakenDelivery) {
       const made =
         entry === null
@@ -197,8 +201,7 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
             : yield* send(target, secretsOf(target, yield* Clock.currentTimeMillis), toCloudEvent(entry))
       const isDelivered = made.error === null
       const retryInMillis = isDelivered || entry === null ? null : retryPauseMillis(tried + 1, yield* Random.next)
-      yield* storing.submit({ id, targetId, attempt: made, isDelivered, retryInMillis })
-      return isDelivered
+      return { id, targetId, attempt: made, isDelivered, retryInMillis } satisfies AttemptResult
     })
 
     const running = new Map<TargetId, number>()
@@ -208,28 +211,36 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
     /** Takes deliveries that are due and begins their attempts. A target whose last attempt failed gets one at a time. */
     const begin = Effect.gen(function* () {
       const free = maxAttempts - attempts
-      if (known.active.size === 0 || free < Math.min(maxAttemptsOfTarget, maxAttempts) / 2) return []
+      if (known.active.size === 0 || free < minTaken) return []
       const wanted = Array.from(known.active.keys(), (id) => ({
         id,
         free: (failing.has(id) ? 1 : maxAttemptsOfTarget) - (running.get(id) ?? 0)
       })).filter((target) => target.free > 0)
       if (wanted.length === 0) return []
-      const taken = yield* database.transaction("all", repository.take(wanted, free, yield* statementMoment))
-      return taken.map((delivery) => {
+      const moment = yield* statementMoment
+      const taken = yield* database.transaction(
+        "all",
+        Effect.andThen(repository.relaxed, repository.take(wanted, free, moment))
+      )
+      return taken.flatMap((delivery) => {
         const target = known.active.get(delivery.targetId)
+        if (target === undefined) return []
         attempts += 1
-        running.set(delivery.targetId, (running.get(delivery.targetId) ?? 0) + 1)
-        const end = (isDelivered: boolean) => {
+        running.set(target.id, (running.get(target.id) ?? 0) + 1)
+        const end = (exit: Exit.Exit<AttemptResult>) => {
           attempts -= 1
-          running.set(delivery.targetId, (running.get(delivery.targetId) ?? 1) - 1)
-          if (isDelivered) failing.delete(delivery.targetId)
-          else failing.add(delivery.targetId)
+          running.set(target.id, (running.get(target.id) ?? 1) - 1)
+          if (Exit.isSuccess(exit) && exit.value.isDelivered) failing.delete(target.id)
+          else failing.add(target.id)
           wake.openUnsafe()
         }
-        const work = target === undefined ? Effect.succeed(true) : attempt(target, delivery)
-        return Effect.onExit(work, (exit) => Effect.sync(() => end(Exit.isSuccess(exit) && exit.value))).pipe(
-          Effect.ignoreCause
-        )
+        return [
+          attempt(target, delivery).pipe(
+            Effect.onExit((exit) => Effect.sync(() => end(exit))),
+            Effect.flatMap(storing.submit),
+            Effect.ignoreCause
+          )
+        ]
       })
     }).pipe(Effect.withSpan("Deliveries.begin"))
 

@@ -96,7 +96,9 @@ it.effect("retention is known by the oldest link that is left", () =>
       Layer.mock(FeedRepository)({ head: Effect.succeed(60) }),
       OpenStreams.layer
     )
-    const { hasAllBehind } = yield* AuditFeed.pipe(Effect.provide(AuditFeed.layerNoDeps), Effect.provide(repositories))
+    const { hasAllBehind } = yield* AuditFeed.pipe(
+      Effect.provide(AuditFeed.layerNoDeps.pipe(Layer.provide(repositories)))
+    )
     const all = yield* Effect.forEach([0, 48, 49, 60], hasAllBehind)
     assert.deepStrictEqual(all, [false, false, true, true])
   })
