@@ -3,14 +3,15 @@ CREATE OR REPLACE FUNCTION usage_percentiles(tenants uuid[], dimension integer, 
   grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[])
 RETURNS TABLE (key text, place integer, p50 integer, p95 integer)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET work_mem = '32MB' AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET enable_memoize = off
+SET work_mem = '32MB' AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY
   WITH calls AS (
     SELECT c.key, c.place, c.bucket, sum(c.calls)::double precision AS calls
   FROM (
-    SELECT CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN r.tenant_id::text ELSE e.key END AS key,
+    SELECT coalesce(r.label, e.key) AS key,
       coalesce(r.cut, width_bucket(r.starts + e.place * r.width, cuts) - 1) AS place, e.bucket, e.calls
     FROM (
       SELECT t.id, g.grain::"char" AS grain, g.opens, g.closes, w.width, extract(epoch FROM w.width)::bigint AS seconds,
@@ -23,6 +24,8 @@ BEGIN
     -- OFFSET 0 keeps the planner from joining another way than by the index, segment by segment.
     CROSS JOIN LATERAL (
       SELECT r.*, d.starts, g.width,
+        CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN r.tenant_id::text END AS label,
+        filter[usage_percentiles.dimension] AS only,
         CASE WHEN cardinality(cuts) = 2 THEN 0 WHEN g.grain IN ('w', 'd') THEN width_bucket(d.starts, cuts) - 1 END AS cut,
         extract(epoch FROM g.opens - d.starts)::bigint / g.seconds AS low,
         extract(epoch FROM g.closes - d.starts)::bigint / g.seconds AS high
@@ -36,7 +39,7 @@ BEGIN
         unnest(r.latency_calls) AS calls
     ) e
     WHERE e.place >= r.low AND e.place < r.high
-      AND (filter[usage_percentiles.dimension] IS NULL OR e.key = filter[usage_percentiles.dimension])
+      AND (r.only IS NULL OR e.key = r.only)
     UNION ALL
     SELECT CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN u.tenant_id::text
         ELSE coalesce(CASE usage_percentiles.dimension WHEN 1 THEN u.agent_id::text WHEN 2 THEN u.model WHEN 3 THEN u.provider

@@ -6,14 +6,15 @@ CREATE OR REPLACE FUNCTION usage_report(tenants uuid[], dimension integer, group
 RETURNS TABLE (key text, place integer, cost bigint, requests bigint, errors bigint, input_tokens bigint,
   output_tokens bigint, cached_input_tokens bigint, saved bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET work_mem = '32MB' AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_sort = off SET enable_memoize = off
+SET work_mem = '32MB' AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY
   SELECT c.key, c.place, sum(c.cost)::bigint, sum(c.requests)::bigint, sum(c.errors)::bigint,
     sum(c.input_tokens)::bigint, sum(c.output_tokens)::bigint, sum(c.cached_input_tokens)::bigint, sum(c.saved)::bigint
   FROM (
-    SELECT CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN r.tenant_id::text ELSE e.key END AS key,
+    SELECT coalesce(r.label, e.key) AS key,
       coalesce(r.cut, width_bucket(r.starts + e.place * r.width, cuts) - 1) AS place, e.cost, e.requests, e.errors, e.input_tokens, e.output_tokens,
       e.cached_input_tokens, e.saved
     FROM (
@@ -27,6 +28,8 @@ BEGIN
     -- OFFSET 0 keeps the planner from joining another way than by the index, segment by segment.
     CROSS JOIN LATERAL (
       SELECT r.*, d.starts, g.width,
+        CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN r.tenant_id::text END AS label,
+        filter[usage_report.dimension] AS only,
         CASE WHEN cardinality(cuts) = 2 THEN 0 WHEN g.grain IN ('w', 'd') THEN width_bucket(d.starts, cuts) - 1 END AS cut,
         extract(epoch FROM g.opens - d.starts)::bigint / g.seconds AS low,
         extract(epoch FROM g.closes - d.starts)::bigint / g.seconds AS high
@@ -41,7 +44,7 @@ BEGIN
         unnest(r.cached_input_tokens) AS cached_input_tokens, unnest(r.saved) AS saved
     ) e
     WHERE e.place >= r.low AND e.place < r.high
-      AND (filter[usage_report.dimension] IS NULL OR e.key = filter[usage_report.dimension])
+      AND (r.only IS NULL OR e.key = r.only)
     UNION ALL
     SELECT CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN u.tenant_id::text
         ELSE coalesce(CASE usage_report.dimension WHEN 1 THEN u.agent_id::text WHEN 2 THEN u.model WHEN 3 THEN u.provider

@@ -17,6 +17,7 @@ import { BudgetReservations, ReservationRenewal } from "./metering/budget-reserv
 import { CataloguePricesLayer, ModelNamesLayer } from "./metering/prices.ts"
 import { CallIdempotency } from "./pipeline/call-idempotency.ts"
 import { ResponseCache } from "./pipeline/response-cache.ts"
+import { CacheSavings } from "./savings/service.ts"
 import { Gateway } from "./wire/native/service.ts"
 import { ProviderHealth } from "./routing/router.ts"
 import { ProviderCounts } from "./metering/provider-counts.ts"
@@ -46,6 +47,8 @@ export const GatewayCallsLayer = Layer.mergeAll(
       Conversations.layer
     )
   ),
-  Layer.provideMerge(Layer.mergeAll(Router.layer, Metered, CallIdempotency.layer, ResponseCache.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(Router.layer, Metered, CallIdempotency.layer, ResponseCache.layer, CacheSavings.layer)
+  ),
   Layer.provideMerge(Bulkheads.layer)
 )

@@ -64,24 +64,21 @@ const exportRate = async (url: string, format: string): Promise<number> => {
   return lines / ((performance.now() - started) / 1000)
 }
 
-/** Folds the rows of the last day anew, in batches as a busy gateway writes them; answers the rows a second. */
+/** Folds copies of the rows of the last day as if they were charged now, a batch for each; answers the rows a second. */
 const foldRate = (directory: string): Promise<number> =>
   onDatabase(directory, (sql) =>
     Effect.gen(function* () {
-      yield* sql`
-        DELETE FROM usage_rollups r USING (SELECT max(day) AS last FROM usage_rollups WHERE grain = 'd') d
-        WHERE r.day >= d.last OR r.grain = 'w' AND r.day = usage_week(d.last)`
       const [last] = yield* sql<{ readonly rows: number }>`
-        WITH numbered AS (
-          SELECT ctid, tableoid, tenant_id, occurred_at,
-            nextval('usage_batches') AS batch
+        WITH written AS (
+          INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, occurred_at, batch, cost, saved,
+            input_tokens, output_tokens, cached_input_tokens, latency_ms, status, method, created_by, user_id, task_type,
+            model, provider)
+          SELECT tenant_id, new_id(), new_id(), agent_id, now(), nextval('usage_batches'), cost, saved, input_tokens,
+            output_tokens, cached_input_tokens, latency_ms, status, method, created_by, user_id, task_type, model, provider
           FROM usage_rows WHERE occurred_at >= (SELECT date_trunc('day', max(occurred_at)) FROM usage_rows)
-        ), changed AS (
-          UPDATE usage_rows u SET batch = n.batch FROM numbered n
-          WHERE u.ctid = n.ctid AND u.tableoid = n.tableoid AND u.occurred_at = n.occurred_at
-          RETURNING u.batch, u.tenant_id, u.occurred_at
+          RETURNING batch, tenant_id, occurred_at
         ), queued AS (
-          INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT * FROM changed RETURNING 1
+          INSERT INTO usage_outbox (batch, tenant_id, occurred_at) SELECT * FROM written RETURNING 1
         )
         SELECT count(*)::integer AS rows FROM queued`
       const started = performance.now()

@@ -35,6 +35,7 @@ import {
   EventsExpired,
   EventTypeView,
   maxBatchBytes,
+  PublishedCloudEvent,
   SequenceParameter,
   structuredType
 } from "./domain.ts"
@@ -94,7 +95,7 @@ export class CloudEventsApi extends HttpApiGroup.make("cloudEvents")
       access: write,
       maxBodyBytes: maxBatchBytes,
       payload: [
-        CloudEvent.pipe(HttpApiSchema.asJson({ contentType: structuredType })),
+        PublishedCloudEvent.pipe(HttpApiSchema.asJson({ contentType: structuredType })),
         Schema.Array(CloudEvent).pipe(HttpApiSchema.asJson({ contentType: batchType }))
       ],
       success: [EventReceipt.pipe(HttpApiSchema.status(201)), EventReceipt],

@@ -38,7 +38,7 @@ export const CloudEvent = Schema.StructWithRest(
     time: optionalText("When it happened", "2026-01-31T09:30:00.000Z"),
     datacontenttype: optionalText("The media type of `data`", "application/json"),
     dataschema: optionalText("URI of the schema of `data`", "https://example.com/schema.json"),
-    data: Schema.optionalKey(Schema.Json),
+    data: Schema.optionalKey(Schema.Json.annotate({ description: "What happened, as any JSON" })),
     data_base64: optionalText("`data` that is neither JSON nor text", "AAEC"),
     tenantid: optionalText("The tenant that it belongs to", "0198a5b0-7c00-7000-8000-00000000002a"),
     sequence: optionalText("Its place in the audit log, in 20 digits", "00000000000000000042"),
@@ -46,9 +46,12 @@ export const CloudEvent = Schema.StructWithRest(
     authtype: optionalText("The kind of principal", "service_account"),
     authid: optionalText("The principal", "service-account")
   }),
-  [Schema.Record(Schema.String, Schema.Json)]
+  [Schema.Record(Schema.String, Schema.Json.annotate({ description: "An extension attribute" }))]
 ).annotate({ identifier: "CloudEvent" })
 export type CloudEvent = typeof CloudEvent.Type
+
+/** The same in a request. */
+export const PublishedCloudEvent = CloudEvent.annotate({ identifier: "PublishedCloudEvent" })
 
 const wordsOf = (name: string): ReadonlyArray<string> => name.match(/[A-Z][a-z0-9]*/g) ?? [name]
 const kebab = (words: ReadonlyArray<string>): string => words.join("-").toLowerCase()

@@ -34,6 +34,7 @@ import { type Call, validateRequest } from "./call-request.ts"
 import { type AnswerPull, readFinalEvents } from "./final-events.ts"
 import { countableRequest, providerRequest } from "./provider-request.ts"
 import { ResponseCache } from "./response-cache.ts"
+import { CacheSavings } from "../savings/service.ts"
 import { type CallAnswer, relayResponse } from "./response-relay.ts"
 
 /** A call whose model is known, before anything is reserved or sent. */
@@ -73,6 +74,7 @@ export class CallPipeline extends Context.Service<
       const admission = yield* Admission
       const budgets = yield* AvailableBudgets
       const cache = yield* ResponseCache
+      const savings = yield* CacheSavings
       const clock = yield* Clock.Clock
       const configuration = yield* GatewayConfiguration
       const fork = yield* FiberSet.makeRuntime<never>()
@@ -272,7 +274,13 @@ export class CallPipeline extends Context.Service<
         const { tenantId } = call.caller.subject
         const slot = cache.slot(call, resolved.model, tenantId, resolved.gateway)
         const cached = slot === undefined ? undefined : yield* slot.find
-        if (cached !== undefined) return yield* Effect.as(claimed.release, cached)
+        if (cached !== undefined) {
+          const { provider, savedNanoUsd } = cached.report
+          const { dimensions, ...subject } = call.caller.subject
+          const served = { ...subject, dimensions: { ...dimensions, model: resolved.model.id, provider } }
+          if (savedNanoUsd !== undefined && savedNanoUsd > 0n) yield* savings.record(served, savedNanoUsd)
+          return yield* Effect.as(claimed.release, cached)
+        }
         const meter = meterOf(resolved, info?.traceId)
         const exchange = Scope.makeUnsafe()
         let rest: AnswerPull | undefined

@@ -48,6 +48,7 @@ interface Kept {
   readonly provider: string
   readonly model: string
   readonly usage: TokenUsage
+  readonly costNanoUsd: bigint
   readonly dialect: Dialect
   readonly until: number
 }
@@ -91,19 +92,27 @@ export class ResponseCache extends Context.Service<
         return Effect.as(countLookup(true), answerOf(found))
       })
 
-      const store = ({ report, status }: CallAnswer, bytes: Uint8Array, isStream: boolean, usage: TokenUsage) =>
+      const store = (
+        { report, status }: CallAnswer,
+        bytes: Uint8Array,
+        isStream: boolean,
+        usage: TokenUsage,
+        costNanoUsd: bigint
+      ) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
           if (bytes.length > largestAnswerBytes) return
           const { model, provider } = report
           const until = now + cache.ttlSeconds * 1000
-          kept.set(key, { bytes, isStream, status, provider, model, usage, dialect: call.dialect, until })
+          kept.set(key, { bytes, isStream, status, provider, model, usage, costNanoUsd, dialect: call.dialect, until })
           while (kept.size > cache.maxEntries) kept.pop()
         })
 
       const keep = (answer: CallAnswer, meter: UsageMeter): Effect.Effect<CallAnswer> => {
         const { body, report } = answer
         const missed = { ...answer, headers: { ...answer.headers, "x-cache": "miss" } }
-        if (body instanceof Uint8Array) return Effect.as(store(answer, body, false, report.usage), missed)
+        if (body instanceof Uint8Array) {
+          return Effect.as(store(answer, body, false, report.usage, report.costNanoUsd), missed)
+        }
         const parts: Array<Uint8Array> = []
         let length = 0
         const gathered = Stream.map(body, (bytes) => {
@@ -114,7 +123,7 @@ export class ResponseCache extends Context.Service<
         const ended = Effect.suspend(() =>
           meter.completedUsage === undefined || length > largestAnswerBytes
             ? Effect.void
-            : store(answer, Buffer.concat(parts), true, meter.completedUsage)
+            : store(answer, Buffer.concat(parts), true, meter.completedUsage, report.costOf(meter.completedUsage))
         )
         return Effect.succeed({ ...missed, body: Stream.onEnd(gathered, ended) })
       }
@@ -130,7 +139,7 @@ export class ResponseCache extends Context.Service<
 }
 
 /** A stored answer, given again: it costs nothing, and has no reservation. */
-const answerOf = ({ bytes, isStream, model, provider, status, usage }: Kept): CallAnswer => ({
+const answerOf = ({ bytes, costNanoUsd, isStream, model, provider, status, usage }: Kept): CallAnswer => ({
   status,
   headers: {
     "content-type": isStream ? "text/event-stream" : "application/json",
@@ -145,6 +154,7 @@ const answerOf = ({ bytes, isStream, model, provider, status, usage }: Kept): Ca
     attempts: [],
     usage,
     costNanoUsd: 0n,
+    savedNanoUsd: costNanoUsd,
     costOf: () => 0n,
     latencyMs: 0,
     upstreamLatencyMs: 0,

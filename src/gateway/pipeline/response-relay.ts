@@ -260,6 +260,8 @@ export interface CallReport {
   /** Zero for a stream, which has not ended yet. */
   readonly usage: TokenUsage
   readonly costNanoUsd: bigint
+  /** What a response from the cache would have cost. */
+  readonly savedNanoUsd?: bigint
   costOf(usage: TokenUsage): bigint
   readonly latencyMs: number
   readonly upstreamLatencyMs: number

@@ -36,7 +36,10 @@ export const Totals = Schema.Struct({
   outputTokens: Count,
   cachedInputTokens: Count,
   errors: Count.annotate({ description: "Requests without an answer, or with a status of 400 or above" }),
-  savingsUsd: NetUsd.annotate({ description: "What cached input tokens would have cost more, uncached" })
+  savingsUsd: NetUsd.annotate({
+    description:
+      "What cached input tokens would have cost more, uncached, and what responses from the cache would have cost"
+  })
 }).annotate({ identifier: "UsageTotals" })
 export type Totals = typeof Totals.Type
 

@@ -201,7 +201,8 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
         )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const latencies = yield* repository.latencies(source(filter, "total", cuts, false), "total", cuts)
+      const segments = items.flatMap(({ place }) => segmentsOf(cuts.slice(place, place + 2), false))
+      const latencies = yield* repository.latencies({ filter, segments }, "total", cuts)
       const latenciesOf = new Map(latencies.map((one) => [one.place, one]))
       return {
         nextCursor,
@@ -245,7 +246,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
           const pointsOf = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
-          const latencies = yield* repository.latencies(source(filter, dimension, whole), dimension, whole, keys)
+          // Quarters of an hour have no latencies.
+          const segments = segmentsOf(whole, false)
+          const latencies = yield* repository.latencies({ filter, segments }, dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
@@ -310,9 +313,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
 
 const maxCaps = 200
 
-const source = (filter: UsageFilter, grouping: Grouping, cuts: ReadonlyArray<number>, isWhole = true) => ({
+const source = (filter: UsageFilter, grouping: Grouping, cuts: ReadonlyArray<number>) => ({
   filter,
-  segments: segmentsOf(cuts, isWhole && hasQuarters(filter, grouping))
+  segments: segmentsOf(cuts, hasQuarters(filter, grouping))
 })
 
 const nothing: Sums = {

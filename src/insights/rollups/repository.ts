@@ -24,6 +24,11 @@ export class RollupsRepository extends Context.Service<RollupsRepository>()("app
       Result: Schema.Struct({ written: Schema.Int }),
       execute: (day) => sql`SELECT usage_rebuild(${day}::date) AS written`
     })
+    const claim = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ isClaimed: Schema.Boolean }),
+      execute: () => sql`SELECT usage_claim_verification() AS is_claimed`
+    })
     const differences = SqlSchema.findAll({
       Request: Schema.Void,
       Result: Difference,
@@ -46,6 +51,8 @@ export class RollupsRepository extends Context.Service<RollupsRepository>()("app
           Effect.orDie
         )
       ),
+      /** Whether the roll-ups are to be verified by this replica: none did within a day, and no other does. */
+      claimVerification: Effect.map(Effect.orDie(claim(undefined)), ({ isClaimed }) => isClaimed),
       /** Where the ledger, the usage rows and the roll-ups differ. */
       differences: Effect.orDie(
         sql.withTransaction(Effect.andThen(sql`SET LOCAL statement_timeout = '30min'`, differences(undefined)))

@@ -24,8 +24,11 @@ export class Rollups extends Context.Service<Rollups>()("app/insights/Rollups", 
       }
       return found
     })
-    // A start does not wait for it, nor read all rows at once with those of the other replicas.
-    yield* repeatJob("verify roll-ups of usage", "12 hours", Effect.andThen(Effect.sleep("12 hours"), verify))
+    yield* repeatJob(
+      "verify roll-ups of usage",
+      "1 hour",
+      Effect.flatMap(repository.claimVerification, (isClaimed) => (isClaimed ? verify : Effect.void))
+    )
 
     return { fold, rebuild: repository.rebuild, verify }
   })

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
+import { TenantId } from "../../kernel/identifier.ts"
 import { type Range, usageDimensions, type UsageFilter, type UsagePlace, UsageRow, usageTexts } from "./domain.ts"
 
 /** A row as a list has it, and its place there. */
@@ -21,19 +22,14 @@ export type ListedRow = typeof ListedRow.Type
 /** One read of an export: its lines as one text, and the place of the last. */
 const Chunk = Schema.Struct({
   lines: Schema.NullOr(Schema.String),
-  lastTenant: Schema.NullOr(Schema.String),
   lastMoment: Schema.NullOr(Schema.String),
   lastId: Schema.NullOr(Schema.String)
 })
+/** Where an export goes on: in the rows of a tenant, behind one where there was one. */
 export interface ExportPlace {
-  readonly tenant: string
-  readonly moment: string
-  readonly id: string
-}
-export const exportStart: ExportPlace = {
-  tenant: "00000000-0000-0000-0000-000000000000",
-  moment: "-infinity",
-  id: "00000000-0000-0000-0000-000000000000"
+  readonly tenantId: TenantId
+  readonly moment?: string
+  readonly id?: string
 }
 
 const utc = `to_char(u.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
@@ -96,6 +92,11 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
     const sql = yield* SqlClient.SqlClient
     const decodeRows = Schema.decodeUnknownEffect(Schema.Array(ListedRow))
     const decodeChunk = Schema.decodeUnknownEffect(Schema.Tuple([Chunk]))
+    const tenants = SqlSchema.findAll({
+      Request: Schema.UndefinedOr(Schema.Never),
+      Result: Schema.Struct({ id: TenantId }),
+      execute: () => sql`SELECT id FROM tenants ORDER BY id`
+    })
     const dropMonths = SqlSchema.findOne({
       Request: Schema.Struct({ days: Schema.Int, moment: Schema.UndefinedOr(Schema.DateTimeUtcFromDate) }),
       Result: Schema.Struct({ months: Schema.Array(Schema.String) }),
@@ -133,35 +134,49 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
             ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`.pipe(Effect.flatMap(decodeRows), Effect.orDie)
         }
       ),
-      /** Up to `limit` lines behind a place, in the order of tenants and times. */
+      /** The tenants that an export reads one after the other. */
+      exportTenants: Effect.fn("UsageRepository.exportTenants")(({ tenantId }: UsageFilter) =>
+        tenantId === undefined
+          ? Effect.map(tenants(undefined), (rows) => rows.map(({ id }) => id))
+          : Effect.succeed([tenantId])
+      ),
+      /** Up to `limit` lines of a tenant behind a place, in the order of their times. */
       exportChunk: Effect.fn("UsageRepository.exportChunk")(
-        (filter: UsageFilter, range: Range, format: "jsonl" | "csv", after: ExportPlace, limit: number) => {
+        (
+          filter: UsageFilter,
+          range: Range,
+          format: "jsonl" | "csv",
+          { id, moment, tenantId }: ExportPlace,
+          limit: number
+        ) => {
           const conditions = [
+            sql`u.tenant_id = ${tenantId}`,
             sql.literal(isRequest),
             between(sql, range),
             ...usageConditions(sql, filter),
-            ...(filter.tenantId === undefined ? [] : [sql`u.tenant_id = ${filter.tenantId}`]),
-            sql`(u.tenant_id, u.occurred_at) >= (${after.tenant}::uuid, ${after.moment}::timestamptz)`,
-            sql`(u.tenant_id, u.occurred_at, u.charge_id)
-              > (${after.tenant}::uuid, ${after.moment}::timestamptz, ${after.id}::uuid)`
+            ...(moment === undefined
+              ? []
+              : [
+                  sql`u.occurred_at >= ${moment}::timestamptz`,
+                  sql`(u.occurred_at, u.charge_id) > (${moment}::timestamptz, ${id}::uuid)`
+                ])
           ]
           const line =
             format === "csv"
               ? sql.literal(csvLine)
               : sql`(SELECT row_to_json(r)::text FROM (SELECT ${sql.literal(jsonRow)}) r)`
-          return sql`
-            SELECT string_agg(l.line || E'\\n', '' ORDER BY l.place) AS lines,
-              (array_agg(l.tenant ORDER BY l.place DESC))[1] AS last_tenant,
-              (array_agg(l.moment ORDER BY l.place DESC))[1] AS last_moment,
-              (array_agg(l.id ORDER BY l.place DESC))[1] AS last_id
-            FROM (
-              SELECT row_number() OVER (ORDER BY u.tenant_id, u.occurred_at, u.charge_id) AS place, ${line} AS line,
-                u.tenant_id::text AS tenant, u.occurred_at::text AS moment, u.charge_id::text AS id
+          // Partitions and their index are in the order of times: nothing but the rows of equal times is to be sorted.
+          return sql`SELECT set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true)`.pipe(
+            Effect.andThen(sql`
+              SELECT string_agg(l.line || E'\\n', '') AS lines, max(l.moment)::text AS last_moment,
+                ((array_agg(l.id))[count(*)])::text AS last_id
               FROM (
-                SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
-                ORDER BY u.tenant_id, u.occurred_at, u.charge_id LIMIT ${limit}
-              ) u
-            ) l`.pipe(
+                SELECT ${line} AS line, u.occurred_at AS moment, u.charge_id AS id
+                FROM (
+                  SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
+                  ORDER BY u.occurred_at, u.charge_id LIMIT ${limit}
+                ) u
+              ) l`),
             Effect.flatMap(decodeChunk),
             Effect.map(([chunk]) => chunk),
             Effect.orDie

@@ -1,5 +1,6 @@
 import { BigDecimal, Context, DateTime, Effect, Layer, Option, Stream, Struct } from "effect"
 import { AgentId } from "../../identity/agents/domain.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { CurrentPrincipal, Forbidden, type Principal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
@@ -7,7 +8,7 @@ import { Database, scopeOf } from "../../platform/database/database.ts"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { type Range, rangeOf, type UsageFilter, type UsagePlace, type UsageRange, type UsageRow } from "./domain.ts"
-import { csvHeader, type ExportPlace, exportStart, type ListedRow, UsageRepository } from "./repository.ts"
+import { csvHeader, type ExportPlace, type ListedRow, UsageRepository } from "./repository.ts"
 
 export type UsageFormat = "jsonl" | "csv"
 
@@ -66,18 +67,22 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
         const visible = yield* visibleUsage(principal, filter)
         const range = yield* requestedRange(given)
         const scope = scopeOf(principal)
-        const chunks = Stream.paginate(exportStart, (after: ExportPlace) =>
-          Effect.map(
-            database.transaction(scope, repository.exportChunk(visible, range, format, after, atOnce)),
-            ({ lastId, lastMoment, lastTenant, lines }) =>
-              [
-                lines === null ? [] : [lines],
-                lastTenant === null || lastMoment === null || lastId === null
-                  ? Option.none<ExportPlace>()
-                  : Option.some({ tenant: lastTenant, moment: lastMoment, id: lastId })
-              ] as const
+        const tenants = yield* Effect.orDie(database.transaction(scope, repository.exportTenants(visible)))
+        const chunksOf = (tenantId: TenantId) =>
+          Stream.paginate({ tenantId }, (after: ExportPlace) =>
+            Effect.map(
+              database.transaction(scope, repository.exportChunk(visible, range, format, after, atOnce)),
+              ({ lastId, lastMoment, lines }) =>
+                [
+                  lines === null ? [] : [lines],
+                  lastMoment === null || lastId === null
+                    ? Option.none<ExportPlace>()
+                    : Option.some({ tenantId, moment: lastMoment, id: lastId })
+                ] as const
+            )
           )
-        ).pipe(
+        const chunks = Stream.fromIterable(tenants).pipe(
+          Stream.flatMap(chunksOf),
           Stream.tapCause((cause) => Effect.logError("An export of usage broke off", cause)),
           // The next rows are read while these are on their way.
           Stream.buffer({ capacity: 1 })

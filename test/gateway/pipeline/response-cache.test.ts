@@ -24,6 +24,8 @@ const cached = { "x-cache": "true" }
 const ask = (service: Service, key: string, body: object = {}, headers: Record<string, string> = cached) =>
   service.call("POST", chat, { key, headers, body: { model: "gpt", messages, ...body } })
 
+const savedNanoUsd = ({ savingsUsd }: { readonly savingsUsd: number }) => Math.round(savingsUsd * 1e9)
+
 /** The text of a stream, and what was told of the cache. */
 const stream = ({ url }: Service, key: string, path = chat, body: object = {}) =>
   Effect.promise(async () => {
@@ -52,6 +54,25 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       assert.isNull(again.headers.get("x-reservation-id"))
       assert.lengthOf(openai.requests, 1)
       assert.lengthOf(yield* reservationsOf(service, tenantId), 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("saves what the answers would have cost, and is no request", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      yield* configureVendors(service, [model("gpt", ["oa"])])
+      const { key, tenantId } = yield* spender(service, [])
+      const totals = Effect.map(
+        service.call("GET", `/api/insights/overview?tenantId=${tenantId}`),
+        ({ body }) => body.totals
+      )
+      yield* ask(service, key)
+      const first = yield* eventually(totals, ({ requests }) => requests === 1)
+      for (let times = 0; times < 2; times++) yield* ask(service, key)
+      const wanted = savedNanoUsd(first) + 2 * costNanoUsd
+      const last = yield* eventually(totals, (found) => savedNanoUsd(found) >= wanted)
+      assert.strictEqual(savedNanoUsd(last), wanted)
+      assert.deepInclude(last, { requests: 1, costUsd: first.costUsd })
     }).pipe(Effect.scoped)
   )
 

@@ -1,0 +1,72 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { makeTenant } from "../../support/authority.ts"
+import { writeUsage } from "../../support/insights.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
+import { eventually } from "../../support/waiting.ts"
+
+const whole = 9
+
+layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the parts of roll-ups", (it) => {
+  const setting = Effect.gen(function* () {
+    const { call, database } = yield* TestService
+    const tenantId = yield* makeTenant(database)
+    return {
+      /** Folds a row of usage for each cost, one after the other. */
+      write: (at: string, costs: ReadonlyArray<number>) =>
+        Effect.forEach(costs, (cost) =>
+          writeUsage(database, tenantId, [{ at, cost, model: "gpt-5", latency_ms: 100 }])
+        ),
+      parts: asSuperuser(
+        database,
+        (sql) => sql<{ readonly grain: string; readonly level: number; readonly cost: number }>`
+          SELECT grain::text, level, (SELECT sum(c)::integer FROM unnest(cost) c) AS cost FROM usage_rollups
+          WHERE tenant_id = ${tenantId} AND dimension = 2`
+      ),
+      differences: asSuperuser(database, (sql) => sql`SELECT * FROM usage_differences() WHERE tenant_id = ${tenantId}`),
+      totals: Effect.map(
+        call("GET", `/api/insights/by-model?tenantId=${tenantId}&from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z`),
+        ({ body }) => body.items[0]
+      )
+    }
+  })
+
+  it.effect("become one when there are 16, and their sums stay", () =>
+    Effect.gen(function* () {
+      const { differences, parts, write } = yield* setting
+      const costs = Array.from({ length: 20 }, (_, index) => index + 1)
+      yield* write(new Date().toISOString(), costs)
+      for (const grain of ["w", "d", "h"]) {
+        const found = (yield* parts).filter((part) => part.grain === grain)
+        assert.isBelow(found.length, 16)
+        assert.isTrue(found.some(({ level }) => level === 1))
+        assert.strictEqual(
+          found.reduce((sum, { cost }) => sum + cost, 0),
+          costs.reduce((sum, cost) => sum + cost, 0)
+        )
+      }
+      assert.deepStrictEqual(
+        (yield* differences).filter(({ what }) => what !== "the ledger and the rows"),
+        []
+      )
+    })
+  )
+
+  it.effect("of a day that is over become one, also with what comes late", () =>
+    Effect.gen(function* () {
+      const { differences, parts, totals, write } = yield* setting
+      for (const cost of [3, 4]) {
+        yield* write("2026-03-05T10:00:00Z", [cost])
+        yield* write("2026-03-05T22:00:00Z", [cost])
+        yield* eventually(parts, (found) => found.length === 3 && found.every(({ level }) => level === whole))
+      }
+      const item = yield* totals
+      assert.deepInclude(item, { key: "gpt-5", costUsd: 14e-9, requests: 4, p50LatencyMs: item.p95LatencyMs })
+      assert.deepStrictEqual(
+        (yield* differences).filter(({ what }) => what !== "the ledger and the rows"),
+        []
+      )
+    })
+  )
+})
