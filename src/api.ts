@@ -1,3 +1,5 @@
+import { IdentityProvidersApi } from "./identity/identity-providers/api.ts"
+import { OidcSignInApi } from "./identity/oidc-sign-in/api.ts"
 import { Context, flow } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import { AgentKeysApi } from "./identity/agent-keys/api.ts"
@@ -65,8 +67,10 @@ export class Api extends HttpApi.make("application-manager")
     AgentTokensApi,
     TokenMetadataApi,
     SubjectTokensApi,
+    IdentityProvidersApi,
     AccountsApi,
     SignInApi,
+    OidcSignInApi,
     LlmApi,
     LlmCallsApi,
     LlmAdminApi,

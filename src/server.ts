@@ -114,6 +114,11 @@ import { SignInHandlers } from "./identity/sign-in/handlers.ts"
 import { SessionIssuer } from "./identity/sign-in/session-issuer.ts"
 import { OwnAccount } from "./identity/sign-in/own-account.ts"
 import { SignIn } from "./identity/sign-in/service.ts"
+import { IdentityProvidersHandlers } from "./identity/identity-providers/handlers.ts"
+import { IdentityProviders } from "./identity/identity-providers/service.ts"
+import { OidcSignInHandlers } from "./identity/oidc-sign-in/handlers.ts"
+import { OidcSignIn } from "./identity/oidc-sign-in/service.ts"
+import { OutboundHttp } from "./platform/outbound/outbound-http.ts"
 import { TenantsHandlers } from "./identity/tenants/handlers.ts"
 import { Tenants } from "./identity/tenants/service.ts"
 import { AccessTokens } from "./identity/credentials/access-tokens.ts"
@@ -122,6 +127,7 @@ import { AgentCredentials } from "./identity/credentials/service.ts"
 import { Exchanges } from "./identity/oauth/exchange.ts"
 import { AgentCredentialsHandlers } from "./identity/credentials/handlers.ts"
 import { SubjectTokensHandlers } from "./identity/subject-tokens/handlers.ts"
+import { WorkloadTokens } from "./identity/oauth/workload-tokens.ts"
 import { AgentTokensHandlers, TokenMetadataHandlers } from "./identity/oauth/handlers.ts"
 import { TokenIntrospection } from "./identity/credentials/introspection.ts"
 import { TokenMetadata } from "./identity/oauth/metadata.ts"
@@ -153,6 +159,8 @@ const Handlers = Layer.mergeAll(
   SubjectTokensHandlers,
   AccountsHandlers,
   SignInHandlers,
+  IdentityProvidersHandlers,
+  OidcSignInHandlers,
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
@@ -219,7 +227,13 @@ const AgentServices = Layer.mergeAll(
   AgentGrants.layer,
   TokenIntrospection.layer
 ).pipe(
-  Layer.provideMerge(Layer.mergeAll(Exchanges.layer, AgentCredentials.layer, TokenMetadata.layer)),
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Exchanges.layer.pipe(Layer.provide(WorkloadTokens.layer)),
+      AgentCredentials.layer,
+      TokenMetadata.layer
+    )
+  ),
   Layer.provideMerge(Layer.mergeAll(AccessTokens.layerAgentTokens, CredentialMint.layer, AgentClients.layer)),
   Layer.provideMerge(Layer.mergeAll(AccessTokens.layer, Delegations.layer, SubjectTokens.layer)),
   Layer.provideMerge(Agents.layer)
@@ -228,13 +242,14 @@ const AgentServices = Layer.mergeAll(
 /** Accounts and how they come in, above the roles that they have and the interface sessions that they open. */
 const SignInServices = Layer.mergeAll(
   SignIn.layer,
+  OidcSignIn.layer,
   OwnAccount.layer,
   InitialAdminSetup.layer,
   ClaimLinks.layer,
   SessionTokensLayer
 ).pipe(
   Layer.provideMerge(Layer.mergeAll(SessionIssuer.layer, SessionCredentials.layer, LoginThrottle.layer)),
-  Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer)),
+  Layer.provideMerge(Layer.mergeAll(Accounts.layer, AccountCredentials.layer, IdentityProviders.layer)),
   Layer.provideMerge(Layer.mergeAll(AccountSessionTermination.layer, Passwords.layer)),
   Layer.provideMerge(Layer.mergeAll(Sessions.layer, Roles.layer, Tenants.layer))
 )
@@ -280,7 +295,7 @@ const Services = Layer.mergeAll(
   Layer.provideMerge(Layer.mergeAll(Audit.layer, AuthCacheInvalidation.layer, Sealing.layer)),
   Layer.provideMerge(Notifications.layer),
   Layer.provideMerge(RateLimits.layer.pipe(Layer.provide(RateLimiter.layer), Layer.provide(RateLimitStore))),
-  Layer.provideMerge(Layer.mergeAll(SecureRandomLayer, DigestLayer, BackgroundJobs.layer))
+  Layer.provideMerge(Layer.mergeAll(SecureRandomLayer, DigestLayer, BackgroundJobs.layer, OutboundHttp.layer))
 )
 
 const BodyLimit = Layer.effect(

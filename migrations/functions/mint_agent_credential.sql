@@ -38,6 +38,10 @@ BEGIN
       PERFORM FROM public.accounts WHERE id = substr(r->>'subject', 9)::uuid AND status = 'active' FOR SHARE;
       IF NOT FOUND THEN RETURN 'ancestor-not-active'; END IF;
     END IF;
+    IF r->>'subject' LIKE 'idp:%' THEN
+      PERFORM FROM public.identity_providers WHERE id::text = substr(r->>'subject', 5, 36) FOR SHARE;
+      IF public.workload_subject(r->>'subject') IS NULL THEN RETURN 'ancestor-not-active'; END IF;
+    END IF;
     PERFORM FROM public.account_sessions WHERE id = session OR id IN (
       SELECT c.session_id FROM public.agent_credentials c WHERE c.id = ANY (ancestors)) ORDER BY id FOR SHARE;
     IF session IS NOT NULL AND NOT public.sign_in_lives(session) THEN RETURN 'ancestor-not-active'; END IF;

@@ -1,10 +1,15 @@
 import { type Headers } from "effect/http"
 import { type SettingsValues } from "../platform/settings/settings.ts"
 
-/** Name and attributes of the session's cookie, as `Api:PublicUrl` decides them. */
-export interface SessionCookie {
-  readonly name: "__Host-am_session" | "am_session"
+/** A cookie that only this origin sets and that no script reads. */
+export interface Cookie {
+  readonly name: string
   readonly secure: boolean
+}
+
+/** Name and attributes of the session's cookie, as `Api:PublicUrl` decides them. */
+export interface SessionCookie extends Cookie {
+  readonly name: "__Host-am_session" | "am_session"
   /** The origin of our own pages. */
   readonly origin: string
 }
@@ -16,7 +21,7 @@ export const sessionCookie = ({ api }: Pick<SettingsValues, "api">): SessionCook
 }
 
 /** The session token in a Cookie header; of several with the name the first, which is the most specific one. */
-export const tokenInCookies = (cookie: SessionCookie, header: string | undefined): string | undefined => {
+export const tokenInCookies = (cookie: Pick<Cookie, "name">, header: string | undefined): string | undefined => {
   if (header === undefined) return undefined
   for (const pair of header.split(";")) {
     const at = pair.indexOf("=")
@@ -39,7 +44,7 @@ export const isFromAnotherSite = (cookie: SessionCookie, method: string, headers
 }
 
 /** The Set-Cookie header that gives a browser the token for so many seconds; 0 takes it away. */
-export const setSessionCookie = (cookie: SessionCookie, token: string, maxAgeSeconds: number): string =>
+export const setSessionCookie = (cookie: Cookie, token: string, maxAgeSeconds: number): string =>
   `${cookie.name}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${cookie.secure ? "; Secure" : ""}`
 
 /** The token of an Authorization header (RFC 6750 §2.1); undefined when it is another scheme, or no token. */

@@ -233,7 +233,10 @@ const snapshot = Effect.fnUntraced(function* (service: Service) {
   return answers.map(({ text }) => text.replaceAll(/"last(?:Used|Seen)At":(?:null|"[^"]*")/g, ""))
 })
 
-layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("access", (it) => {
+layer(serviceLayer({ IdentityProviders__AllowPrivateAddresses: "true" }), {
+  excludeTestServices: true,
+  timeout: "60 seconds"
+})("access", (it) => {
   for (const operation of operations) {
     if (anonymousOperations.includes(operation.operationId)) continue
     const systemOnly = operation["x-system-only"] === true

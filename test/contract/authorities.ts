@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, type Scope } from "effect"
+import { makeIssuer } from "../support/issuer.ts"
 import { type TestService } from "../support/service.ts"
 import { agentAttempts } from "./agent-authorities.ts"
 
@@ -13,6 +14,8 @@ export const held: ReadonlyArray<string> = [
   "agents:write",
   "api-keys:read",
   "api-keys:write",
+  "identity-providers:read",
+  "identity-providers:write",
   "roles:read",
   "roles:write",
   "dashboard:read"
@@ -28,10 +31,14 @@ export const lacking = ["trial-users:write", "sessions:*"] as const
 export interface Attempt {
   readonly operationId: string
   readonly about: string
-  prepare(service: Service): Effect.Effect<{
-    readonly parameters?: Readonly<Record<string, string | number>>
-    readonly body?: unknown
-  }>
+  prepare(service: Service): Effect.Effect<
+    {
+      readonly parameters?: Readonly<Record<string, string | number>>
+      readonly body?: unknown
+    },
+    never,
+    Scope.Scope
+  >
 }
 
 /** The capabilities whose operations make or change authorities. */
@@ -40,11 +47,18 @@ export const authorityCapabilities = [
   "roles:write",
   "accounts:write",
   "agents:write",
+  "identity-providers:write",
   "synthetic-principals:write"
 ]
 
 /** Where to see that nothing changed. */
-export const watched = ["/api/api-keys?limit=200", "/api/roles", "/api/accounts?limit=200", "/api/agents?limit=200"]
+export const watched = [
+  "/api/api-keys?limit=200",
+  "/api/roles",
+  "/api/accounts?limit=200",
+  "/api/agents?limit=200",
+  "/api/identity-providers?limit=200"
+]
 
 const makeKey = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
   const answer = yield* service.call("POST", "/api/api-keys", { body: { name: "an authority", scopes } })
@@ -88,8 +102,44 @@ const makeAccount = Effect.fnUntraced(function* (service: Service, capabilities:
 const on = (parameters: { readonly id: string | number }, body?: unknown) =>
   body === undefined ? { parameters } : { parameters, body }
 
+const providerBody = Effect.fnUntraced(function* (service: Service, capabilities: ReadonlyArray<string>) {
+  const { issuer } = yield* makeIssuer
+  return { kind: "login", issuer, clientId: "a client", defaultRoleIds: [(yield* makeRole(service, capabilities)).id] }
+})
+
+const makeProvider = Effect.fnUntraced(function* (service: Service, capabilities: ReadonlyArray<string>) {
+  const answer = yield* service.call("POST", "/api/identity-providers", {
+    body: yield* providerBody(service, capabilities)
+  })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return { id: answer.body.id as string }
+})
+
 export const attempts: ReadonlyArray<Attempt> = [
   ...agentAttempts,
+  {
+    operationId: "identityProviders.create",
+    about: "a provider whose accounts get more",
+    prepare: (service) => Effect.map(providerBody(service, beyond), (body) => ({ body }))
+  },
+  {
+    operationId: "identityProviders.update",
+    about: "a provider whose accounts got more",
+    prepare: (service) => Effect.map(makeProvider(service, beyond), (provider) => on(provider, { defaultRoleIds: [] }))
+  },
+  {
+    operationId: "identityProviders.update",
+    about: "a provider whose accounts would get more",
+    prepare: Effect.fnUntraced(function* (service) {
+      const provider = yield* makeProvider(service, [])
+      return on(provider, { defaultRoleIds: [(yield* makeRole(service, beyond)).id] })
+    })
+  },
+  {
+    operationId: "identityProviders.delete",
+    about: "a provider whose accounts get more",
+    prepare: (service) => Effect.map(makeProvider(service, beyond), (provider) => on(provider))
+  },
   {
     operationId: "apiKeys.create",
     about: "a key with more",

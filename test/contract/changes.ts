@@ -1,8 +1,9 @@
 import { assert } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, type Scope } from "effect"
 import * as jose from "jose"
 import * as crypto from "node:crypto"
 import { type Answer, type TestService } from "../support/service.ts"
+import { makeIssuer } from "../support/issuer.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
 import { eventChanges } from "./event-changes.ts"
@@ -93,6 +94,11 @@ const passphrase = "seven grey herons at dawn"
 const newAccount = () => ({ email: `ada${unique()}@example.org`, name: "Ada", password: passphrase, roleIds: [] })
 const makeAccount = (service: Service) => make(service, "/api/accounts", newAccount())
 
+const makeIdentityProvider = Effect.fnUntraced(function* (service: Service) {
+  const { issuer } = yield* makeIssuer
+  return yield* make(service, "/api/identity-providers", { kind: "workload", issuer })
+})
+
 /** An account that signed in, and its sign-in. */
 const makeSignIn = Effect.fnUntraced(function* (service: Service) {
   const body = newAccount()
@@ -152,7 +158,9 @@ const makeAnomaly = (service: Service) =>
   ).pipe(Effect.map(([row]) => row?.id ?? ""))
 
 /** How to call every operation that changes something, by its operationId. */
-export const changesByOperation: Readonly<Record<string, (service: Service) => Effect.Effect<Change>>> = {
+export const changesByOperation: Readonly<
+  Record<string, (service: Service) => Effect.Effect<Change, never, Scope.Scope>>
+> = {
   ...agentChanges,
   ...eventChanges,
   ...planChanges,
@@ -242,6 +250,18 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
     ),
   "subscriptions.delete": (service) =>
     Effect.map(makeSubscription(service), ({ id }) => changes("Subscription", "SubscriptionDeleted", id, "before")),
+  "identityProviders.create": () =>
+    Effect.map(makeIssuer, ({ issuer }) =>
+      creates("IdentityProvider", "IdentityProviderCreated", { kind: "workload", issuer })
+    ),
+  "identityProviders.update": (service) =>
+    Effect.map(makeIdentityProvider(service), ({ id }) =>
+      changes("IdentityProvider", "IdentityProviderUpdated", id, "both", { status: "disabled" })
+    ),
+  "identityProviders.delete": (service) =>
+    Effect.map(makeIdentityProvider(service), ({ id }) =>
+      changes("IdentityProvider", "IdentityProviderDeleted", id, "before")
+    ),
   "accounts.create": () => Effect.succeed(creates("Account", "AccountCreated", newAccount())),
   "accounts.update": (service) =>
     Effect.map(makeAccount(service), ({ id }) => changes("Account", "AccountUpdated", id, "both", { name: "Augusta" })),
@@ -366,9 +386,16 @@ export const changesByOperation: Readonly<Record<string, (service: Service) => E
 export const withoutEntry: Readonly<
   Record<
     string,
-    { readonly reason: string; request(service: Service): Effect.Effect<Pick<Change, "parameters" | "body">> }
+    {
+      readonly reason: string
+      request(service: Service): Effect.Effect<Pick<Change, "parameters" | "body">, never, Scope.Scope>
+    }
   >
 > = {
+  "identityProviders.test": {
+    reason: "it changes nothing",
+    request: (service) => Effect.map(makeIdentityProvider(service), ({ id }) => ({ parameters: { id } }))
+  },
   ...gatewayWithoutEntry,
   ...spendWithoutEntry,
   ...plansWithoutEntry,

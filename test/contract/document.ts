@@ -111,10 +111,15 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "auth.refresh",
   "auth.logout",
   "auth.claim",
+  "oidcSignIn.start",
+  "oidcSignIn.callback",
   "agentTokens.token",
   "agentTokens.exchange",
   "tokenMetadata.keys",
-  "tokenMetadata.authorizationServer"
+  "tokenMetadata.authorizationServer",
+  "tokenMetadata.openIdConfiguration",
+  "tokenMetadata.apiResource",
+  "tokenMetadata.gatewayResource"
 ]
 
 /** The operations that do not reveal whether the resource exists. */

@@ -35,7 +35,7 @@ class Contract extends Context.Service<
       )
       return Contract.of({ callers: yield* makeCallers(service, known), known, send: sender(service.url, agent) })
     })
-  ).pipe(Layer.provideMerge(serviceLayer()))
+  ).pipe(Layer.provideMerge(serviceLayer({ IdentityProviders__AllowPrivateAddresses: "true" })))
 }
 
 interface Case {

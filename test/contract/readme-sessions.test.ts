@@ -3,6 +3,10 @@ import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { execFile } from "node:child_process"
 import { getCompileCacheDir } from "node:module"
 import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { shareCertificate } from "../support/certificate.ts"
 import { urlOf } from "../support/command.ts"
 import { makeDatabase } from "../support/database.ts"
 import { encryptionKey, serviceKey, startServer } from "../support/service.ts"
@@ -113,8 +117,14 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
         const database = yield* makeDatabase
         const { context, service } = yield* startServer(database, {
           Llm__Gateway__AllowPrivateAddresses: "true",
-          Integrations__AllowPrivateAddresses: "true"
+          Integrations__AllowPrivateAddresses: "true",
+          IdentityProviders__AllowPrivateAddresses: "true"
         })
+        const tls = yield* Effect.acquireRelease(
+          Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "example-tls-"))),
+          (directory) => Effect.sync(() => fs.rmSync(directory, { recursive: true }))
+        )
+        shareCertificate(tls)
         const claim = Option.getOrThrow(yield* Context.get(context, ClaimLinks).make)
         const secrets: ReadonlyArray<readonly [RegExp, string]> = [
           [/\bams_[\w-]{43}/g, serviceKey],
@@ -128,6 +138,7 @@ layer(Layer.empty, { excludeTestServices: true, timeout: "120 seconds" })("the s
         const { stderr, stdout } = yield* run(given(script), {
           PATH: `${process.execPath.slice(0, process.execPath.lastIndexOf("/"))}:${process.env.PATH}`,
           HOME: process.env.HOME,
+          EXAMPLE_TLS_DIR: tls,
           NODE_COMPILE_CACHE: getCompileCacheDir(),
           DATABASE_URL: urlOf(database),
           Security__EncryptionKey: encryptionKey,

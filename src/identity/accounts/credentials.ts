@@ -11,14 +11,14 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
     const database = yield* Database
     const repository = yield* AccountsRepository
 
-    const hold = Effect.fnUntraced(function* (id: AccountId, passwordHash: string) {
+    const hold = Effect.fnUntraced(function* (id: AccountId, passwordHash: string | null | undefined) {
       yield* Change
       const account = yield* Effect.option(repository.lock(id))
       const now = yield* DateTime.now
       return Option.filter(
         account,
         ({ expiresAt, ...found }) =>
-          found.passwordHash === passwordHash &&
+          (passwordHash === undefined || found.passwordHash === passwordHash) &&
           found.status === "active" &&
           (expiresAt === null || DateTime.isGreaterThan(expiresAt, now))
       )
@@ -32,8 +32,11 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
         const principal = yield* CurrentPrincipal
         return (yield* database.transaction(scopeOf(principal), repository.get(id))).passwordHash
       }),
-      /** Notes a sign-in and holds the account meanwhile; none when the password or the status is no longer what was judged. */
-      admit: Effect.fn("AccountCredentials.admit")(function* (id: AccountId, passwordHash: string) {
+      /**
+       * Notes a sign-in and holds the account meanwhile; none when the status, or the password that was judged, is another one.
+       * Undefined where no password was.
+       */
+      admit: Effect.fn("AccountCredentials.admit")(function* (id: AccountId, passwordHash: string | null | undefined) {
         const held = yield* hold(id, passwordHash)
         if (Option.isNone(held)) return Option.none()
         const after = { ...held.value, lastSignInAt: yield* DateTime.now }
@@ -43,7 +46,7 @@ export class AccountCredentials extends Context.Service<AccountCredentials>()("a
       /** Puts another password in the place of one; none when that one is no longer there. */
       replacePassword: Effect.fn("AccountCredentials.replacePassword")(function* (
         id: AccountId,
-        from: string,
+        from: string | null,
         to: string
       ) {
         const held = yield* hold(id, from)

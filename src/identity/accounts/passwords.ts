@@ -68,10 +68,13 @@ export class Passwords extends Context.Service<Passwords>()("app/accounts/Passwo
     })
 
     const dummy: Stored = { ...cost, salt: new Uint8Array(saltBytes), hash: new Uint8Array(hashBytes) }
-    const verify = Effect.fn("Passwords.verify")(function* (password: Redacted.Redacted, hash: string | undefined) {
-      const stored = hash === undefined ? dummy : read(hash)
+    const verify = Effect.fn("Passwords.verify")(function* (
+      password: Redacted.Redacted,
+      hash: string | null | undefined
+    ) {
+      const stored = hash == null ? dummy : read(hash)
       const derived = yield* derive(password, stored.salt, stored, stored.hash.length)
-      return Mac.timingSafeEqual(stored.hash, derived) && hash !== undefined
+      return Mac.timingSafeEqual(stored.hash, derived) && hash != null
     })
 
     return {

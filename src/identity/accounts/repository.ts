@@ -8,12 +8,12 @@ import { TenantNotFound } from "../tenants/domain.ts"
 import { TrialUserId } from "../trial-users/domain.ts"
 import { AccountEmailTaken, AccountId, AccountNotFound, AccountStatus, type AccountView } from "./domain.ts"
 
-/** An account as it is stored, with its roles; the hash of its password never leaves the service. */
+/** An account as it is stored, with its roles; the hash of its password, null where it has none, never leaves the service. */
 export const Account = Schema.Struct({
   id: AccountId,
   email: Schema.String,
   name: Schema.String,
-  passwordHash: Schema.String,
+  passwordHash: Schema.NullOr(Schema.String),
   tenantId: Schema.NullOr(TenantId),
   trialUserId: Schema.NullOr(TrialUserId),
   applicationId: Schema.NullOr(IntegerId),
@@ -30,7 +30,7 @@ export type NewAccount = Omit<Account, "id" | "lastSignInAt">
 /** What a sign-in needs of an account; read past row-level security, since the tenant is not known yet. */
 export const SignInCandidate = Schema.Struct({
   id: AccountId,
-  passwordHash: Schema.String,
+  passwordHash: Schema.NullOr(Schema.String),
   tenantId: Schema.NullOr(TenantId),
   tenantStatus: Schema.NullOr(Schema.String),
   status: AccountStatus,

@@ -89,9 +89,9 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
     })
 
     const insert = Effect.fnUntraced(function* (
-      input: AccountCreation,
+      input: Omit<AccountCreation, "password">,
       tenantId: TenantId | null,
-      passwordHash: string
+      passwordHash: string | null
     ) {
       const principal = yield* CurrentPrincipal
       const trialUserId = input.trialUserId ?? null
@@ -205,7 +205,16 @@ export class Accounts extends Context.Service<Accounts>()("app/accounts/Accounts
       }
     }, audit.change)
 
-    return { list, get, create, update, delete: remove }
+    return {
+      list,
+      get,
+      create,
+      /** For a person who signs in with an identity provider. */
+      createWithoutPassword: (input: Omit<AccountCreation, "password">, tenantId: TenantId | null) =>
+        insert(input, tenantId, null),
+      update,
+      delete: remove
+    }
   })
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)

@@ -14,6 +14,7 @@ export type CredentialId = typeof CredentialId.Type
 export const accessTokenType = "at+jwt"
 export const accessTokenUrn = "urn:ietf:params:oauth:token-type:access_token"
 export const jwtUrn = "urn:ietf:params:oauth:token-type:jwt"
+export const idTokenUrn = "urn:ietf:params:oauth:token-type:id_token"
 export const maxAssertionCharacters = 8192
 export const maxTokenRequestBytes = 16_384
 

@@ -57,12 +57,13 @@ export const ExchangeClient = Schema.Struct({
 })
 export type ExchangeClient = typeof ExchangeClient.Type
 
-/** The parameters of an exchange: the client, and the subject by its credential or by its sign-in. */
+/** The parameters of an exchange: the client, and the subject by its credential, its sign-in, or the name that grants have for it. */
 const ExchangeLook = Schema.Struct({
   agentId: AgentId,
   kid: Schema.String,
   credentialId: Schema.NullOr(CredentialId),
   sessionId: Schema.NullOr(Uuid),
+  external: Schema.NullOr(Schema.String),
   at: InstantFromDate
 })
 
@@ -127,8 +128,8 @@ export class TokensRepository extends Context.Service<TokensRepository>()("app/i
     const selectExchange = SqlSchema.findOneOption({
       Request: ExchangeLook,
       Result: ExchangeClient,
-      execute: ({ agentId, at, credentialId, kid, sessionId }) =>
-        sql`SELECT * FROM exchange_client(${agentId}, ${kid}, ${credentialId}, ${sessionId}, ${at})`
+      execute: ({ agentId, at, credentialId, external, kid, sessionId }) =>
+        sql`SELECT * FROM exchange_client(${agentId}, ${kid}, ${credentialId}, ${sessionId}, ${external}, ${at})`
     })
     const selectSessionEnd = SqlSchema.findOneOption({
       Request: Uuid,

@@ -9,6 +9,7 @@ import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { distinct, missing } from "../../kernel/authority/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
+import { IdentityProviders } from "../identity-providers/service.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   Delegation,
@@ -28,6 +29,7 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
     const audit = yield* Audit
     const authCaches = yield* AuthCacheInvalidation
     const database = yield* Database
+    const providers = yield* IdentityProviders
     const repository = yield* DelegationsRepository
     const { maxDelegationDepth } = (yield* Settings).agents
 
@@ -50,9 +52,14 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
       { subject, subjectType }: DelegationCreation
     ) {
       if (subjectType === "external") {
-        return yield* /^[^|]+\|./s.test(subject)
-          ? invalid("subject", "No identity provider of this issuer is registered.")
-          : invalid("subject", "An external subject is written <issuer>|<sub>.")
+        const [issuer = "", ...rest] = subject.split("|")
+        if (issuer === "" || rest.join("|") === "") {
+          return yield* invalid("subject", "An external subject is written <issuer>|<sub>.")
+        }
+        const registered = yield* providers.workload(issuer)
+        return registered.some((provider) => provider.tenantId === null || provider.tenantId === tenantId)
+          ? undefined
+          : yield* invalid("subject", "No workload identity provider of this issuer is registered.")
       }
       const unknown = invalid(
         "subject",

@@ -10,7 +10,7 @@ import {
   TokenExchangeRequest,
   TokenRequest
 } from "../credentials/domain.ts"
-import { AuthorizationServer, JsonWebKeys } from "./domain.ts"
+import { AuthorizationServer, JsonWebKeys, OpenIdConfiguration, ProtectedResource } from "./domain.ts"
 
 /** Answers a request that cannot be read with OAuth's `invalid_request`. */
 export class OAuthRequests extends HttpApiMiddleware.Service<OAuthRequests>()("app/identity/OAuthRequests", {
@@ -56,6 +56,22 @@ export class TokenMetadataApi extends HttpApiGroup.make("tokenMetadata")
       summary: "Get the authorization server's metadata",
       description: "RFC 8414. No credential.",
       success: AuthorizationServer
+    }),
+    endpoint.get("openIdConfiguration", "/.well-known/openid-configuration", {
+      summary: "Get the same as an OpenID configuration",
+      description:
+        "For clients that ask for it first. The service issues access tokens alone: it has no authorization endpoint and signs no ID tokens. No credential.",
+      success: OpenIdConfiguration
+    }),
+    endpoint.get("apiResource", "/.well-known/oauth-protected-resource/api", {
+      summary: "Get the API's metadata as a protected resource",
+      description: "RFC 9728, for clients that /api refused. No credential.",
+      success: ProtectedResource
+    }),
+    endpoint.get("gatewayResource", "/.well-known/oauth-protected-resource/v1", {
+      summary: "Get the gateway's metadata as a protected resource",
+      description: "RFC 9728, for clients that /v1 refused. No credential.",
+      success: ProtectedResource
     })
   )
   .annotateMerge(

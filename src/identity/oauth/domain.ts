@@ -27,3 +27,20 @@ export const AuthorizationServer = Schema.Struct({
   revocation_endpoint_auth_signing_alg_values_supported: words("ES256", "EdDSA")
 }).annotate({ identifier: "AuthorizationServer" })
 export type AuthorizationServer = typeof AuthorizationServer.Type
+
+/** The same where clients of OpenID Connect ask for it first, with the members that they require; no ID token is issued. */
+export const OpenIdConfiguration = Schema.Struct({
+  ...AuthorizationServer.fields,
+  subject_types_supported: words("public"),
+  id_token_signing_alg_values_supported: Schema.Array(Schema.String).annotate({ examples: [[]] })
+}).annotate({ identifier: "OpenIdConfiguration" })
+
+/** What RFC 9728 lets a client find out of a resource that refused it. */
+export const ProtectedResource = Schema.Struct({
+  resource: url("/v1"),
+  authorization_servers: Schema.Array(url("")),
+  jwks_uri: url("/.well-known/jwks.json"),
+  scopes_supported: words("llm:complete"),
+  bearer_methods_supported: words("header"),
+  resource_name: Schema.String.annotate({ examples: ["Application Manager: gateway"] })
+}).annotate({ identifier: "ProtectedResource" })

@@ -3,6 +3,7 @@ import { type AgentId, ceilingOf } from "../agents/domain.ts"
 import { AttestationKeys } from "../../audit/signing-keys/service.ts"
 import { type Capability, intersection, missing } from "../../kernel/authority/capability.ts"
 import { Uuid } from "../../kernel/identifier.ts"
+import { text } from "../../kernel/text.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens, within } from "../credentials/access-tokens.ts"
 import { claimsIn } from "../credentials/assertion.ts"
@@ -25,6 +26,7 @@ import {
 } from "../credentials/repository.ts"
 import { namedScopes } from "../credentials/scopes.ts"
 import { SubjectTokens } from "../subject-tokens/service.ts"
+import { WorkloadTokens } from "./workload-tokens.ts"
 
 /** All that an exchange has decided before it is minted. */
 export interface PreparedExchange {
@@ -48,7 +50,9 @@ export class Exchanges extends Context.Service<Exchanges>()("app/identity/Exchan
     const keys = yield* AttestationKeys
     const repository = yield* TokensRepository
     const tokens = yield* AccessTokens
-    const { maxDelegationDepth } = (yield* Settings).agents
+    const workloads = yield* WorkloadTokens
+    const { agents, api } = yield* Settings
+    const { maxDelegationDepth } = agents
 
     /** The subject that a token names, if the service signed the token and it is still valid. */
     const subjectOf = Effect.fnUntraced(function* (
@@ -57,6 +61,9 @@ export class Exchanges extends Context.Service<Exchanges>()("app/identity/Exchan
       named: Named,
       now: DateTime.Utc
     ) {
+      if (named.external !== null) {
+        return yield* Effect.mapError(workloads.subjectOf(token, client.tenantId), () => invalidRequest(badSubject))
+      }
       const { compromisedKeyIds, subject } = client
       const said = Option.getOrUndefined(yield* accounts.read(token, client.id))
       const credentialId = said === undefined ? yield* tokens.credentialOf(token) : Option.none()
@@ -75,7 +82,7 @@ export class Exchanges extends Context.Service<Exchanges>()("app/identity/Exchan
     const begin = (request: TokenExchangeRequest): BegunExchange => {
       const { requestedScopes, subjectToken } = request
       // Looked up before the client is known and believed only after: then its signature is checked.
-      const names = namedIn(subjectToken)
+      const names = namedIn(subjectToken, api.publicUrl)
 
       const prepare = Effect.fn("Exchanges.prepare")(function* (client: ExchangeClient) {
         const named = yield* namedScopes(requestedScopes)
@@ -139,16 +146,25 @@ export class Exchanges extends Context.Service<Exchanges>()("app/identity/Exchan
 interface Named {
   readonly credentialId: CredentialId | null
   readonly sessionId: string | null
+  /** A user of another issuer, as grants name it. */
+  readonly external: string | null
 }
 const decodeNames = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId, sid: Schema.optionalKey(Uuid) }))
+const decodeExternal = Schema.decodeUnknownOption(Schema.Struct({ iss: text(1, 512), sub: text(1, 255) }))
+const nobody: Named = { credentialId: null, sessionId: null, external: null }
 
-/** The credential or the sign-in that a token names, without verification. */
-const namedIn = (token: string): Named =>
-  Option.match(decodeNames(claimsIn(token)), {
-    onNone: () => ({ credentialId: null, sessionId: null }),
-    onSome: ({ jti, sid }) =>
-      sid === undefined ? { credentialId: jti, sessionId: null } : { credentialId: null, sessionId: sid }
+/** The credential, the sign-in or the user of another issuer that a token names, without verification. */
+const namedIn = (token: string, ownIssuer: string): Named => {
+  const claims = claimsIn(token)
+  const external = Option.getOrUndefined(decodeExternal(claims))
+  if (external !== undefined && external.iss !== ownIssuer) {
+    return { ...nobody, external: `${external.iss}|${external.sub}` }
+  }
+  return Option.match(decodeNames(claims), {
+    onNone: () => nobody,
+    onSome: ({ jti, sid }) => (sid === undefined ? { ...nobody, credentialId: jti } : { ...nobody, sessionId: sid })
   })
+}
 
 const ofAgent = "agent:"
 

@@ -26,7 +26,10 @@ export const TokenMetadataHandlers = fastGroupHandlers(
     const metadata = yield* TokenMetadata
     return handlers.handleAll({
       keys: () => Effect.map(metadata.keys, (body) => HttpApiSchema.withHeaders({ body, headers: cacheable })),
-      authorizationServer: () => Effect.succeed(metadata.authorizationServer)
+      authorizationServer: () => Effect.succeed(metadata.authorizationServer),
+      openIdConfiguration: () => Effect.succeed(metadata.openIdConfiguration),
+      apiResource: () => Effect.succeed(metadata.apiResource),
+      gatewayResource: () => Effect.succeed(metadata.gatewayResource)
     })
   })
 )

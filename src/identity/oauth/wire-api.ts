@@ -1,6 +1,6 @@
 import { withForeign } from "../../kernel/http/foreign-format.ts"
 import { type Json } from "../../kernel/json/parsed-json.ts"
-import { accessTokenUrn, jwtUrn, maxTokenRequestBytes } from "../credentials/domain.ts"
+import { accessTokenUrn, idTokenUrn, jwtUrn, maxTokenRequestBytes } from "../credentials/domain.ts"
 
 const tag = {
   name: "OAuth",
@@ -121,7 +121,7 @@ export const withOAuth = withForeign({
             ...client,
             scope: text("Scopes separated by spaces; absent for all that may be granted", "llm:complete"),
             subject_token: text("For an exchange: a token of the principal that the agent acts for", jwt),
-            subject_token_type: oneOf("Of an exchange", [accessTokenUrn, jwtUrn]),
+            subject_token_type: oneOf("Of an exchange", [accessTokenUrn, jwtUrn, idTokenUrn]),
             requested_token_type: oneOf("For an exchange; access tokens are issued either way", [
               accessTokenUrn,
               jwtUrn

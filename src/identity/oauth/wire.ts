@@ -4,7 +4,13 @@ import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens } from "../credentials/access-tokens.ts"
 import { AgentClients } from "../credentials/clients.ts"
 import { AgentCredentials } from "../credentials/service.ts"
-import { accessTokenUrn, type AgentTokenResponse, jwtUrn, maxTokenRequestBytes } from "../credentials/domain.ts"
+import {
+  accessTokenUrn,
+  type AgentTokenResponse,
+  idTokenUrn,
+  jwtUrn,
+  maxTokenRequestBytes
+} from "../credentials/domain.ts"
 import { type Form, readForm, required } from "./form.ts"
 import { TokenIntrospection } from "../credentials/introspection.ts"
 import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
@@ -14,6 +20,7 @@ import { clientIn, makeWireCallers } from "./wire-callers.ts"
 
 const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
 const tokenTypes: ReadonlySet<string> = new Set([accessTokenUrn, jwtUrn])
+const subjectTokenTypes: ReadonlySet<string> = new Set([...tokenTypes, idTokenUrn])
 
 const answer = (body: object) => HttpServerResponse.jsonUnsafe(body, { headers: { pragma: "no-cache" } })
 
@@ -36,13 +43,14 @@ const refuse = (code: string, description: string) => Effect.fail(new OAuthError
 /** What an exchange may ask of its answer: an access token for this service, and nothing else. */
 const checkExchange = (form: Form, issuer: string) => {
   if (form.has("actor_token")) return refuse("invalid_request", "The actor is the client itself; send no actor_token.")
-  if (!tokenTypes.has(form.get("subject_token_type") ?? "")) {
+  if (!subjectTokenTypes.has(form.get("subject_token_type") ?? "")) {
     return refuse("invalid_request", "subject_token_type is none that is taken.")
   }
   if (!tokenTypes.has(form.get("requested_token_type") ?? accessTokenUrn)) {
     return refuse("invalid_request", "Only access tokens are issued.")
   }
-  return ["audience", "resource"].some((name) => (form.get(name) ?? issuer) !== issuer)
+  const ours: ReadonlySet<string> = new Set([issuer, `${issuer}/api`, `${issuer}/v1`])
+  return ["audience", "resource"].some((name) => !ours.has(form.get(name) ?? issuer))
     ? refuse("invalid_target", "Tokens are issued for this service alone.")
     : Effect.void
 }

@@ -18,8 +18,17 @@ type Response = HttpServerResponse.HttpServerResponse
 const problemJson = "application/problem+json"
 const nanosPerSecond = 1e9
 
-/** The authentication schemes (RFC 9110 §11.6.1); neither makes a browser prompt for a password. */
-const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager"`
+/**
+ * The authentication schemes (RFC 9110 §11.6.1), and where a client learns who issues tokens (RFC 9728 §5.1); neither scheme
+ * makes a browser prompt for a password.
+ */
+const challenged = (response: Response, url: string, publicUrl: string): Response => {
+  if (response.status !== 401 || response.headers["www-authenticate"] !== undefined) return response
+  const resource = /^\/v1(?:[/?]|$)/.test(url) ? "v1" : "api"
+  const metadata = `resource_metadata="${publicUrl}/.well-known/oauth-protected-resource/${resource}"`
+  const challenge = `ApiKey realm="application-manager", Bearer realm="application-manager", ${metadata}`
+  return HttpServerResponse.setHeader(response, "www-authenticate", challenge)
+}
 
 const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<string, string> = {}): Response => {
   const { detail, status, title, type, ...extensions } = problem
@@ -30,7 +39,6 @@ const rendered = (problem: ProblemBody, info: RequestInfo, headers: Record<strin
       contentType: problemJson,
       headers: {
         ...headers,
-        ...(status === 401 ? { "www-authenticate": challenge } : {}),
         ...(status === 429 || status === 503 ? { "retry-after": String(problem.retryAfterSeconds ?? 2) } : {}),
         "content-type": problemJson
       }
@@ -195,7 +203,8 @@ export const edgeLayer = Layer.unwrap(
           }
           const finish = (response: Response): Response => {
             recordEnd(response.status)
-            const final = withHeaders(response.status >= 400 ? toProblem(response, info) : response, info, always)
+            const shown = response.status >= 400 ? toProblem(response, info) : response
+            const final = withHeaders(challenged(shown, request.url, api.publicUrl), info, always)
             // The server stops with its last connection, and a client would keep its own for the next request.
             const isLast = shutdown.isDrainingUnsafe() || leavesBody(request, final)
             return isLast ? HttpServerResponse.setHeader(final, "connection", "close") : final

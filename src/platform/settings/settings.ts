@@ -84,6 +84,11 @@ const settings = {
   ),
   "Agents:MaxDelegationDepth": setting(integer(1, 32), "5", "Longest chain of agents acting on behalf of one another"),
   "Agents:RequireKeyProof": setting(flag, "false", "Register an agent's key only with a proof of its private key"),
+  "IdentityProviders:AllowPrivateAddresses": setting(
+    flag,
+    "false",
+    "Let identity providers resolve to private addresses, over https still"
+  ),
   "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) to import when none is stored"),
   "Llm:ConfigFileWins": setting(flag, "false", "Import Llm:ConfigFile and Llm:CatalogueFile at every start and reload"),
   "Llm:CatalogueFile": optional(

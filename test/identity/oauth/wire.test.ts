@@ -67,6 +67,39 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("RFC9728 §5.1 oauth4webapi finds the authorization server from the answer that refused it", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      for (const [path, method] of [
+        ["/api/agents", "GET"],
+        ["/v1/chat/completions", "POST"]
+      ] as const) {
+        const refused = yield* service.call(method, path, { key: null, ...(method === "POST" ? { body: {} } : {}) })
+        assert.strictEqual(refused.status, 401, refused.text)
+        const [, metadata = ""] =
+          /resource_metadata="([^"]+)"/.exec(refused.headers.get("www-authenticate") ?? "") ?? []
+        // The service listens on a port of the test's own, which its public address does not name.
+        const local = {
+          ...insecure,
+          [oauth.customFetch]: (url: string) => fetch(`${service.url}${new URL(url).pathname}`)
+        }
+        yield* Effect.promise(async () => {
+          const resource = new URL(`/${path.split("/")[1]}`, metadata)
+          const found = await oauth.resourceDiscoveryRequest(resource, local)
+          assert.strictEqual(new URL(found.url).pathname, new URL(metadata).pathname)
+          const described = await oauth.processResourceDiscoveryResponse(resource, found)
+          const issuer = new URL(described.authorization_servers?.[0] ?? "")
+          const discover = async (algorithm: "oidc" | "oauth2") =>
+            oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { ...local, algorithm }))
+          for (const server of await Promise.all([discover("oidc"), discover("oauth2")])) {
+            assert.strictEqual(server.token_endpoint, new URL("/oauth2/token", issuer).href)
+            assert.includeMembers(server.scopes_supported ?? [], described.scopes_supported ?? [""])
+          }
+        })
+      }
+    })
+  )
+
   it.effect("RFC8693 §2 oauth4webapi exchanges a token, unmodified", () =>
     Effect.gen(function* () {
       const service = yield* TestService

@@ -1,0 +1,62 @@
+import { Schema } from "effect"
+import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { RateLimited, Unauthenticated } from "../../kernel/authority/principal.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import {
+  IdentityProviderId,
+  IdentityProviderNotFound,
+  IdentityProviderUnavailable
+} from "../identity-providers/domain.ts"
+
+const params = { providerId: IdentityProviderId }
+
+const Redirect = (location: string, cookie: string) =>
+  HttpApiSchema.WithHeaders(HttpApiSchema.Empty(303), {
+    location: Schema.String.annotate({ examples: [location] }),
+    "set-cookie": Schema.String.annotate({ examples: [cookie] })
+  })
+
+const parameter = (description: string, example: string) =>
+  Schema.optionalKey(Schema.String.annotate({ description, examples: [example] }))
+
+export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
+  .add(
+    endpoint.get("start", "/start", {
+      summary: "Begin to sign in with an identity provider",
+      description:
+        "Sends a browser to a provider of kind `login`, with PKCE, state and nonce, and sets the cookie that ties the answer to this browser for ten minutes. No credential.",
+      params,
+      success: Redirect(
+        "https://login.example.com/authorize?response_type=code",
+        "am_oidc=c2VhbGVk; Path=/; Max-Age=600; HttpOnly; SameSite=Lax"
+      ),
+      error: [IdentityProviderNotFound, IdentityProviderUnavailable, RateLimited]
+    }),
+    endpoint.get("callback", "/callback", {
+      summary: "Sign in with the answer of an identity provider",
+      description:
+        "Where the provider sends the browser back to; its redirect URI. Sets the session's cookie; a first sign-in creates the account. Every failure is one answer, and the audit log has the reason. Other parameters are ignored.",
+      params,
+      query: Schema.StructWithRest(
+        Schema.Struct({
+          code: parameter("The authorization code", "SplxlOBeZQQYbYS6WxSbIA"),
+          state: parameter("As it was sent to the provider", "af0ifjsldkj"),
+          iss: parameter("The issuer (RFC 9207)", "https://login.example.com"),
+          error: parameter("Why there is no code (RFC 6749 §4.1.2.1)", "access_denied")
+        }),
+        [Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Array(Schema.String)]))]
+      ),
+      success: Redirect(
+        "/",
+        "am_session=amt_4mXo1ExampleOfATokenThatNobodyHasAnywhere0000; Path=/; HttpOnly; SameSite=Lax"
+      ),
+      error: [IdentityProviderNotFound, IdentityProviderUnavailable, Unauthenticated, RateLimited]
+    })
+  )
+  .prefix("/api/auth/oidc/:providerId")
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Sign-in with an identity provider",
+      description: "OpenID Connect: the authorization code flow, for browsers."
+    })
+  ) {}
