@@ -126,7 +126,10 @@ const needsMoreThanValues = ({ operationId, ...operation }: Operation): boolean 
     // Nothing of calls is kept unless the settings say so.
     "gatewayContents.get",
     // It reads CloudEvents, and bodies here are plain JSON.
-    "cloudEvents.publish"
+    "cloudEvents.publish",
+    // They need an identity provider that answers, and what it sent back.
+    "oidcSignIn.start",
+    "oidcSignIn.callback"
   ].includes(operationId)
 
 const isSilent = (operation: Operation) => !succeeded.has(operation.operationId) && !needsMoreThanValues(operation)

@@ -73,7 +73,14 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
           )
       ),
       find: Effect.fn("TargetRepository.find")((kinds: Kinds, id: TargetId) => one(kinds, id, "")),
-      lock: (kinds: Kinds, id: TargetId) => Effect.andThen(Change, one(kinds, id, "FOR UPDATE")),
+      /** Locked in the order of a dispatch, which holds its place and then refers to targets: no deadlock between them. */
+      lock: (kinds: Kinds, id: TargetId) =>
+        Change.use(() =>
+          Effect.andThen(
+            Effect.orDie(sql`SELECT revision FROM event_dispatch FOR UPDATE`),
+            one(kinds, id, "FOR UPDATE")
+          )
+        ),
       insert: (target: Target, sealedSecret: Uint8Array | null) =>
         Change.use(() =>
           announce.pipe(

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { storable } from "../../kernel/text.ts"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { RateLimited, Unauthenticated } from "../../kernel/authority/principal.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
@@ -17,7 +18,7 @@ const Redirect = (location: string, cookie: string) =>
   })
 
 const parameter = (description: string, example: string) =>
-  Schema.optionalKey(Schema.String.annotate({ description, examples: [example] }))
+  Schema.optionalKey(storable(Schema.String).annotate({ description, examples: [example] }))
 
 export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
   .add(

@@ -90,7 +90,10 @@ export class SecurityApi extends HttpApiGroup.make("security")
       answersIn: Object.values(contentTypes),
       params: { id: ReportId },
       query: { format: Schema.optionalKey(Schema.Literals(exportFormats)) },
-      success: HttpApiSchema.StreamUint8Array({ contentType: Object.values(contentTypes) }),
+      success: [
+        Schema.Array(Finding),
+        HttpApiSchema.StreamUint8Array({ contentType: [contentTypes.csv, contentTypes.sarif] })
+      ],
       error: [SecurityReportNotFound, SecurityReportPending]
     }),
     endpoint.get("getFinding", "/findings/:id", {

@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { HTTP } from "cloudevents"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import { Webhook } from "standardwebhooks"
 import { makeKey, makeTenant } from "../../support/authority.ts"
 import { faultPaths } from "../../support/problem.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
-import { eventually } from "../../support/waiting.ts"
+import { eventually, untilBlocked } from "../../support/waiting.ts"
 import { startReceiver } from "../../support/webhook-receiver.ts"
 
 const path = "/api/integrations"
@@ -128,6 +128,29 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
       const fourth = yield* rotate(0)
       assert.deepStrictEqual(yield* verifiers([second, third, fourth]), [false, false, true])
       assert.notInclude((yield* service.call("GET", `${path}/${id}`)).text, "whsec_")
+    })
+  )
+
+  it.effect("a change waits for a dispatch under way, which may refer to what is changed", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const receiver = yield* startReceiver
+      const { id } = yield* integrate(receiver.url)
+      const rotated = yield* asSuperuser(service.database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT FROM event_dispatch FOR UPDATE`
+            const rotation = yield* Effect.forkChild(service.call("POST", `${path}/${id}/rotate-secret`, { body: {} }))
+            yield* untilBlocked(sql)
+            yield* sql`
+              INSERT INTO event_deliveries (target_id, entry_id, occurred_at, sequence, type, status, due_at, created_at)
+              VALUES (${id}, ${id}, now(), 0, 'none', 'delivered', now(), now())`
+            return rotation
+          })
+        )
+      )
+      const answer = yield* Fiber.join(rotated)
+      assert.strictEqual(answer.status, 200, answer.text)
     })
   )
 

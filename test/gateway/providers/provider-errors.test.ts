@@ -103,7 +103,8 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       for (const path of ["/v1/messages", "/v1/messages/count_tokens"]) {
         const anthropic = yield* service.call("POST", path, { body: { model: "claude", max_tokens: 9, messages } })
         assert.strictEqual(anthropic.status, 529, anthropic.text)
-        assert.deepStrictEqual(anthropic.body.error, { type: "overloaded_error", message: "Busy.", details })
+        const message = "The provider an failed: Busy."
+        assert.deepStrictEqual(anthropic.body.error, { type: "overloaded_error", message, details })
         assert.strictEqual(anthropic.headers.get("x-upstream-request-id"), "req_an")
         assert.strictEqual(anthropic.headers.get("anthropic-ratelimit-requests-limit"), "50")
       }

@@ -24,7 +24,8 @@ describe("keyed requests, four for each connection of the pool", () => {
       Effect.gen(function* () {
         const service = yield* startService(yield* makeDatabase, {
           Database__MaxConnections: String(maxConnections),
-          Api__RequestTimeoutSeconds: "5"
+          Api__RequestTimeoutSeconds: "5",
+          IdentityProviders__AllowPrivateAddresses: "true"
         })
         assert.isAbove(repeatable.length, 20)
         const faults: Array<string> = []
@@ -40,11 +41,13 @@ describe("keyed requests, four for each connection of the pool", () => {
             changes,
             (change) => {
               const token = "token" in change ? change.token : undefined
+              const contentType = "contentType" in change ? change.contentType : undefined
               return service.call(operation.method, pathOf(operation, change.parameters), {
                 body: change.body,
                 ...(token === undefined ? {} : { key: null }),
                 headers: {
                   "idempotency-key": newKey(),
+                  ...(typeof contentType === "string" ? { "content-type": contentType } : {}),
                   ...(token === undefined ? {} : { authorization: `Bearer ${token}` })
                 }
               })
