@@ -113,29 +113,28 @@ export class ProviderMetadata extends Context.Service<ProviderMetadata>()("app/i
     ) {
       const now = yield* Clock.currentTimeMillis
       const attempt = (set: KeySet) =>
-        Effect.tryPromise({
-          try: () =>
-            jose.jwtVerify(token, set.find, {
-              issuer: provider.issuer,
-              audience: [...audience],
-              algorithms: [...provider.allowedAlgorithms],
-              requiredClaims: ["sub", "exp", "iat"],
-              clockTolerance: skewSeconds,
-              currentDate: new Date(now)
-            }),
-          catch: (error) => error
-        })
-      const refused = (error: unknown) => new ProviderTokenRefused({ reason: reasonOf(error) })
+        Effect.tryPromise(() =>
+          jose.jwtVerify(token, set.find, {
+            issuer: provider.issuer,
+            audience: [...audience],
+            algorithms: [...provider.allowedAlgorithms],
+            requiredClaims: ["sub", "exp", "iat"],
+            clockTolerance: skewSeconds,
+            currentDate: new Date(now)
+          })
+        )
       const set = yield* keysAt(url, now - freshMillis)
       const { payload, protectedHeader } = yield* attempt(set).pipe(
         Effect.catch((error) =>
-          error instanceof jose.errors.JWKSNoMatchingKey
+          error.cause instanceof jose.errors.JWKSNoMatchingKey
             ? Effect.flatMap(keysAt(url, Math.max(set.fetchedAt, now - refetchMillis)), (newer) =>
                 newer === set ? Effect.fail(error) : attempt(newer)
               )
             : Effect.fail(error)
         ),
-        Effect.mapError((error) => (error instanceof DiscoveryFailed ? error : refused(error)))
+        Effect.mapError((error) =>
+          error instanceof DiscoveryFailed ? error : new ProviderTokenRefused({ reason: reasonOf(error.cause) })
+        )
       )
       const { iat = 0, sub = "" } = payload
       if (protectedHeader.typ !== undefined && !types.has(protectedHeader.typ.toLowerCase())) {

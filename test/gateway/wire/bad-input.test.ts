@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { configure, model, spender } from "../../support/gateway.ts"
 import { configureVendors } from "../../support/gateway-vendors.ts"
+import { exchange, requestText } from "../../support/raw-http.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { type Answer, type Call, serviceLayer, TestService } from "../../support/service.ts"
 
@@ -207,6 +208,23 @@ layer(serviceLayer({ Llm__Gateway__MaxBodyBytes: String(maxBodyBytes) }), {
       assert.strictEqual((yield* service.call("HEAD", chat.path)).status, 405)
       const asked = yield* service.call("OPTIONS", chat.path)
       assert.deepStrictEqual([asked.status, asked.headers.get("allow")], [204, "POST, OPTIONS"])
+    })
+  )
+
+  it.effect("the WebSocket mode of responses is 400, saying what to do instead", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const lines = [
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        `Authorization: Bearer ${service.serviceKey}`
+      ]
+      const { answers } = yield* exchange(service.url, requestText("GET", "/v1/responses", lines))
+      const told = inDialect("/v1/responses", answers[0]!)
+      assert.deepStrictEqual([told.status, told.shape], [400, ["invalid_request_error", "invalid_request", "upgrade"]])
+      assert.match(told.message, /no WebSocket mode: POST/)
     })
   )
 

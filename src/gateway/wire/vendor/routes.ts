@@ -3,7 +3,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { MethodNotAllowed, RouteNotFound } from "../../../kernel/problems/problems.ts"
 import { AnthropicMessagesLayer, anthropicRoutes } from "../anthropic-messages/routes.ts"
 import { anthropicErrors } from "../anthropic-messages/errors.ts"
-import { gatewayError, type GatewayError } from "../../errors/gateway-error.ts"
+import { gatewayError, type GatewayError, invalidMember } from "../../errors/gateway-error.ts"
 import { vendorRoute } from "../http/serve.ts"
 import { Settings } from "../../../platform/settings/settings.ts"
 import { openAiErrors } from "../openai-chat/errors.ts"
@@ -51,16 +51,23 @@ const allowedAt = (url: string): string | undefined => {
 /** Some clients ask for the base URL itself, to see whether the service is there. */
 const base = HttpServerResponse.jsonUnsafe({ object: "gateway", paths: served.split(", ") })
 
+const noWebSocket = invalidMember(
+  "upgrade",
+  "The gateway has no WebSocket mode: POST the request, with `stream: true` for its events."
+)
+
 /** Unsupported methods, and paths that do not exist. */
 const notServed =
   (publicUrl: string) =>
   ({
+    headers,
     method,
     url
   }: HttpServerRequest.HttpServerRequest): Effect.Effect<
     HttpServerResponse.HttpServerResponse,
-    GatewayError<MethodNotAllowed | RouteNotFound>
+    GatewayError<MethodNotAllowed | RouteNotFound> | GatewayError
   > => {
+    if (headers.upgrade?.toLowerCase() === "websocket") return Effect.fail(noWebSocket)
     const allow = allowedAt(url)
     if (allow === "GET, HEAD" && (method === "GET" || method === "HEAD")) return Effect.succeed(base)
     if (allow === undefined) return Effect.fail(unknownPath(url, publicUrl))
