@@ -17,8 +17,8 @@ export type ClientName = keyof typeof clientFeatures
 
 /** The command-line tools, which stream a task with a tool; `npm run test:system` runs them. */
 export const commandLineFeatures = {
-  Codex: { api: "responses", behind: "gpt" },
-  "Claude Code": { api: "messages", behind: "gpt" }
+  Codex: { api: "responses" },
+  "Claude Code": { api: "messages" }
 } as const
 export type CommandLineName = keyof typeof commandLineFeatures
 
@@ -46,9 +46,9 @@ export const clientsMarkdown: string = [
         .join(" | ")} |`
   ),
   ...Object.entries(commandLineFeatures).map(
-    ([client, { api, behind }]) =>
+    ([client, { api }]) =>
       `| ${client} | ${api} | ${Object.keys(servedBy)
-        .map((name) => (name === behind ? "stream, tools" : "not tried"))
+        .map(() => "stream, tools")
         .join(" | ")} |`
   )
 ].join("\n")

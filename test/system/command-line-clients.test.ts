@@ -4,9 +4,9 @@ import { spawn } from "node:child_process"
 import * as fs from "node:fs/promises"
 import * as os from "node:os"
 import * as path from "node:path"
-import { type CommandLineName } from "../support/client-features.ts"
-import { charges, configure, model, provider, spender } from "../support/gateway.ts"
-import { type Answerer, json, sse, startProvider } from "../support/provider.ts"
+import { type CommandLineName, servedBy } from "../support/client-features.ts"
+import { charges, configure, model, prices, provider, spender } from "../support/gateway.ts"
+import { type Answerer, json, type ProviderStandIn, sse, startProvider } from "../support/provider.ts"
 import { serviceLayer, TestService } from "../support/service.ts"
 
 /** They weigh 770 MB together, so that they are installed for this test alone. */
@@ -24,13 +24,24 @@ const shells: Readonly<Record<string, object>> = {
   Bash: { command: "echo from-the-tool", description: "Print a word" }
 }
 
-/** A model that calls the client's shell, and repeats what it printed. */
+const answerTo = (printed: unknown) =>
+  `The tool printed: ${JSON.stringify(printed).match(/from-the-tool/)?.[0] ?? "nothing"}.`
+const shellOf = (names: ReadonlyArray<string>) => names.find((name) => Object.hasOwn(shells, name))
+
+interface Named {
+  readonly type: string
+  readonly [member: string]: unknown
+}
+const named = (events: ReadonlyArray<Named>) =>
+  events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+
+/** The same model as the three below, of each kind of provider: it calls the client's shell, and repeats what it printed. */
 const callingShell: Answerer = ({ body }, response) => {
   const last = body.messages.at(-1)
   const names: ReadonlyArray<string> = (body.tools ?? []).map(
     (tool: { function: { name: string } }) => tool.function.name
   )
-  const shell = names.find((name) => Object.hasOwn(shells, name))
+  const shell = shellOf(names)
   const isCall = last.role !== "tool" && shell !== undefined
   const message = isCall
     ? {
@@ -43,7 +54,7 @@ const callingShell: Answerer = ({ body }, response) => {
           }
         ]
       }
-    : { content: `The tool printed: ${JSON.stringify(last.content).match(/from-the-tool/)?.[0] ?? "nothing"}.` }
+    : { content: answerTo(last.content) }
   const finish_reason = isCall ? "tool_calls" : "stop"
   const head = { id: "c", created: 1, model: body.model }
   if (body.stream !== true) {
@@ -59,6 +70,96 @@ const callingShell: Answerer = ({ body }, response) => {
     { ...head, choices: [], usage },
     "data: [DONE]\n\n"
   ])
+  response.end()
+}
+
+const responsesShell: Answerer = (request, response) => {
+  const { body } = request
+  // Messages are translated to chat completions, which it speaks as well.
+  if (body.messages !== undefined) return callingShell(request, response)
+  const last = body.input.at(-1)
+  const shell = shellOf((body.tools ?? []).map(({ name }: { readonly name?: string }) => name ?? ""))
+  const isCall = !String(last.type).endsWith("_output") && shell !== undefined
+  const item = isCall
+    ? {
+        type: "function_call",
+        id: "fc_1",
+        call_id: "call_1",
+        name: shell,
+        arguments: JSON.stringify(shells[shell]),
+        status: "completed"
+      }
+    : {
+        type: "message",
+        id: "msg_1",
+        role: "assistant",
+        status: "completed",
+        content: [{ type: "output_text", text: answerTo(last.output), annotations: [] }]
+      }
+  const whole = {
+    id: "resp_1",
+    object: "response",
+    created_at: 1,
+    model: body.model,
+    status: "completed",
+    output: [item],
+    usage: {
+      input_tokens: usage.prompt_tokens,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens: usage.completion_tokens,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: usage.total_tokens
+    }
+  }
+  if (body.stream !== true) return json(response, 200, whole)
+  sse(
+    response,
+    named([
+      { type: "response.created", sequence_number: 0, response: { ...whole, status: "in_progress", output: [] } },
+      { type: "response.output_item.added", sequence_number: 1, output_index: 0, item },
+      { type: "response.output_item.done", sequence_number: 2, output_index: 0, item },
+      { type: "response.completed", sequence_number: 3, response: whole }
+    ])
+  )
+  response.end()
+}
+
+const messagesShell: Answerer = ({ body }, response) => {
+  const last = body.messages.at(-1)
+  const shell = shellOf((body.tools ?? []).map(({ name }: { readonly name: string }) => name))
+  const isCall = !JSON.stringify(last.content).includes("tool_result") && shell !== undefined
+  const block = isCall
+    ? { type: "tool_use", id: "toolu_1", name: shell, input: shells[shell] }
+    : { type: "text", text: answerTo(last.content) }
+  const told = { input_tokens: usage.prompt_tokens, output_tokens: usage.completion_tokens }
+  const stop = { stop_reason: isCall ? "tool_use" : "end_turn", stop_sequence: null }
+  const head = { id: "msg_1", type: "message", role: "assistant", model: body.model }
+  if (body.stream !== true) return json(response, 200, { ...head, content: [block], ...stop, usage: told })
+  const empty = isCall ? { ...block, input: {} } : { ...block, text: "" }
+  const delta =
+    "text" in block
+      ? { type: "text_delta", text: block.text }
+      : { type: "input_json_delta", partial_json: JSON.stringify(block.input) }
+  sse(
+    response,
+    named([
+      {
+        type: "message_start",
+        message: {
+          ...head,
+          content: [],
+          stop_reason: null,
+          stop_sequence: null,
+          usage: { ...told, output_tokens: 1 }
+        }
+      },
+      { type: "content_block_start", index: 0, content_block: empty },
+      { type: "content_block_delta", index: 0, delta },
+      { type: "content_block_stop", index: 0 },
+      { type: "message_delta", delta: stop, usage: told },
+      { type: "message_stop" }
+    ])
+  )
   response.end()
 }
 
@@ -88,10 +189,27 @@ const directory = Effect.acquireRelease(
   (made) => Effect.promise(() => fs.rm(made, { recursive: true, force: true }))
 )
 
-const setUp = Effect.fnUntraced(function* (client: keyof typeof packages) {
+/** What stands behind the gateway, of each kind of provider. */
+const behind: Readonly<
+  Record<keyof typeof servedBy, { readonly answer: Answerer; of(standIn: ProviderStandIn): object }>
+> = {
+  gpt: { answer: callingShell, of: (standIn) => provider("p", standIn) },
+  claude: { answer: messagesShell, of: ({ url }) => ({ id: "p", dialect: "anthropic", baseUrl: url }) },
+  "o-native": { answer: responsesShell, of: (standIn) => provider("p", standIn, { apis: ["chat", "responses"] }) }
+}
+
+const setUp = Effect.fnUntraced(function* (client: keyof typeof packages, way: keyof typeof servedBy) {
   const service = yield* TestService
-  const standIn = yield* startProvider(callingShell)
-  yield* configure(service, [provider("p", standIn)], [model("gpt-5.5", ["p"], { aliases: ["claude-sonnet-5"] })])
+  const { answer, of } = behind[way]
+  const standIn = yield* startProvider(answer)
+  yield* configure(
+    service,
+    [of(standIn)],
+    [
+      // Codex offers the search of its provider in every request, and a hard cap admits no tool of an unknown fee.
+      model("gpt-5.5", ["p"], { aliases: ["claude-sonnet-5"], prices: { ...prices, toolUses: { webSearch: 0.01 } } })
+    ]
+  )
   const home = yield* directory
   yield* run("npm", ["install", "--prefix", home, "--no-audit", "--no-fund", packages[client]], home, process.env)
   return {
@@ -112,7 +230,13 @@ type Prepared = Effect.Success<ReturnType<typeof setUp>>
 
 /** How each client runs a task, connected as its own documentation says. */
 const tasks: Readonly<
-  Record<CommandLineName, { readonly package: keyof typeof packages; run(prepared: Prepared): Effect.Effect<string> }>
+  Record<
+    CommandLineName,
+    {
+      readonly package: keyof typeof packages
+      run(prepared: Prepared): Effect.Effect<string>
+    }
+  >
 > = {
   Codex: {
     package: "codex",
@@ -154,12 +278,14 @@ wire_api = "responses"
 
 layer(serviceLayer(), { excludeTestServices: true, timeout: "120 seconds" })("command-line clients", (it) => {
   for (const [name, task] of Record.toEntries(tasks)) {
-    it.effect(`${name} runs a task with a tool, and is charged exactly`, () =>
-      Effect.gen(function* () {
-        const prepared = yield* setUp(task.package)
-        assert.include(yield* task.run(prepared), "The tool printed: from-the-tool.")
-        assert.deepStrictEqual(yield* charges(prepared.service, prepared.tenantId), twoCalls)
-      }).pipe(Effect.scoped)
-    )
+    for (const [way, api] of Record.toEntries(servedBy)) {
+      it.effect(`${name} runs a task with a tool behind ${api}, and is charged exactly`, () =>
+        Effect.gen(function* () {
+          const prepared = yield* setUp(task.package, way)
+          assert.include(yield* task.run(prepared), "The tool printed: from-the-tool.")
+          assert.deepStrictEqual(yield* charges(prepared.service, prepared.tenantId), twoCalls)
+        }).pipe(Effect.scoped)
+      )
+    }
   }
 })
