@@ -37,7 +37,7 @@ export class AttestationKeysApi extends HttpApiGroup.make("attestationKeys")
     endpoint.post("create", "/", {
       summary: "Create an attestation key",
       description:
-        "A key to sign with is generated here, and its private half never leaves; it is published at once, and signs ten minutes later in the place of the one before, which stays valid. With the purpose `verify` the key of somebody else is trusted, whose statements are then verified.",
+        "A key to sign with is generated here, and its private half never leaves; it is published at once, and signs ten minutes later in the place of the one before, which stays valid. With the purpose `verify`, a public key of another party is trusted, and statements signed with it are verified.",
       access: write,
       payload: AttestationKeyCreation,
       success: Created(AttestationKeyView),

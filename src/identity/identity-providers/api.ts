@@ -56,7 +56,7 @@ export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
     endpoint.patch("update", "/:id", {
       summary: "Change an identity provider",
       description:
-        "Any subset of the members but kind, issuer and tenant. Sign-ins that exist go on; nobody signs in with a disabled provider, and its tokens are not exchanged.",
+        "Any subset of the members but kind, issuer and tenant. Existing sessions go on. A disabled provider admits no sign-in, and its tokens are not exchanged.",
       access: write,
       params,
       payload: IdentityProviderPatch,
@@ -86,6 +86,6 @@ export class IdentityProvidersApi extends HttpApiGroup.make("identityProviders")
     OpenApi.annotations({
       title: "Identity providers",
       description:
-        "Who else may say who somebody is: for people who sign in, and for workloads whose tokens agents exchange."
+        "External issuers that the installation trusts: for people who sign in, and for workloads whose tokens agents exchange."
     })
   ) {}

@@ -95,7 +95,7 @@ const ProviderTenant = Schema.NullOr(TenantId).annotate({
   description: "Of the accounts that it makes, or the agents that exchange its tokens; null: of no tenant, or of all"
 })
 
-/** A server of OpenID Connect that the installation trusts to say who somebody is. */
+/** An OpenID Connect provider that the installation trusts to authenticate people or workloads. */
 export class IdentityProvider extends Model.Class<IdentityProvider>("IdentityProvider")({
   id: Model.Field({ select: IdentityProviderId, insert: IdentityProviderId, update: IdentityProviderId }),
   kind: ProviderKind,

@@ -178,7 +178,7 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       delete: remove,
       test,
       redirectUri,
-      /** A provider that people sign in with, for a caller that is nobody yet. */
+      /** A provider that people sign in with, for a caller that is not authenticated yet. */
       login,
       /** Undefined for a public client. */
       clientSecret,

@@ -151,18 +151,19 @@ interface Named {
 }
 const decodeNames = Schema.decodeUnknownOption(Schema.Struct({ jti: CredentialId, sid: Schema.optionalKey(Uuid) }))
 const decodeExternal = Schema.decodeUnknownOption(Schema.Struct({ iss: text(1, 512), sub: text(1, 255) }))
-const nobody: Named = { credentialId: null, sessionId: null, external: null }
+const noCredential: Named = { credentialId: null, sessionId: null, external: null }
 
 /** The credential, the sign-in or the user of another issuer that a token names, without verification. */
 const namedIn = (token: string, ownIssuer: string): Named => {
   const claims = claimsIn(token)
   const external = Option.getOrUndefined(decodeExternal(claims))
   if (external !== undefined && external.iss !== ownIssuer) {
-    return { ...nobody, external: `${external.iss}|${external.sub}` }
+    return { ...noCredential, external: `${external.iss}|${external.sub}` }
   }
   return Option.match(decodeNames(claims), {
-    onNone: () => nobody,
-    onSome: ({ jti, sid }) => (sid === undefined ? { ...nobody, credentialId: jti } : { ...nobody, sessionId: sid })
+    onNone: () => noCredential,
+    onSome: ({ jti, sid }) =>
+      sid === undefined ? { ...noCredential, credentialId: jti } : { ...noCredential, sessionId: sid }
   })
 }
 
