@@ -11,7 +11,7 @@ const axe = fs.readFileSync(path.join(root, "node_modules/axe-core/axe.min.js"),
 const declared = fs.readFileSync(path.join(root, "src/console/web/shell/routes.tsx"), "utf8")
 /** The paths of the pages that need no id. */
 const paths = Array.from(
-  declared.matchAll(/^\s*"?(?:route\()?[^\n]*?"(\/[a-z-]*(?:\/[a-z-]+)*)", "/gm),
+  declared.matchAll(/route\(\s*(?:"[^"]*"|undefined),\s*"(\/[^":]*)",/g),
   ([, found]) => found ?? "/"
 )
 
