@@ -36,18 +36,18 @@ describe("retries", () => {
   })
 })
 
-describe("a message for Slack", () => {
-  const messageOf = (more: object) => {
-    const event = {
-      specversion: "1.0",
-      id: "1",
-      source: "https://shop.example",
-      type: "com.example.x",
-      ...more
-    } as const
-    return JSON.parse(deliveryRequest({ kind: "slack", config: {} }, [], event, 0).body)
-  }
+const messageOf = (more: object) => {
+  const event = {
+    specversion: "1.0",
+    id: "1",
+    source: "https://shop.example",
+    type: "com.example.x",
+    ...more
+  } as const
+  return JSON.parse(deliveryRequest({ kind: "slack", config: {} }, [], event, 0).body)
+}
 
+describe("a message for Slack", () => {
   it("says the same in a line and in blocks", () => {
     const message = messageOf({ subject: "order/7", time: "2026-01-01T00:00:00Z", authid: "service-account" })
     assert.deepStrictEqual(message, {
@@ -137,8 +137,17 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("a de
           )
           UPDATE event_dispatch SET revision = revision + 1`
       )
+      const waiting = yield* deliveries.backlog
+      assert.deepInclude(waiting, { due: 1, failingTargets: 0, undispatchedSeconds: 0 })
+      assert.isAbove(waiting.dueSeconds, 86_400)
       yield* deliveries.pass
       assert.lengthOf(asked, 1)
+      assert.deepStrictEqual(yield* deliveries.backlog, {
+        due: 0,
+        dueSeconds: 0,
+        failingTargets: 1,
+        undispatchedSeconds: 0
+      })
       for (const [index, pause] of retryPausesMillis.entries()) {
         yield* HandClock.adjust(pause - 1)
         yield* deliveries.pass
