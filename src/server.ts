@@ -266,10 +266,9 @@ const GatewayServices = GatewayCallsLayer.pipe(
 
 const Services = Layer.mergeAll(
   Dashboard.layer,
-  DetailedHealth.layer,
+  DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
   ApiKeys.layer,
   InsightsLayer,
-  EventsLayer,
   Security.layer
 ).pipe(
   Layer.provideMerge(Layer.merge(GatewayServices, LiveAuthorizationLayer)),
