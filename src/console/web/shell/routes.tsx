@@ -27,5 +27,41 @@ const route = (
 /** Every page of the console, in the order of the navigation. */
 export const routes: ReadonlyArray<Route> = [
   route("", "/", "Home", "home", "dashboard:read", () => import("../pages/home.tsx")),
-  route("Access", "/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/api-keys.tsx"))
+  route("Access", "/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/api-keys.tsx")),
+  route(
+    "Configuration",
+    "/integrations",
+    "Integrations",
+    "plug",
+    "integrations:read",
+    () => import("../pages/integrations.tsx")
+  ),
+  route(
+    undefined,
+    "/integrations/:id",
+    "Integration",
+    "plug",
+    "integrations:read",
+    () => import("../pages/integration.tsx")
+  ),
+  route("Trust", "/audit", "Audit log", "list", "audit-logs:read", () => import("../pages/audit.tsx")),
+  route(undefined, "/audit/:id", "Audit entry", "list", "audit-logs:read", () => import("../pages/audit-entry.tsx")),
+  route("Trust", "/security", "Security", "shield", "security:read", () => import("../pages/security.tsx")),
+  route(
+    undefined,
+    "/security/inventory",
+    "Inventory",
+    "shield",
+    "security:read",
+    () => import("../pages/security-inventory.tsx")
+  ),
+  route(
+    undefined,
+    "/security/:id",
+    "Security report",
+    "shield",
+    "security:read",
+    () => import("../pages/security-report.tsx")
+  ),
+  route("Trust", "/attestation", "Attestation", "seal", "attestation:read", () => import("../pages/attestation.tsx"))
 ]

@@ -1,0 +1,1 @@
+export { AuditEntry as default } from "./audit.tsx"

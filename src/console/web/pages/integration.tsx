@@ -1,0 +1,1 @@
+export { IntegrationPage as default } from "./integrations.tsx"

@@ -1,0 +1,1 @@
+export { Inventory as default } from "./security.tsx"
