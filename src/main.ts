@@ -1,7 +1,9 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import { HttpServer } from "effect/http"
 import { Cause, Effect, Exit, Layer, Option, Runtime, Schedule } from "effect"
 import { ServiceAccount } from "./access/service-account.ts"
 import { printBanner } from "./cli/banner.ts"
+import { makeDemo } from "./cli/demo.ts"
 import { runOrHelp } from "./cli/help.ts"
 import { DatabaseLayer } from "./platform/database/connection.ts"
 import * as Logging from "./platform/observability/logging.ts"
@@ -24,9 +26,11 @@ const Observability = Layer.unwrap(
   )
 )
 
+const isDemo = process.argv.includes("--demo")
+
 const Banner = Layer.effectDiscard(
   Effect.gen(function* () {
-    const { environment } = yield* Settings
+    const { api, environment } = yield* Settings
     const { firstKey } = yield* ServiceAccount
     const { isClaimed, make } = yield* ClaimLinks
     const madeKey = yield* firstKey
@@ -35,6 +39,10 @@ const Banner = Layer.effectDiscard(
     yield* printBanner({ madeKey, claimLink: isShown ? yield* make : Option.none() })
     if (!isShown && !(yield* isClaimed)) {
       yield* Effect.logInfo("There is no account yet; `npm run operator -- claim` prints a link that creates the first")
+    }
+    if (isDemo) {
+      const { address } = yield* HttpServer.HttpServer
+      yield* makeDemo(HttpServer.formatAddress(address), Option.firstSomeOf([madeKey, api.apiKey]))
     }
   })
 )
@@ -80,7 +88,7 @@ const Main = Layer.mergeAll(Banner, Settle, FollowParent, Stopping).pipe(
   Layer.provide(ListenerLayer),
   Layer.provide(Stopped),
   Layer.provide(Observability),
-  Layer.provide(Settings.layer)
+  Layer.provide(Settings.layerWith(process.argv.slice(2).filter((word) => word !== "--demo")))
 )
 
 // The first signal drains; a second one exits at once.

@@ -1,8 +1,7 @@
-import { PgClient } from "@effect/sql-pg"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
 import { Generation } from "../insights/generation/generation.ts"
-import { DatabaseConnection, migrateLayer } from "../platform/database/connection.ts"
+import { DatabaseConnection, migrateLayer, OwnerLayer } from "../platform/database/connection.ts"
 import * as Logging from "../platform/observability/logging.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { explained, Unusable } from "./start-failure.ts"
@@ -35,19 +34,6 @@ const readWords = (given: ReadonlyArray<string>): Words | undefined => {
   return rows < 1 || rows > maxRows || days < 1 || days > maxDays ? undefined : { rows, days, settings: words }
 }
 
-/** The owner of the database, as whom migrations run: the service's own role writes no usage. */
-const OwnerLayer = Layer.unwrap(
-  Effect.map(DatabaseConnection, ({ options }) =>
-    PgClient.layer({
-      ...options,
-      maxConnections: 1,
-      applicationName: "application-manager-generate",
-      startupParameters: { timezone: "UTC" },
-      transformResultNames: (name) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
-    })
-  )
-).pipe(Layer.provide(migrateLayer), Layer.provide(DatabaseConnection.layerJoining))
-
 const generate = Effect.fnUntraced(function* ({ days, rows }: Words) {
   const { environment } = yield* Settings
   if (environment !== "Development") {
@@ -73,7 +59,7 @@ const main = Effect.suspend((): Effect.Effect<void, unknown> => {
   return generate(words).pipe(
     Effect.provide(
       Generation.layer.pipe(
-        Layer.provide(OwnerLayer),
+        Layer.provide(OwnerLayer.pipe(Layer.provide(migrateLayer), Layer.provide(DatabaseConnection.layerJoining))),
         Layer.provide(Log),
         Layer.provideMerge(Settings.layerWith(words.settings))
       )

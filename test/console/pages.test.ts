@@ -3,18 +3,11 @@ import { Effect, Layer } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { gzipSync } from "node:zlib"
-import { assertQuiet, Browser, executablePath, openConsole, settled, step } from "../support/browser.ts"
+import { assertQuiet, Browser, consolePaths, executablePath, openConsole, settled, step } from "../support/browser.ts"
 import { sharedServiceLayer, TestService } from "../support/service.ts"
 
 const root = path.resolve(import.meta.dirname, "../..")
 const axe = fs.readFileSync(path.join(root, "node_modules/axe-core/axe.min.js"), "utf8")
-const declared = fs.readFileSync(path.join(root, "src/console/web/shell/routes.tsx"), "utf8")
-/** The paths of the pages that need no id. */
-const paths = Array.from(
-  declared.matchAll(/route\(\s*(?:"[^"]*"|undefined),\s*"(\/[^":]*)",/g),
-  ([, found]) => found ?? "/"
-)
-
 const widths = [1280, 360] as const
 const themes = ["light", "dark"] as const
 
@@ -25,7 +18,7 @@ interface Violation {
 
 describe.skipIf(executablePath === undefined)("the pages of the console", () => {
   layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "60 seconds" })((it) => {
-    for (const at of paths) {
+    for (const at of consolePaths) {
       it.effect(`${at} has no axe violation and does not overflow, light and dark, wide and narrow`, () =>
         Effect.gen(function* () {
           const window = yield* openConsole(yield* TestService)

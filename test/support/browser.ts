@@ -3,6 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import { type Browser as Chromium, type BrowserContext, type Page, chromium } from "playwright-core"
 import { execFile } from "node:child_process"
 import * as fs from "node:fs"
+import * as path from "node:path"
 import { promisify } from "node:util"
 import { makeAccount, signIn } from "./accounts.ts"
 import { type TestService } from "./service.ts"
@@ -15,6 +16,13 @@ export const executablePath = ["/usr/bin/chromium", "/usr/bin/chromium-browser",
 if (executablePath === undefined) {
   process.stdout.write("The tests of the console are skipped: no Chromium was found (Debian's package is chromium).\n")
 }
+
+const declared = fs.readFileSync(path.resolve(import.meta.dirname, "../../src/console/web/shell/routes.tsx"), "utf8")
+/** The paths of the console's pages that need no id. */
+export const consolePaths = Array.from(
+  declared.matchAll(/route\(\s*(?:"[^"]*"|undefined),\s*"(\/[^":]*)",/g),
+  ([, found]) => found ?? "/"
+)
 
 /** A Chromium, and the console built. */
 export class Browser extends Context.Service<Browser, Chromium>()("test/Browser") {

@@ -10,6 +10,9 @@ export class Generation extends Context.Service<Generation>()("app/insights/Gene
     const repository = yield* GenerationRepository
     return {
       isUsed: repository.isUsed,
+      isDemo: repository.isDemo,
+      isServed: repository.isServed,
+      purge: repository.purge,
       /** Writes `rows` calls in the days before today, and answers the anomalies among them. */
       run: Effect.fnUntraced(function* (rows: number, days: number) {
         const today = Math.floor((yield* DateTime.now).epochMilliseconds / dayMillis) * dayMillis

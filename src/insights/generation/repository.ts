@@ -19,6 +19,13 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
       Result: Schema.Struct({ isUsed: Schema.Boolean }),
       execute: () => sql`SELECT EXISTS (SELECT FROM usage_rows) OR EXISTS (SELECT FROM agents) AS is_used`
     })
+    const state = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ isDemo: Schema.Boolean, isServed: Schema.Boolean }),
+      execute: () => sql`
+        SELECT EXISTS (SELECT FROM agents WHERE description = 'Generated') AS is_demo,
+          EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'application-manager') AS is_served`
+    })
     const labels = SqlSchema.findAll({
       Request: Schema.Struct({ first: Schema.String, days: Schema.Int }),
       Result: Label,
@@ -33,6 +40,14 @@ export class GenerationRepository extends Context.Service<GenerationRepository>(
     return {
       /** Whether there are agents or usage already. */
       isUsed: Effect.orDie(Effect.map(used(undefined), ({ isUsed }) => isUsed)),
+      /** Whether there are generated agents. */
+      isDemo: Effect.orDie(Effect.map(state(undefined), ({ isDemo }) => isDemo)),
+      /** Whether a service uses the database now. */
+      isServed: Effect.orDie(Effect.map(state(undefined), ({ isServed }) => isServed)),
+      /** Leaves an empty database. */
+      purge: Effect.orDie(
+        sql.withTransaction(Effect.andThen(sql`DROP SCHEMA public CASCADE`, Effect.asVoid(sql`CREATE SCHEMA public`)))
+      ),
       /** Makes tenants and agents, and partitions for so many months from a day on. */
       prepare: (first: string, months: number) =>
         Effect.orDie(

@@ -1,4 +1,4 @@
-import { type PgClient } from "@effect/sql-pg"
+import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, Option, Predicate, Schedule } from "effect"
 import { SqlError } from "effect/sql"
 import { connection as embeddedConnection, join, start } from "../embedded-postgres/embedded-postgres.ts"
@@ -80,6 +80,19 @@ const poolWith = (timeouts: { readonly statementTimeoutSeconds?: number } = {}) 
       })
     })
   )
+
+/** The owner of the database, as whom migrations run: the service's own role writes no usage. */
+export const OwnerLayer = Layer.unwrap(
+  Effect.map(DatabaseConnection, ({ options }) =>
+    PgClient.layer({
+      ...options,
+      maxConnections: 1,
+      applicationName: "application-manager-owner",
+      startupParameters: { timezone: "UTC" },
+      transformResultNames: (name) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+    })
+  )
+)
 
 const PoolLayer = poolWith().pipe(Layer.provide(migrateLayer))
 

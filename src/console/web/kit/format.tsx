@@ -60,6 +60,10 @@ export const Moment = ({
   )
 }
 
+/** A text with every UUID in it cut to its ends, which is enough to tell them apart. */
+export const short = (text: string): string =>
+  text.replace(/([\da-f]{4})[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{8}([\da-f]{4})/g, "$1…$2")
+
 /** The words of a name in camel case, in kebab case or in snake case. */
 export const words = (name: string): string => {
   const text = name

@@ -5,7 +5,7 @@ import { queries, useCall } from "../api/hooks.ts"
 import { type Answer, type Query, type Row } from "../api/operations.ts"
 import { Act, CopyCurl } from "../kit/actions.tsx"
 import { Dialog } from "../kit/dialog.tsx"
-import { count, Moment, words } from "../kit/format.tsx"
+import { count, Moment, short, words } from "../kit/format.tsx"
 import { Icon } from "../kit/icons.tsx"
 import { Choice, List, Search, useFilters } from "../kit/list.tsx"
 import { Answered, Empty } from "../kit/states.tsx"
@@ -101,8 +101,8 @@ export default function Audit() {
     types.data?.filter(({ entityType }) => values.entityType === undefined || entityType === values.entityType) ?? []
   const by = (key: (typeof keys)[number], value: string | null) =>
     value === null ? null : (
-      <button type="button" className="link" title="Filter by this" onClick={() => set(key, value)}>
-        {value}
+      <button type="button" className="link" title={`Filter by ${value}`} onClick={() => set(key, value)}>
+        {short(value)}
       </button>
     )
   return (

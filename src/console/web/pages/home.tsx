@@ -3,7 +3,7 @@ import { useCall } from "../api/hooks.ts"
 import { CopyCurl } from "../kit/actions.tsx"
 import { CapBar } from "../kit/cap-bar.tsx"
 import { Bars } from "../kit/chart.tsx"
-import { count, Moment, percent, usd, words } from "../kit/format.tsx"
+import { count, Moment, percent, short, usd, words } from "../kit/format.tsx"
 import { Answered, Empty } from "../kit/states.tsx"
 import { useCan } from "../shell/session.tsx"
 import { Page } from "../shell/shell.tsx"
@@ -154,7 +154,7 @@ const Changes = () => {
                       <Moment at={entry.occurredAt} />
                     </td>
                     <td>{words(entry.actionType)}</td>
-                    <td className="soft">{entry.userId ?? words(entry.actorType)}</td>
+                    <td className="soft">{short(entry.userId)}</td>
                     <td className="n">
                       <Link href={`/audit/${entry.id}`}>
                         <code>{entry.sequence === null ? "open" : `#${entry.sequence}`}</code>

@@ -6,7 +6,7 @@ import { type Row } from "../api/operations.ts"
 import { Act, CopyCurl, FormActions } from "../kit/actions.tsx"
 import { Dialog } from "../kit/dialog.tsx"
 import { Form, instantOf, SelectField, textOf, TextField } from "../kit/form.tsx"
-import { count, Moment, words } from "../kit/format.tsx"
+import { count, Moment, short, words } from "../kit/format.tsx"
 import { Choice, List, useFilters } from "../kit/list.tsx"
 import { Answered, Empty } from "../kit/states.tsx"
 import { Page } from "../shell/shell.tsx"
@@ -78,7 +78,7 @@ export default function Security() {
             cell: ({ findings }: Row<"security.listReports">) =>
               findings[severity] === 0 ? <span className="soft">0</span> : <b>{count(findings[severity])}</b>
           })),
-          { title: "By", cell: ({ createdBy }) => <small>{createdBy}</small> }
+          { title: "By", cell: ({ createdBy }) => <small title={createdBy}>{short(createdBy)}</small> }
         ]}
       />
       {isAsking ? (
@@ -223,7 +223,7 @@ export const Report = () => {
             title: "Identity",
             cell: ({ resource }) => (
               <>
-                <strong>{resource.name ?? resource.id.slice(0, 8)}</strong> <small>{resource.kind}</small>
+                <strong>{resource.name ?? short(resource.id)}</strong> <small>{resource.kind}</small>
               </>
             )
           },
@@ -280,7 +280,7 @@ export const Inventory = () => {
         empty={<Empty title="There is no identity but people" />}
         columns={[
           { title: "Kind", cell: ({ kind }) => words(kind) },
-          { title: "Name", cell: ({ id, name }) => <span title={id}>{name ?? id.slice(0, 8)}</span> },
+          { title: "Name", cell: ({ id, name }) => <span title={id}>{name ?? short(id)}</span> },
           {
             title: "Owner",
             cell: ({ owner, ownerIsLive }) =>
@@ -288,7 +288,7 @@ export const Inventory = () => {
                 <span className="tag warn">nobody named</span>
               ) : (
                 <span title={owner}>
-                  {owner.slice(0, 24)} {ownerIsLive === false ? <span className="tag warn">gone</span> : null}
+                  {short(owner)} {ownerIsLive === false ? <span className="tag warn">gone</span> : null}
                 </span>
               )
           },
