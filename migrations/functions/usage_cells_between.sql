@@ -24,6 +24,7 @@ LANGUAGE sql STABLE AS $$
     SELECT r.keys, r.places, r.cost[:], r.requests[:], r.errors[:], r.input_tokens[:], r.output_tokens[:],
       r.cached_input_tokens[:], r.saved[:], r.latency_ends[:], r.latency_buckets[:], r.latency_calls[:], d.starts, g.width,
       CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN r.tenant_id::text END AS label,
+      filter[usage_cells_between.dimension] AS only,
       CASE WHEN cardinality(cuts) = 2 THEN 0 WHEN g.grain IN ('w', 'd') THEN width_bucket(d.starts, cuts) - 1 END AS cut,
       extract(epoch FROM g.opens - d.starts)::bigint / g.seconds AS low,
       extract(epoch FROM g.closes - d.starts)::bigint / g.seconds AS high
@@ -36,7 +37,7 @@ LANGUAGE sql STABLE AS $$
     SELECT unnest(r.keys) AS key, unnest(r.places) AS place, generate_subscripts(r.keys, 1) AS n
   ) e
   WHERE e.place >= r.low AND e.place < r.high
-    AND (filter[usage_cells_between.dimension] IS NULL OR e.key = filter[usage_cells_between.dimension])
+    AND (r.only IS NULL OR e.key = r.only)
     AND (wanted IS NULL OR coalesce(r.label, e.key) IN (SELECT unnest(wanted)))
 $$;
 
