@@ -105,7 +105,7 @@ import { Roles } from "./applications/roles/service.ts"
 import { TrialSessionTermination } from "./identity/trial-sessions/termination.ts"
 import { SessionsHandlers } from "./identity/trial-sessions/handlers.ts"
 import { Sessions } from "./identity/trial-sessions/service.ts"
-import { ClaimPageLayer } from "./identity/sign-in/claim-page.ts"
+import { ConsoleLayer } from "./console/pages.ts"
 import { ClaimLinks, InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
 import { SessionCredentials, SessionTokensLayer } from "./identity/sign-in/credentials.ts"
 import { LoginThrottle } from "./identity/login-throttle/service.ts"
@@ -273,10 +273,9 @@ const GatewayServices = GatewayCallsLayer.pipe(
 
 const Services = Layer.mergeAll(
   Dashboard.layer,
-  DetailedHealth.layer,
+  DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
   Registrations.layer.pipe(Layer.provideMerge(Layer.merge(ApiKeys.layer, RegistrationTokens.layer))),
   InsightsLayer,
-  EventsLayer,
   Security.layer
 ).pipe(
   Layer.provideMerge(Layer.merge(GatewayServices, LiveAuthorizationLayer)),
@@ -315,7 +314,7 @@ const Routes = Layer.mergeAll(
   FrontPageLayer,
   SwaggerLayer,
   ProblemPagesLayer,
-  ClaimPageLayer,
+  ConsoleLayer,
   PrometheusLayer,
   OAuthWireLayer,
   RegistrationWireLayer,

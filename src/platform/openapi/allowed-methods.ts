@@ -15,7 +15,8 @@ const pages = [
   "/problems",
   "/problems/:slug",
   "/metrics",
-  "/claim"
+  "/console/*",
+  "/console/assets/:file"
 ]
 
 /** The paths whose format is that of OAuth, beside the groups of the API. */
