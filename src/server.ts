@@ -105,7 +105,7 @@ import { Roles } from "./applications/roles/service.ts"
 import { TrialSessionTermination } from "./identity/trial-sessions/termination.ts"
 import { SessionsHandlers } from "./identity/trial-sessions/handlers.ts"
 import { Sessions } from "./identity/trial-sessions/service.ts"
-import { ClaimPageLayer } from "./identity/sign-in/claim-page.ts"
+import { ConsoleLayer } from "./console/pages.ts"
 import { ClaimLinks, InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
 import { SessionCredentials, SessionTokensLayer } from "./identity/sign-in/credentials.ts"
 import { LoginThrottle } from "./identity/login-throttle/service.ts"
@@ -118,6 +118,11 @@ import { IdentityProvidersHandlers } from "./identity/identity-providers/handler
 import { IdentityProviders } from "./identity/identity-providers/service.ts"
 import { OidcSignInHandlers } from "./identity/oidc-sign-in/handlers.ts"
 import { OidcSignIn } from "./identity/oidc-sign-in/service.ts"
+import { RegistrationTokensHandlers } from "./identity/registration-tokens/handlers.ts"
+import { RegistrationTokens } from "./identity/registration-tokens/service.ts"
+import { RegistrationsHandlers } from "./identity/registrations/handlers.ts"
+import { Registrations } from "./identity/registrations/service.ts"
+import { RegistrationWireLayer } from "./identity/registrations/wire.ts"
 import { OutboundHttp } from "./platform/outbound/outbound-http.ts"
 import { TenantsHandlers } from "./identity/tenants/handlers.ts"
 import { Tenants } from "./identity/tenants/service.ts"
@@ -161,6 +166,8 @@ const Handlers = Layer.mergeAll(
   SignInHandlers,
   IdentityProvidersHandlers,
   OidcSignInHandlers,
+  RegistrationTokensHandlers,
+  RegistrationsHandlers,
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
@@ -266,10 +273,9 @@ const GatewayServices = GatewayCallsLayer.pipe(
 
 const Services = Layer.mergeAll(
   Dashboard.layer,
-  DetailedHealth.layer,
-  ApiKeys.layer,
+  DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
+  Registrations.layer.pipe(Layer.provideMerge(Layer.merge(ApiKeys.layer, RegistrationTokens.layer))),
   InsightsLayer,
-  EventsLayer,
   Security.layer
 ).pipe(
   Layer.provideMerge(Layer.merge(GatewayServices, LiveAuthorizationLayer)),
@@ -308,9 +314,10 @@ const Routes = Layer.mergeAll(
   FrontPageLayer,
   SwaggerLayer,
   ProblemPagesLayer,
-  ClaimPageLayer,
+  ConsoleLayer,
   PrometheusLayer,
   OAuthWireLayer,
+  RegistrationWireLayer,
   VendorRoutesLayer,
   AllowedMethodsLayer,
   edgeLayer
