@@ -118,6 +118,11 @@ import { IdentityProvidersHandlers } from "./identity/identity-providers/handler
 import { IdentityProviders } from "./identity/identity-providers/service.ts"
 import { OidcSignInHandlers } from "./identity/oidc-sign-in/handlers.ts"
 import { OidcSignIn } from "./identity/oidc-sign-in/service.ts"
+import { RegistrationTokensHandlers } from "./identity/registration-tokens/handlers.ts"
+import { RegistrationTokens } from "./identity/registration-tokens/service.ts"
+import { RegistrationsHandlers } from "./identity/registrations/handlers.ts"
+import { Registrations } from "./identity/registrations/service.ts"
+import { RegistrationWireLayer } from "./identity/registrations/wire.ts"
 import { OutboundHttp } from "./platform/outbound/outbound-http.ts"
 import { TenantsHandlers } from "./identity/tenants/handlers.ts"
 import { Tenants } from "./identity/tenants/service.ts"
@@ -161,6 +166,8 @@ const Handlers = Layer.mergeAll(
   SignInHandlers,
   IdentityProvidersHandlers,
   OidcSignInHandlers,
+  RegistrationTokensHandlers,
+  RegistrationsHandlers,
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
@@ -267,7 +274,7 @@ const GatewayServices = GatewayCallsLayer.pipe(
 const Services = Layer.mergeAll(
   Dashboard.layer,
   DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
-  ApiKeys.layer,
+  Registrations.layer.pipe(Layer.provideMerge(Layer.merge(ApiKeys.layer, RegistrationTokens.layer))),
   InsightsLayer,
   Security.layer
 ).pipe(
@@ -310,6 +317,7 @@ const Routes = Layer.mergeAll(
   ConsoleLayer,
   PrometheusLayer,
   OAuthWireLayer,
+  RegistrationWireLayer,
   VendorRoutesLayer,
   AllowedMethodsLayer,
   edgeLayer
