@@ -97,7 +97,7 @@ const makeThings = Effect.fnUntraced(function* (url: string, key: Redacted.Redac
   yield* call(Made, "/api/spend/reserve", { agentId, amountUsd: 0.45, taskType: "purchase", ttlSeconds: 86_400 })
   yield* call(Schema.Unknown, `/api/agents/${agentId}/plans`, {
     name: "Read the invoices of November",
-    budgetUsd: 12,
+    budgetUsd: 0.5,
     taskType: "summarize"
   })
   yield* call(Schema.Unknown, `/api/agents/${ofTenant[1]?.id}`, { status: "suspended" }, "PATCH")

@@ -1,7 +1,7 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
-import { DashboardHealth, DashboardMetrics } from "./domain.ts"
+import { DashboardHealth, DashboardMetrics, EffectiveSettings } from "./domain.ts"
 
 const read = requires("dashboard:read", { systemOnly: true })
 
@@ -19,6 +19,12 @@ export class DashboardApi extends HttpApiGroup.make("dashboard")
       description: "Always 200; `status` is that of the worst check. Each check reports its duration.",
       access: read,
       success: DashboardHealth
+    }),
+    endpoint.get("settings", "/settings", {
+      summary: "Get the settings that the service runs with",
+      description: "Each with where it was set. Secrets are `***`, and null is a setting without a value.",
+      access: read,
+      success: EffectiveSettings
     })
   )
   .middleware(Access)

@@ -88,3 +88,21 @@ export const DashboardHealth = Schema.Struct({
   checks: Schema.Array(HealthCheck)
 }).annotate({ identifier: "DashboardHealth" })
 export type DashboardHealth = typeof DashboardHealth.Type
+
+/** What this replica was started with. */
+export const EffectiveSettings = Schema.Struct({
+  version: Schema.String.annotate({ examples: ["0.1.0"] }),
+  environment: Schema.String.annotate({ examples: ["Production"] }),
+  settings: Schema.Array(
+    Schema.Struct({
+      key: Schema.String.annotate({ examples: ["Api:Port"] }),
+      value: Schema.NullOr(Schema.String).annotate({ examples: ["11402"] }),
+      source: Schema.String.annotate({
+        description: "`default`, a file, a variable of the environment, or the command line",
+        examples: ["environment Api__Port"]
+      }),
+      description: Schema.String.annotate({ examples: ["Port to listen on"] })
+    }).annotate({ identifier: "EffectiveSetting" })
+  )
+}).annotate({ identifier: "EffectiveSettings" })
+export type EffectiveSettings = typeof EffectiveSettings.Type

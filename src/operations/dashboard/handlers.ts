@@ -1,6 +1,9 @@
 import { Effect } from "effect"
 import { groupHandlers } from "../../platform/http/served-api.ts"
+import { serviceVersion } from "../../platform/runtime/version.ts"
+import { Settings } from "../../platform/settings/settings.ts"
 import { DetailedHealth } from "./detailed-health.ts"
+import { type EffectiveSettings } from "./domain.ts"
 import { Dashboard } from "./service.ts"
 import { DashboardApi } from "./api.ts"
 
@@ -9,6 +12,12 @@ export const DashboardHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const dashboard = yield* Dashboard
     const health = yield* DetailedHealth
-    return handlers.handleAll({ metrics: () => dashboard.metrics, health: () => health.report })
+    const { describe, environment } = yield* Settings
+    const settings: EffectiveSettings = { version: serviceVersion, environment, settings: describe() }
+    return handlers.handleAll({
+      metrics: () => dashboard.metrics,
+      health: () => health.report,
+      settings: () => Effect.succeed(settings)
+    })
   })
 )

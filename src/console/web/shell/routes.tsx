@@ -63,5 +63,6 @@ export const routes: ReadonlyArray<Route> = [
     "security:read",
     () => import("../pages/security-report.tsx")
   ),
-  route("Trust", "/attestation", "Attestation", "seal", "attestation:read", () => import("../pages/attestation.tsx"))
+  route("Trust", "/attestation", "Attestation", "seal", "attestation:read", () => import("../pages/attestation.tsx")),
+  route("Installation", "/settings", "Settings", "gear", "dashboard:read", () => import("../pages/settings.tsx"))
 ]
