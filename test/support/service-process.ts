@@ -23,11 +23,12 @@ export interface ServiceProcess {
 /** Starts the service on a directory and waits for its banner, which names its port; at the end it is ended by force. */
 export const startProcess = (
   directory: string,
-  environment: Record<string, string> = {}
+  environment: Record<string, string> = {},
+  words: ReadonlyArray<string> = []
 ): Effect.Effect<ServiceProcess, Error, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.callback<ServiceProcess & { readonly kill: Effect.Effect<void> }, Error>((resume) => {
-      const child = spawn(process.execPath, [...cached, "src/main.ts"], {
+      const child = spawn(process.execPath, [...cached, "src/main.ts", ...words], {
         cwd: project,
         stdio: ["ignore", "pipe", "pipe"],
         env: {

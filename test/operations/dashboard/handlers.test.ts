@@ -26,8 +26,22 @@ const sumOf = (series: ReadonlyArray<{ readonly value: number }>) => series.redu
 layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })("the dashboard", (it) => {
   refusesStrangers(it, [
     { name: "metrics", method: "GET", path: metricsPath, ...read },
-    { name: "health", method: "GET", path: healthPath, ...read }
+    { name: "health", method: "GET", path: healthPath, ...read },
+    { name: "settings", method: "GET", path: "/api/dashboard/settings", ...read }
   ])
+
+  it.effect("200: settings with where each was set, and no secret", () =>
+    Effect.gen(function* () {
+      const { call, serviceKey } = yield* TestService
+      const { body, status, text } = yield* call("GET", "/api/dashboard/settings")
+      assert.deepStrictEqual([status, body.environment], [200, "Development"])
+      assert.notInclude(text, serviceKey)
+      const settings: ReadonlyArray<{ readonly key: string }> = body.settings
+      const of = (key: string) => settings.find((setting) => setting.key === key)
+      assert.include(of("Api:ApiKey"), { value: "***", source: "environment Api__ApiKey" })
+      assert.include(of("Redis:Url"), { value: null, source: "default" })
+    })
+  )
 
   it.effect("200: metrics count what there is, and nothing of what there is not yet", () =>
     Effect.gen(function* () {

@@ -26,7 +26,7 @@ const route = (
 
 /** Every page of the console, in the order of the navigation. */
 export const routes: ReadonlyArray<Route> = [
-  route("", "/", "Home", "home", "dashboard:read", () => import("../pages/home.tsx")),
+  route("", "/", "Home", "home", undefined, () => import("../pages/home.tsx")),
   route("Access", "/api-keys", "API keys", "key", "api-keys:read", () => import("../pages/api-keys.tsx")),
   route(
     "Configuration",
