@@ -10,10 +10,13 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
       sum(u.requests) AS requests, sum(u.errors) AS errors, sum(u.input_tokens) AS input_tokens,
       sum(u.output_tokens) AS output_tokens, sum(u.cached_input_tokens) AS cached_input_tokens, count(u.bucket) AS calls
     FROM usage_facts u GROUP BY 1, 2
+  ), spent AS (
+    SELECT u.tenant_id, date_bin('1 day', u.occurred_at, 'epoch') AS day, sum(u.cost) AS cost
+    FROM usage_counted u GROUP BY 1, 2
   ), entries AS (
     SELECT e.tenant_id, date_bin('1 day', e.occurred_at, 'epoch') AS day, sum(e.amount) AS cost
     FROM budget_entries e
-    WHERE date_bin('1 day', e.occurred_at, 'epoch') >= (SELECT coalesce(min(r.day), 'infinity') FROM rows r)
+    WHERE date_bin('1 day', e.occurred_at, 'epoch') >= (SELECT coalesce(min(s.day), 'infinity') FROM spent s)
     GROUP BY 1, 2
   ), parts AS MATERIALIZED (
     SELECT r.tenant_id, r.dimension, r.grain, r.day, c.*,
@@ -44,7 +47,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
   )
   SELECT 'the ledger and the rows', coalesce(e.tenant_id, r.tenant_id)::text, to_char(coalesce(e.day, r.day), 'YYYY-MM-DD'),
     coalesce(e.cost, 0)::text, coalesce(r.cost, 0)::text
-  FROM entries e FULL JOIN rows r ON r.tenant_id = e.tenant_id AND r.day = e.day
+  FROM entries e FULL JOIN spent r ON r.tenant_id = e.tenant_id AND r.day = e.day
   WHERE coalesce(e.cost, 0) <> coalesce(r.cost, 0)
   UNION ALL
   SELECT format('the rows and the roll-up %s%s', s.grain, s.dimension), s.tenant_id, to_char(s.day, 'YYYY-MM-DD'),

@@ -19,7 +19,7 @@ BEGIN
       FROM unnest(grains, opens, closes) AS g(grain, opens, closes) CROSS JOIN unnest(tenants) AS t(id)
       CROSS JOIN LATERAL (SELECT CASE g.grain WHEN 'h' THEN interval '1 hour' WHEN 'q' THEN interval '15 minutes'
         ELSE interval '24 hours' END AS width) w
-      WHERE g.grain <> 'r' OFFSET 0
+      WHERE g.grain NOT IN ('r', 's') OFFSET 0
     ) g
     -- OFFSET 0 keeps the planner from joining another way than by the index, segment by segment.
     CROSS JOIN LATERAL (
@@ -47,11 +47,11 @@ BEGIN
         WHEN 8 THEN u.api_key_id::text END, '') END,
       width_bucket(u.occurred_at, cuts) - 1, u.bucket, 1
     FROM (
-      SELECT t.id, g.opens, g.closes FROM unnest(grains, opens, closes) AS g(grain, opens, closes)
-      CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain = 'r' OFFSET 0
+      SELECT t.id, g.grain, g.opens, g.closes FROM unnest(grains, opens, closes) AS g(grain, opens, closes)
+      CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain IN ('r', 's') OFFSET 0
     ) g
     CROSS JOIN LATERAL (
-      SELECT * FROM usage_facts u WHERE u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
+      SELECT * FROM usage_sources u WHERE u.grain = g.grain AND u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
         AND u.bucket IS NOT NULL AND (filter[1] IS NULL OR u.agent_id = filter[1]::uuid)
         AND (filter[2] IS NULL OR u.model = filter[2]) AND (filter[3] IS NULL OR u.provider = filter[3])
         AND (filter[4] IS NULL OR u.task_type = filter[4])

@@ -1,5 +1,6 @@
 -- The sums of usage between each two of `cuts` (their first is place 0) by `group_by`: a key of the dimension, a tenant, or
--- all. Ranges of grain w, d, h or q are read from roll-ups, those of grain r from rows. `filter` has a value or null for each
+-- all. Ranges of grain w, d, h or q are read from roll-ups, those of grain r from rows, and those of
+-- grain s from synthetic rows. `filter` has a value or null for each
 -- dimension; roll-ups are of the one dimension alone, whose value it may have. `wanted`, where it is not null, are the keys.
 CREATE OR REPLACE FUNCTION usage_report(tenants uuid[], dimension integer, group_by text, filter text[], wanted text[],
   grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[])
@@ -23,7 +24,7 @@ BEGIN
       FROM unnest(grains, opens, closes) AS g(grain, opens, closes) CROSS JOIN unnest(tenants) AS t(id)
       CROSS JOIN LATERAL (SELECT CASE g.grain WHEN 'h' THEN interval '1 hour' WHEN 'q' THEN interval '15 minutes'
         ELSE interval '24 hours' END AS width) w
-      WHERE g.grain <> 'r' OFFSET 0
+      WHERE g.grain NOT IN ('r', 's') OFFSET 0
     ) g
     -- OFFSET 0 keeps the planner from joining another way than by the index, segment by segment.
     CROSS JOIN LATERAL (
@@ -52,11 +53,11 @@ BEGIN
         WHEN 8 THEN u.api_key_id::text END, '') END,
       width_bucket(u.occurred_at, cuts) - 1, u.cost, u.requests, u.errors, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.saved
     FROM (
-      SELECT t.id, g.opens, g.closes FROM unnest(grains, opens, closes) AS g(grain, opens, closes)
-      CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain = 'r' OFFSET 0
+      SELECT t.id, g.grain, g.opens, g.closes FROM unnest(grains, opens, closes) AS g(grain, opens, closes)
+      CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain IN ('r', 's') OFFSET 0
     ) g
     CROSS JOIN LATERAL (
-      SELECT * FROM usage_facts u WHERE u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
+      SELECT * FROM usage_sources u WHERE u.grain = g.grain AND u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
         AND (filter[1] IS NULL OR u.agent_id = filter[1]::uuid)
         AND (filter[2] IS NULL OR u.model = filter[2]) AND (filter[3] IS NULL OR u.provider = filter[3])
         AND (filter[4] IS NULL OR u.task_type = filter[4])

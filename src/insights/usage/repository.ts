@@ -61,7 +61,8 @@ const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
   timeToFirstTokenMs: "u.time_to_first_token_ms",
   late: "u.late",
   reservationId: "u.reservation_id",
-  createdBy: "u.created_by"
+  createdBy: "u.created_by",
+  synthetic: "u.synthetic"
 }
 const members = Object.entries(exported)
 export const csvHeader = `${members.map(([member]) => member).join(",")}\n`
@@ -125,7 +126,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
               u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served,
               u.provider, u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
               u.reasoning_tokens, u.method, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id,
-              u.created_by
+              u.created_by, u.synthetic
             FROM tenants t CROSS JOIN LATERAL (
               SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
               ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}
