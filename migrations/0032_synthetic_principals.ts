@@ -22,10 +22,14 @@ SELECT a.id, a.tenant_id, a.status, a.scope_ceiling, t.scope_ceiling AS template
 FROM agents a LEFT JOIN agent_templates t ON t.id = a.template_id;
 
 CREATE VIEW synthetic_principals WITH (security_invoker = true) AS
-SELECT k.id, k.public_id, k.synthetic_kind AS kind, k.name, k.tenant_id, k.scopes, k.labels, k.created_at, k.created_by,
+SELECT k.id, k.public_id, k.synthetic_kind AS kind, k.name, k.tenant_id, k.application_id, k.scopes,
+  k.labels, k.created_at, k.created_by,
   k.last_used_at, k.expires_at, k.revoked_at
 FROM api_keys k WHERE k.synthetic_kind IS NOT NULL AND k.revoked_at IS NULL;
 GRANT SELECT, UPDATE ON synthetic_principals TO application_manager;
+
+-- Since when the configuration or the keys of a provider could not be fetched.
+ALTER TABLE identity_providers ADD COLUMN keys_failing_since timestamptz;
 
 ALTER TABLE usage_rows ADD COLUMN synthetic boolean NOT NULL DEFAULT false;
 CREATE INDEX usage_rows_synthetic ON usage_rows (tenant_id, occurred_at) WHERE synthetic;

@@ -4,7 +4,13 @@ import { type Refusal } from "../audit/log/service.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { AgentTokens, ApiKeyCredentials, SessionTokens } from "./credentials.ts"
-import { bearerToken, isFromAnotherSite, keyInAuthorization, sessionCookie, tokenInCookies } from "./request-credentials.ts"
+import {
+  bearerToken,
+  isFromAnotherSite,
+  keyInAuthorization,
+  sessionCookie,
+  tokenInCookies
+} from "./request-credentials.ts"
 import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/authority/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
 

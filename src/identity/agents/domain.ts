@@ -95,7 +95,17 @@ export const AgentPatch = Schema.Struct({
   templateId: Schema.optionalKey(Schema.NullOr(AgentTemplateId)),
   status: Schema.optionalKey(AgentStatus),
   ...limitMembers,
-  ...serverSet("id", "tenantId", "applicationId", "expiresAt", "createdAt", "createdBy", "synthetic", "updatedAt", "lastSeenAt")
+  ...serverSet(
+    "id",
+    "tenantId",
+    "applicationId",
+    "expiresAt",
+    "createdAt",
+    "createdBy",
+    "synthetic",
+    "updatedAt",
+    "lastSeenAt"
+  )
 }).annotate({ identifier: "AgentPatch" })
 export type AgentPatch = typeof AgentPatch.Type
 

@@ -1,7 +1,13 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { callerBounds, onlyStops, requireAuthority, requireBounds, requireOwnAgent } from "../../kernel/authority/authority.ts"
+import {
+  callerBounds,
+  onlyStops,
+  requireAuthority,
+  requireBounds,
+  requireOwnAgent
+} from "../../kernel/authority/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"

@@ -78,7 +78,8 @@ export class AgentClients extends Context.Service<
         }
       })
 
-      const reject = (refusal: Refusal) => Effect.andThen(rejections.reject(refusal), Effect.fail(new InvalidClient({})))
+      const reject = (refusal: Refusal) =>
+        Effect.andThen(rejections.reject(refusal), Effect.fail(new InvalidClient({})))
       const refuse = Effect.fnUntraced(function* (agentId: string, reason: string, client?: Client) {
         return yield* reject({
           action: credentialActions.AgentTokenDenied,

@@ -45,9 +45,7 @@ export const makeWireCallers = Effect.gen(function* () {
 
   const byKey = (key: string) =>
     Effect.flatMap(account.owns(key), (owned) =>
-      owned
-        ? Effect.succeed(serviceAccount)
-        : Effect.catch(keys.check(key), clients.reject)
+      owned ? Effect.succeed(serviceAccount) : Effect.catch(keys.check(key), clients.reject)
     )
 
   /** Refuses a request without an assertion; an API key in its place is checked, so that a canary does not go unnoticed. */

@@ -200,7 +200,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
         )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const segments = items.flatMap(({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments)
+      const segments = items.flatMap(
+        ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
+      )
       const latencies = yield* repository.latencies({ filter, segments }, "total", cuts)
       const latenciesOf = new Map(latencies.map((one) => [one.place, one]))
       return {
