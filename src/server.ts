@@ -269,7 +269,13 @@ const GatewayServices = GatewayCallsLayer.pipe(
 
 const Services = SyntheticPrincipals.layer.pipe(
   Layer.provideMerge(
-    Layer.mergeAll(Dashboard.layer, DetailedHealth.layer, ApiKeys.layer, InsightsLayer, EventsLayer, Security.layer)
+    Layer.mergeAll(
+      Dashboard.layer,
+      DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
+      ApiKeys.layer,
+      InsightsLayer,
+      Security.layer
+    )
   ),
   Layer.provideMerge(Layer.merge(GatewayServices, LiveAuthorizationLayer)),
   Layer.provideMerge(ConfigurationServices),

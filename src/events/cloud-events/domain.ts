@@ -146,12 +146,34 @@ export const toCloudEvent = (entry: AuditEntry): CloudEvent => {
   }
 }
 
+const pattern = /^(?:[^\s*,]+\*?|\*)$/u
+const maxPatternLength = 255
+const patternExpected = "an event type, a prefix ending in *, or *"
+
 /** An event type, a prefix that ends in `*`, or `*`. */
-export const EventTypePattern = text(1, 255)
-  .pipe(
-    Schema.check(Schema.isPattern(/^(?:[^\s*,]+\*?|\*)$/u, { expected: "an event type, a prefix ending in *, or *" }))
-  )
+export const EventTypePattern = text(1, maxPatternLength)
+  .pipe(Schema.check(Schema.isPattern(pattern, { expected: patternExpected })))
   .annotate({ examples: ["com.application-manager.trial-user.*"] })
+
+/** The patterns of a list with commas between them. */
+export const patternsIn = (list: string): ReadonlyArray<string> => list.split(",").map((one) => one.trim())
+
+/** Several of these in a query parameter. */
+export const EventTypePatterns = text(1, 4096)
+  .pipe(
+    Schema.check(
+      Schema.makeFilter((list: string) => {
+        const wrong = patternsIn(list).find((one) => one.length > maxPatternLength || !pattern.test(one))
+        return wrong === undefined
+          ? undefined
+          : `Expected ${patternExpected}, of ${maxPatternLength} characters at most, not ${JSON.stringify(wrong)}`
+      })
+    )
+  )
+  .annotate({
+    description: "Event types with commas between them; one may be a prefix that ends in `*`",
+    examples: ["com.application-manager.trial-user.*"]
+  })
 
 /** Whether one of the patterns is of the type. */
 export const matchesType = (patterns: ReadonlyArray<string>, type: string): boolean =>
