@@ -107,7 +107,7 @@ import { Roles } from "./applications/roles/service.ts"
 import { TrialSessionTermination } from "./identity/trial-sessions/termination.ts"
 import { SessionsHandlers } from "./identity/trial-sessions/handlers.ts"
 import { Sessions } from "./identity/trial-sessions/service.ts"
-import { ClaimPageLayer } from "./identity/sign-in/claim-page.ts"
+import { ConsoleLayer } from "./console/pages.ts"
 import { ClaimLinks, InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
 import { SessionCredentials, SessionTokensLayer } from "./identity/sign-in/credentials.ts"
 import { LoginThrottle } from "./identity/login-throttle/service.ts"
@@ -313,7 +313,7 @@ const Routes = Layer.mergeAll(
   FrontPageLayer,
   SwaggerLayer,
   ProblemPagesLayer,
-  ClaimPageLayer,
+  ConsoleLayer,
   PrometheusLayer,
   OAuthWireLayer,
   VendorRoutesLayer,

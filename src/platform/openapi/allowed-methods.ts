@@ -15,7 +15,8 @@ const pages = [
   "/problems",
   "/problems/:slug",
   "/metrics",
-  "/claim"
+  "/console/*",
+  "/console/assets/:file"
 ]
 
 const posts = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
