@@ -3,7 +3,7 @@ import { CapUtilization, UtilizationKey } from "../../budgets/caps/domain.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { cursor, page } from "../../kernel/http/page.ts"
 import { text } from "../../kernel/text.ts"
-import { NetUsd } from "../usage/domain.ts"
+import { dayMillis, NetUsd } from "../usage/domain.ts"
 
 export const reportDimensions = [
   "agent",
@@ -133,9 +133,10 @@ export interface Segment {
 }
 
 export const hourMillis = 3_600_000
+export const weekMillis = 7 * dayMillis
 const grains = [
-  ["w", 604_800_000],
-  ["d", 86_400_000],
+  ["w", weekMillis],
+  ["d", dayMillis],
   ["h", hourMillis],
   ["q", 900_000]
 ] as const

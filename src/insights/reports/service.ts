@@ -19,7 +19,8 @@ import {
   segmentsOf,
   type SeriesPoint,
   type Share,
-  type Totals
+  type Totals,
+  weekMillis
 } from "./domain.ts"
 import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Source, type Sums } from "./repository.ts"
 
@@ -68,10 +69,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const totalsOf = (filter: UsageFilter, from: number, to: number) =>
-      Effect.map(
-        repository.series(source(filter, "total", [from, to]), "total", [from, to]),
-        ([sums]) => sums ?? nothing
-      )
+      Effect.map(repository.totals(source(filter, "total", [from, to])), ([sums]) => sums ?? nothing)
 
     const shares = Effect.fnUntraced(function* (
       filter: UsageFilter,
@@ -114,7 +112,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       if (to < now - hourMillis) return null
       const month = yield* monthOf(timeZone, now)
       if (month === undefined) return null
-      const { cost } = yield* totalsOf(filter, month.start, ceilHour(now))
+      const { cost } = yield* totalsOf(filter, month.start, ceil(now, weekMillis))
       const projected = forecastOf(cost, month.start, month.end, now)
       if (projected === undefined) return null
       const today = now - (now % dayMillis)
@@ -144,12 +142,12 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           const days = yield* daysOf(range)
-          const cuts = cutsOf(range, days, now)
-          const byDay = yield* repository.series(source(filter, "total", cuts), "total", cuts)
+          const cuts = cutsOf(range, days, now, dayMillis)
+          const byDay = yield* repository.placed(source(filter, "total", cuts), cuts)
           const totals = byDay.reduce<Sums>(plus, nothing)
           const previous = yield* totalsOf(filter, from - (to - from), from)
-          const agents = yield* shares(filter, "agent", from, openEnd(to, now), undefined, topMost)
-          const models = yield* shares(filter, "model", from, openEnd(to, now), undefined, topMost)
+          const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), undefined, topMost)
+          const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), undefined, topMost)
           const caps = yield* utilizations.list(
             filter.tenantId === undefined ? {} : { tenantId: filter.tenantId },
             undefined,
@@ -184,13 +182,13 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       limit: number
     ) {
       const days = yield* daysOf(range)
-      const byDay = cutsOf(range, days, now)
-      const cuts = dimension === "day" ? byDay : hoursIn(days, byDay)
+      const cuts =
+        dimension === "day" ? cutsOf(range, days, now, dayMillis) : hoursIn(days, cutsOf(range, days, now, hourMillis))
       const keys =
         dimension === "day"
           ? days.map(({ date }) => date)
           : cuts.map((start, index) => new Date(index === 0 ? hourOf(days, start) : start).toISOString())
-      const rows = yield* repository.series(source(filter, "total", cuts), "total", cuts)
+      const rows = yield* repository.placed(source(filter, "total", cuts), cuts)
       const total = rows.reduce((sum, { cost }) => sum + cost, 0n)
       const ranked = rows
         .map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" }))
@@ -237,15 +235,13 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, after, limit)) }
           }
           const { from } = range
-          const to = openEnd(range.to, now)
+          const to = openEnd(range.to, now, weekMillis)
           const found = yield* shares(filter, dimension, from, to, after, limit + 1)
           const { items, nextCursor } = slice(found, limit, ({ row }): ItemPlace => [String(row.cost), row.key])
           const keys = items.map(({ row }) => row.key)
-          const days = yield* daysOf(range)
-          const byDay = cutsOf(range, days, now)
-          const cuts = to - from <= hourlyUpTo ? hoursIn(days, byDay) : byDay
+          const cuts = pointsOf(range, yield* daysOf(range), now)
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
-          const pointsOf = Map.groupBy(points, ({ key }) => key)
+          const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
           // Quarters of an hour have no latencies.
           const latencies = yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
@@ -255,7 +251,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             dimension,
             nextCursor,
             items: items.map(({ row, share }): Item => {
-              const placed = new Map((pointsOf.get(row.key) ?? []).map((point) => [point.place, point]))
+              const placed = new Map((pointsOfKey.get(row.key) ?? []).map((point) => [point.place, point]))
               return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(cuts, placed) })
             })
           }
@@ -286,9 +282,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
         Effect.gen(function* () {
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
-          const days = yield* daysOf(range)
-          const byDay = cutsOf(range, days, now)
-          const cuts = range.to - range.from <= hourlyUpTo ? hoursIn(days, byDay) : byDay
+          const cuts = pointsOf(range, yield* daysOf(range), now)
           return {
             asOf,
             nextCursor,
@@ -366,8 +360,10 @@ const pointAt = (start: number, sums: Pick<Sums, "cost" | "requests"> | undefine
   ...pointOf(sums)
 })
 
-const seriesOf = (cuts: ReadonlyArray<number>, placed: ReadonlyMap<number, Sums>): ReadonlyArray<SeriesPoint> =>
-  cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
+const seriesOf = (
+  cuts: ReadonlyArray<number>,
+  placed: ReadonlyMap<number, Pick<Sums, "cost" | "requests">>
+): ReadonlyArray<SeriesPoint> => cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),
@@ -388,16 +384,21 @@ const percentOf = (part: bigint, whole: bigint): number => (whole === 0n ? 0 : N
 const nowOf = ({ to }: UsageRange, range: Range) =>
   to === undefined ? Effect.succeed(range.to) : Effect.map(DateTime.now, ({ epochMilliseconds }) => epochMilliseconds)
 
-const ceilHour = (at: number): number => Math.ceil(at / hourMillis) * hourMillis
+const ceil = (at: number, millis: number): number => Math.ceil(at / millis) * millis
 
-/** The end of a range as roll-ups may be read to: nothing has happened after now, so the hour is taken whole. */
-const openEnd = (to: number, now: number): number => (to >= now ? ceilHour(to) : to)
+/** The end of a range as roll-ups of a size may be read to: nothing has happened after now, so the last is taken whole. */
+const openEnd = (to: number, now: number, millis: number): number => (to >= now ? ceil(to, millis) : to)
 
-/** Where a range is cut: its start, the starts of its days, and its end. */
-const cutsOf = ({ from, to }: Range, days: ReadonlyArray<ZoneDay>, now: number): ReadonlyArray<number> => {
+/** Where a range is cut: its start, the starts of its days, and its end, where roll-ups of a size end. */
+const cutsOf = (
+  { from, to }: Range,
+  days: ReadonlyArray<ZoneDay>,
+  now: number,
+  millis: number
+): ReadonlyArray<number> => {
   const inside = days.map(({ start }) => start).filter((start) => start > from)
   const last = inside.at(-1) ?? from
-  return [from, ...inside, Math.max(openEnd(to, now), last + 1)]
+  return [from, ...inside, Math.max(openEnd(to, now, millis), last + 1)]
 }
 
 /** The hours between cuts by day: they begin with their day, since zones are off by half an hour and less. */
@@ -410,6 +411,12 @@ const hoursIn = (days: ReadonlyArray<ZoneDay>, cuts: ReadonlyArray<number>): Rea
   }
   return hours
 }
+
+/** Where a series has its points: hours up to two days, else days. */
+const pointsOf = (range: Range, days: ReadonlyArray<ZoneDay>, now: number): ReadonlyArray<number> =>
+  range.to - range.from <= hourlyUpTo
+    ? hoursIn(days, cutsOf(range, days, now, hourMillis))
+    : cutsOf(range, days, now, dayMillis)
 
 /** The start of the hour that a moment is in. */
 const hourOf = (days: ReadonlyArray<ZoneDay>, at: number): number => {
