@@ -1,4 +1,7 @@
 import { IdentityProvidersApi } from "./identity/identity-providers/api.ts"
+import { RegistrationTokensApi } from "./identity/registration-tokens/api.ts"
+import { RegistrationsApi } from "./identity/registrations/api.ts"
+import { withRegistration } from "./identity/registrations/wire-api.ts"
 import { OidcSignInApi } from "./identity/oidc-sign-in/api.ts"
 import { Context, flow } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
@@ -53,6 +56,8 @@ export class Api extends HttpApi.make("application-manager")
   .add(
     HealthApi,
     ApplicationsApi,
+    RegistrationTokensApi,
+    RegistrationsApi,
     ConfigurationApi,
     ConfigurationTreesApi,
     TrialUsersApi,
@@ -106,7 +111,7 @@ export class Api extends HttpApi.make("application-manager")
       Context.add(HttpApi.SuccessParseOptions, { disableChecks: true })
     )
   )
-  .annotate(OpenApi.Transform, flow(withOAuth, withCompatibility))
+  .annotate(OpenApi.Transform, flow(withOAuth, withRegistration, withCompatibility))
   .annotateMerge(
     OpenApi.annotations({
       title: "Application Manager",

@@ -120,6 +120,11 @@ import { IdentityProvidersHandlers } from "./identity/identity-providers/handler
 import { IdentityProviders } from "./identity/identity-providers/service.ts"
 import { OidcSignInHandlers } from "./identity/oidc-sign-in/handlers.ts"
 import { OidcSignIn } from "./identity/oidc-sign-in/service.ts"
+import { RegistrationTokensHandlers } from "./identity/registration-tokens/handlers.ts"
+import { RegistrationTokens } from "./identity/registration-tokens/service.ts"
+import { RegistrationsHandlers } from "./identity/registrations/handlers.ts"
+import { Registrations } from "./identity/registrations/service.ts"
+import { RegistrationWireLayer } from "./identity/registrations/wire.ts"
 import { OutboundHttp } from "./platform/outbound/outbound-http.ts"
 import { TenantsHandlers } from "./identity/tenants/handlers.ts"
 import { Tenants } from "./identity/tenants/service.ts"
@@ -163,6 +168,8 @@ const Handlers = Layer.mergeAll(
   SignInHandlers,
   IdentityProvidersHandlers,
   OidcSignInHandlers,
+  RegistrationTokensHandlers,
+  RegistrationsHandlers,
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
@@ -272,7 +279,7 @@ const Services = SyntheticPrincipals.layer.pipe(
     Layer.mergeAll(
       Dashboard.layer,
       DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
-      ApiKeys.layer,
+      Registrations.layer.pipe(Layer.provideMerge(Layer.merge(ApiKeys.layer, RegistrationTokens.layer))),
       InsightsLayer,
       Security.layer
     )
@@ -316,6 +323,7 @@ const Routes = Layer.mergeAll(
   ConsoleLayer,
   PrometheusLayer,
   OAuthWireLayer,
+  RegistrationWireLayer,
   VendorRoutesLayer,
   AllowedMethodsLayer,
   edgeLayer

@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
+import { makeRegistration } from "../support/registrations.ts"
 import { makeIssuer } from "../support/issuer.ts"
 import { type TestService } from "../support/service.ts"
 import { agentAttempts } from "./agent-authorities.ts"
@@ -14,6 +15,7 @@ export const held: ReadonlyArray<string> = [
   "agents:write",
   "api-keys:read",
   "api-keys:write",
+  "applications:write",
   "identity-providers:read",
   "identity-providers:write",
   "roles:read",
@@ -149,6 +151,28 @@ export const attempts: ReadonlyArray<Attempt> = [
     operationId: "identityProviders.delete",
     about: "a provider whose accounts get more",
     prepare: (service) => Effect.map(makeProvider(service, beyond), (provider) => on(provider))
+  },
+  {
+    operationId: "registrations.approve",
+    about: "an application that requests more",
+    prepare: (service) => Effect.map(makeRegistration(service, beyond), ({ client_id: id }) => on({ id }, {}))
+  },
+  {
+    operationId: "registrations.approve",
+    about: "an application that is granted more",
+    prepare: (service) =>
+      Effect.map(makeRegistration(service, []), ({ client_id: id }) => on({ id }, { scopes: beyond }))
+  },
+  {
+    operationId: "registrations.approve",
+    about: "an application that had more",
+    prepare: Effect.fnUntraced(function* (service) {
+      const registered = yield* makeRegistration(service, beyond)
+      yield* service.call("POST", `/api/applications/${registered.client_id}/approve`)
+      yield* registered.put({ scope: "agents:read" })
+      yield* registered.put({ scope: "agents:read dashboard:read" })
+      return on({ id: registered.client_id }, {})
+    })
   },
   {
     operationId: "apiKeys.create",

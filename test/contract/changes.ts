@@ -3,6 +3,7 @@ import { Effect, type Scope } from "effect"
 import * as jose from "jose"
 import * as crypto from "node:crypto"
 import { type Answer, type TestService } from "../support/service.ts"
+import { makeRegistration } from "../support/registrations.ts"
 import { makeIssuer } from "../support/issuer.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
@@ -197,6 +198,25 @@ export const changesByOperation: Readonly<
     ),
   "applications.delete": (service) =>
     Effect.map(makeApplication(service), ({ id }) => changes("Application", "ApplicationDeleted", id, "before")),
+  "registrationTokens.create": () =>
+    Effect.succeed(creates("RegistrationToken", "RegistrationTokenCreated", { uses: 2 })),
+  "registrationTokens.delete": (service) =>
+    Effect.map(make(service, "/api/applications/registration-tokens", {}), ({ id }) =>
+      changes("RegistrationToken", "RegistrationTokenDeleted", id, "before")
+    ),
+  "registrations.approve": (service) =>
+    Effect.map(makeRegistration(service, ["llm:complete"]), ({ client_id: id }) => ({
+      parameters: { id },
+      body: {},
+      entries: ({ body }) => [
+        entry("ApiKey", "ApiKeyCreated", body.apiKeyId, "after"),
+        entry("Application", "ApplicationApproved", id, "both")
+      ]
+    })),
+  "registrations.reject": (service) =>
+    Effect.map(makeRegistration(service, []), ({ client_id: id }) =>
+      changes("Application", "ApplicationRejected", id, "both")
+    ),
   "configuration.create": (service) =>
     Effect.map(makeApplication(service), ({ id }) => creates("Configuration", "ConfigurationCreated", newFile(id))),
   "configuration.save": (service) =>

@@ -5,7 +5,7 @@ import { Audit } from "../../audit/log/service.ts"
 import { callerBounds, requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
-import { distinct } from "../../kernel/authority/capability.ts"
+import { type Capability, distinct, intersection } from "../../kernel/authority/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
 import {
@@ -177,6 +177,24 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
       return { ...changes.updated(apiKeyActions.ApiKeyRevoked, shown(before), shown(after)), value: undefined }
     }, audit.change)
 
+    const rotations = Effect.fn("ApiKeys.rotations")(function* (id: ApiKeyId) {
+      const keys = yield* database.asCaller(repository.rotations(id))
+      return keys.map(toResponse(yield* DateTime.now))
+    })
+
+    const narrow = Effect.fn("ApiKeys.narrow")(function* (id: ApiKeyId, to: ReadonlyArray<Capability>) {
+      const before = yield* take(id)
+      const now = yield* DateTime.now
+      const scopes = intersection(before.scopes, to)
+      if (scopes.length === before.scopes.length && scopes.every((scope) => before.scopes.includes(scope))) {
+        return unchanged(undefined)
+      }
+      const after = yield* repository.update({ ...before, scopes })
+      yield* authCaches.announce
+      const shown = toResponse(now)
+      return { ...changes.updated(apiKeyActions.ApiKeyUpdated, shown(before), shown(after)), value: undefined }
+    }, audit.change)
+
     return {
       list,
       get,
@@ -184,6 +202,10 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
       update,
       rotate,
       revoke,
+      /** A key and those that took its place one after another, the newest last. */
+      rotations,
+      /** Takes from a key what is not among these scopes, also from one whose place another key took. */
+      narrow,
       /** Makes a key as a part of another change, which writes the entry. */
       issue
     }
