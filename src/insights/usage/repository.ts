@@ -87,7 +87,8 @@ const jsonBare: ReadonlySet<string> = new Set([
   "status",
   "latencyMs",
   "timeToFirstTokenMs",
-  "late"
+  "late",
+  "synthetic"
 ])
 const jsonValue = (member: string, expression: string): string =>
   usageTexts.has(member)

@@ -322,6 +322,14 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         rows.items.map(({ synthetic }: { synthetic: boolean }) => synthetic),
         [true, true, false]
       )
+      const exported = yield* call("GET", "/api/usage/export")
+      assert.deepStrictEqual(
+        exported.text
+          .trimEnd()
+          .split("\n")
+          .map((line) => JSON.parse(line).synthetic),
+        [false, true, true]
+      )
       const insights = (at: string) => Effect.map(call("GET", `/api/insights/${at}`), ({ body }) => body)
       assert.deepInclude((yield* insights("overview")).totals, { costUsd: 0.01, requests: 1 })
       assert.deepInclude((yield* insights("overview?includeSynthetic=true")).totals, { costUsd: 0.03, requests: 3 })
