@@ -155,7 +155,7 @@ BEGIN
         c.cache_write_1h_tokens,
         CASE WHEN c.usage IS NULL THEN c.reasoning_tokens ELSE (c.usage->>'reasoningTokens')::bigint END,
         c.latency_ms, c.upstream_latency_ms, c.time_to_first_token_ms, c.application_id, c.status, c.late,
-        coalesce(c.method, 'reported'), c.created_by, c.user_id, c.task_type, c.operation, c.dialect, c.model_asked,
+        coalesce(c.method, 'reported'), usage_principal(c.created_by, c.agent_id, c.api_key_id), c.user_id, c.task_type, c.operation, c.dialect, c.model_asked,
         coalesce(c.model, c.usage->>'model'), c.model_served, coalesce(c.provider, c.asked_provider),
         c.catalogue_version, c.trace_id, c.rates, c.attempts,
         CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses,
