@@ -20,7 +20,7 @@ export const violations =
     })
 
 /** Reads the rows of a statement through a schema; whatever fails is a defect. */
-export const readRows = <S extends Schema.Codec<unknown, unknown>>(row: S) => {
+export const readRows = <S extends Schema.Top & { readonly DecodingServices: never }>(row: S) => {
   const decode = Schema.decodeUnknownEffect(Schema.Array(row))
   return (statement: Effect.Effect<unknown, unknown>): Effect.Effect<ReadonlyArray<S["Type"]>> =>
     Effect.orDie(Effect.flatMap(statement, (rows) => decode(rows))) as Effect.Effect<ReadonlyArray<S["Type"]>>
