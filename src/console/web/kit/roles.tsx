@@ -1,5 +1,6 @@
 import { useCall } from "../api/hooks.ts"
 import { type Row } from "../api/operations.ts"
+import { ownSlug } from "./built-in.ts"
 import { useCan } from "../shell/session.tsx"
 
 /** The roles that accounts can have, which are those of this service itself; undefined where the caller may not see them. */
@@ -7,7 +8,7 @@ export const useOwnRoles = (): ReadonlyArray<Row<"roles.list">> | undefined => {
   const may = useCan()
   const isAllowed = may("roles:read") && may("applications:read")
   const applications = useCall("applications.list", { query: { limit: 200 } }, { enabled: isAllowed })
-  const own = applications.data?.items.find(({ slug }) => slug === "application-manager")
+  const own = applications.data?.items.find(({ slug }) => slug === ownSlug)
   const roles = useCall("roles.list", { query: { applicationId: own?.id ?? 0 } }, { enabled: own !== undefined })
   return roles.data
 }

@@ -3,6 +3,7 @@ import { Link, useLocation, useParams } from "wouter"
 import { useCall, useChange } from "../api/hooks.ts"
 import { type Answer } from "../api/operations.ts"
 import { Act, Confirm, CopyCurl, FormActions } from "../kit/actions.tsx"
+import { isBuiltIn } from "../kit/built-in.ts"
 import { Dialog } from "../kit/dialog.tsx"
 import { Form, instantOf, textOf, TextField } from "../kit/form.tsx"
 import { Moment } from "../kit/format.tsx"
@@ -37,7 +38,7 @@ const Edit = ({ application, onClose }: Changing) => {
               body: {
                 name: textOf(data, "name") ?? "",
                 description: textOf(data, "description") ?? "",
-                ...(application.builtIn ? {} : { slug: textOf(data, "slug") ?? "" })
+                ...(isBuiltIn(application) ? {} : { slug: textOf(data, "slug") ?? "" })
               }
             },
             { onSuccess: onClose }
@@ -52,8 +53,8 @@ const Edit = ({ application, onClose }: Changing) => {
           required
           maxLength={63}
           defaultValue={application.slug}
-          readOnly={application.builtIn}
-          hint={application.builtIn ? "A built-in application keeps it" : "For addresses"}
+          readOnly={isBuiltIn(application)}
+          hint={isBuiltIn(application) ? "A built-in application keeps it" : "For addresses"}
         />
         <TextField label="Description" name="description" maxLength={1000} defaultValue={application.description} />
       </Form>
@@ -254,7 +255,7 @@ export default function ApplicationPage() {
   return (
     <Answered asked={asked} rows={8}>
       {(application) => {
-        const unless = application.builtIn ? builtIn : undefined
+        const unless = isBuiltIn(application) ? builtIn : undefined
         return (
           <Page
             title={application.name}

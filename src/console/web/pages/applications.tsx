@@ -2,6 +2,7 @@ import { useState } from "react"
 import { Link, useLocation } from "wouter"
 import { useChange } from "../api/hooks.ts"
 import { Act, CopyCurl, FormActions } from "../kit/actions.tsx"
+import { isBuiltIn } from "../kit/built-in.ts"
 import { Dialog } from "../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../kit/form.tsx"
 import { Cut, Moment } from "../kit/format.tsx"
@@ -97,10 +98,10 @@ export default function Applications() {
           },
           {
             title: "Status",
-            cell: ({ builtIn, status }) => (
+            cell: ({ slug, status }) => (
               <>
                 <span className={`tag ${applicationTones[status]}`}>{status}</span>{" "}
-                {builtIn ? <small>built in</small> : null}
+                {isBuiltIn({ slug }) ? <small>built in</small> : null}
               </>
             )
           },

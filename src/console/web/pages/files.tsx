@@ -4,6 +4,7 @@ import { call, Failure } from "../api/client.ts"
 import { useCall, useChange } from "../api/hooks.ts"
 import { type Answer, type Row } from "../api/operations.ts"
 import { Act, Confirm, Copy, CopyCurl, FormActions, TabLinks, Tabs } from "../kit/actions.tsx"
+import { isBuiltIn } from "../kit/built-in.ts"
 import { Dialog } from "../kit/dialog.tsx"
 import { Compare, mergeOf, UnifiedDiff } from "../kit/diff.tsx"
 import { Editor } from "../kit/editor.tsx"
@@ -294,7 +295,7 @@ const Deleted = ({ application, onClose }: { readonly application: Application; 
                     cell: ({ id, path }) => (
                       <Act
                         needs={write}
-                        unless={application.builtIn ? builtIn : undefined}
+                        unless={isBuiltIn(application) ? builtIn : undefined}
                         onClick={() =>
                           restore.mutate({ params: { id } }, { onSuccess: () => announce(`${path} is restored`) })
                         }
@@ -790,7 +791,7 @@ const OneNode = ({
 }) => {
   const [search] = useSearchParams()
   const [shown, show] = useState<"move" | "delete" | "create">()
-  const locked = application.builtIn ? builtIn : undefined
+  const locked = isBuiltIn(application) ? builtIn : undefined
   const version = search.get("version")
   const close = () => show(undefined)
   const content: ReactNode =
@@ -860,7 +861,7 @@ const Chosen = ({
   const tree = useCall("configurationTrees.get", { query: { applicationId: application.id } })
   const [shown, show] = useState<"create" | "deleted">()
   const close = () => show(undefined)
-  const locked = application.builtIn ? builtIn : undefined
+  const locked = isBuiltIn(application) ? builtIn : undefined
   return (
     <Page
       title="Configuration"
@@ -938,7 +939,7 @@ const OfApplication = ({ id, node }: { readonly id: number | undefined; readonly
   return (
     <Answered asked={asked}>
       {({ items }) => {
-        const application = items.find((each) => each.id === id) ?? items.find((each) => !each.builtIn) ?? items[0]
+        const application = items.find((each) => each.id === id) ?? items.find((each) => !isBuiltIn(each)) ?? items[0]
         return application === undefined ? (
           <Page title="Configuration">
             <Empty title="There is no application" />

@@ -6,6 +6,7 @@ import { call } from "../api/client.ts"
 import { useCall, useChange } from "../api/hooks.ts"
 import { type Row } from "../api/operations.ts"
 import { Act, Confirm, CopyCurl, FormActions } from "../kit/actions.tsx"
+import { isBuiltInRole, ownSlug } from "../kit/built-in.ts"
 import { Dialog } from "../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../kit/form.tsx"
 import { words } from "../kit/format.tsx"
@@ -45,7 +46,7 @@ const knownIn = (
   added: ReadonlyArray<string>
 ): ReadonlyMap<string, ReadonlyArray<string>> => {
   const known = new Map<string, Array<string>>([["*", ["*", "read", "write"]]])
-  const own = application.slug === "application-manager" ? capabilities : {}
+  const own = application.slug === ownSlug ? capabilities : {}
   for (const [resource, actions] of Object.entries(own)) known.set(resource, [...actions])
   const named = [...roles.flatMap((role) => role.capabilities), ...added]
   for (const capability of named.toSorted()) {
@@ -131,12 +132,14 @@ const clamp = (value: number, most: number) => Math.min(Math.max(value, 0), most
 /** Roles by capabilities. Arrow keys move, Space switches, Home and End go to the first and last role. */
 const Matrix = ({
   edits,
+  isFixed,
   lines,
   onOpen,
   onToggle,
   roles
 }: {
   readonly edits: ReadonlyMap<number, ReadonlySet<string>>
+  readonly isFixed: (role: Role) => boolean
   readonly lines: ReadonlyArray<Line>
   readonly onOpen: (role: Role) => void
   readonly onToggle: (role: Role, line: Line) => void
@@ -157,6 +160,10 @@ const Matrix = ({
     else return
     event.preventDefault()
   }
+  const held = roles.map((role) => {
+    const before = new Set(role.capabilities)
+    return { role, before, now: edits.get(role.id) ?? before }
+  })
   return (
     <div className="scroll matrix">
       <table ref={grid} role="grid" aria-label="Roles by capabilities">
@@ -178,21 +185,20 @@ const Matrix = ({
             return (
               <tr key={title} className={line.kind === "group" ? "group" : undefined}>
                 <th scope="row">{line.kind === "group" ? words(line.resource) : <code>{line.capability}</code>}</th>
-                {roles.map((role, column) => {
-                  const held = edits.get(role.id) ?? new Set(role.capabilities)
-                  const state = stateOf(held, line)
-                  const was = stateOf(new Set(role.capabilities), line)
-                  const by = line.kind === "one" ? coveredBy(held, line.capability) : undefined
+                {held.map(({ before, now, role }, column) => {
+                  const state = stateOf(now, line)
+                  const was = now === before ? state : stateOf(before, line)
+                  const by = state === "by" && line.kind === "one" ? coveredBy(now, line.capability) : undefined
                   return (
                     <td key={role.id} className={state === was ? undefined : "changed"}>
                       <button
                         type="button"
                         role="checkbox"
                         aria-checked={marks[state] as "true" | "false" | "mixed"}
-                        aria-disabled={role.builtIn}
+                        aria-disabled={isFixed(role)}
                         aria-label={`${title} for ${role.name}`}
                         title={
-                          role.builtIn
+                          isFixed(role)
                             ? "A built-in role is not changed"
                             : state === "by"
                               ? `Comes from ${by}`
@@ -320,16 +326,18 @@ const Create = ({ application, onClose }: { readonly application: Application; r
 }
 
 const Edit = ({
+  isFixed,
   onClose,
   onDelete,
   role
 }: {
+  readonly isFixed: boolean
   readonly onClose: () => void
   readonly onDelete: () => void
   readonly role: Role
 }) => {
   const update = useChange("roles.update", `${role.name} is changed`)
-  const unless = role.builtIn ? "A built-in role is neither changed nor deleted" : undefined
+  const unless = isFixed ? "A built-in role is neither changed nor deleted" : undefined
   return (
     <Dialog title={role.name} onClose={onClose}>
       <Form
@@ -348,18 +356,18 @@ const Edit = ({
             <Act kind="bad" needs={write} unless={unless} onClick={onDelete}>
               Delete the role
             </Act>
-            <FormActions action="Save" isPending={update.isPending || role.builtIn} onClose={onClose} />
+            <FormActions action="Save" isPending={update.isPending || isFixed} onClose={onClose} />
           </>
         }
       >
         {unless === undefined ? null : <p className="soft">{unless}.</p>}
-        <TextField label="Name" name="name" required maxLength={100} defaultValue={role.name} readOnly={role.builtIn} />
+        <TextField label="Name" name="name" required maxLength={100} defaultValue={role.name} readOnly={isFixed} />
         <TextField
           label="Description"
           name="description"
           maxLength={1000}
           defaultValue={role.description}
-          readOnly={role.builtIn}
+          readOnly={isFixed}
         />
       </Form>
     </Dialog>
@@ -367,6 +375,9 @@ const Edit = ({
 }
 
 const capabilityPattern = String.raw`[a-z0-9][a-z0-9._\-]*:([a-z0-9][a-z0-9._\-]*|\*)`
+
+/** So many roles are beside each other; the others are on other pages. */
+const rolesBeside = 8
 
 type Shown = { readonly what: "create" | "review" } | { readonly what: "edit" | "delete"; readonly role: Role }
 
@@ -380,8 +391,17 @@ const OfApplication = ({
   const [edits, setEdits] = useState<ReadonlyMap<number, ReadonlySet<string>>>(new Map())
   const [added, setAdded] = useState<ReadonlyArray<string>>([])
   const [filter, setFilter] = useState("")
+  const [search, setSearch] = useSearchParams()
+  const first = clamp(Number(search.get("first") ?? 0) || 0, roles.length - 1)
+  const page = (at: number) =>
+    setSearch((before) => {
+      const next = new URLSearchParams(before)
+      next.set("first", String(at))
+      return next
+    })
   const [shown, show] = useState<Shown>()
   const close = () => show(undefined)
+  const isFixed = (role: Role) => isBuiltInRole(application, role)
   const every = linesOf(knownIn(application, roles, added))
   const wanted = filter.trim().toLowerCase()
   const lines =
@@ -396,7 +416,7 @@ const OfApplication = ({
     .map((role) => differenceOf(role, edits.get(role.id) ?? new Set(role.capabilities)))
     .filter((difference) => difference.added.length + difference.removed.length > 0)
   const toggle = (role: Role, line: Line) => {
-    if (role.builtIn) {
+    if (isFixed(role)) {
       announce("A built-in role is not changed")
       return
     }
@@ -417,7 +437,7 @@ const OfApplication = ({
             onChange={(event) => setFilter(event.target.value)}
           />
         </span>
-        {application.slug === "application-manager" ? null : (
+        {application.slug === ownSlug ? null : (
           <form
             className="inline"
             onSubmit={(event) => {
@@ -439,6 +459,27 @@ const OfApplication = ({
               Add a line
             </button>
           </form>
+        )}
+        {roles.length <= rolesBeside ? null : (
+          <span className="acts" role="group" aria-label="Roles shown">
+            <Act
+              icon="previous"
+              unless={first === 0 ? "These are the first" : undefined}
+              onClick={() => page(Math.max(0, first - rolesBeside))}
+            >
+              Previous
+            </Act>
+            <small>
+              {first + 1} to {Math.min(first + rolesBeside, roles.length)} of {roles.length} roles
+            </small>
+            <Act
+              icon="next"
+              unless={first + rolesBeside >= roles.length ? "These are the last" : undefined}
+              onClick={() => page(first + rolesBeside)}
+            >
+              Next
+            </Act>
+          </span>
         )}
         <span className="acts end">
           {differences.length === 0 ? null : (
@@ -472,9 +513,11 @@ const OfApplication = ({
           </Empty>
         ) : (
           <Matrix
-            roles={roles}
+            key={first}
+            roles={roles.slice(first, first + rolesBeside)}
             lines={lines}
             edits={edits}
+            isFixed={isFixed}
             onToggle={toggle}
             onOpen={(role) => show({ what: "edit", role })}
           />
@@ -496,7 +539,12 @@ const OfApplication = ({
         />
       ) : null}
       {shown?.what === "edit" ? (
-        <Edit role={shown.role} onClose={close} onDelete={() => show({ what: "delete", role: shown.role })} />
+        <Edit
+          role={shown.role}
+          isFixed={isFixed(shown.role)}
+          onClose={close}
+          onDelete={() => show({ what: "delete", role: shown.role })}
+        />
       ) : null}
       {shown?.what === "delete" ? (
         <Confirm
@@ -524,7 +572,7 @@ export default function Roles() {
   const asked = search.get("application")
   const items = applications.data?.items ?? []
   const application =
-    items.find(({ id }) => String(id) === asked) ?? items.find(({ slug }) => slug === "application-manager") ?? items[0]
+    items.find(({ id }) => String(id) === asked) ?? items.find(({ slug }) => slug === ownSlug) ?? items[0]
   const roles = useCall(
     "roles.list",
     { query: { applicationId: application?.id ?? 0 } },
@@ -533,7 +581,7 @@ export default function Roles() {
   return (
     <Page
       title="Roles"
-      lead="Which role may do what. Arrow keys move, Space switches; nothing is saved before you have seen what changes."
+      lead="Which role may do what. Arrow keys move in the matrix, Space switches."
       actions={
         <>
           <CopyCurl name="roles.list" input={{ query: { applicationId: application?.id ?? "" } }} />
