@@ -2,7 +2,7 @@ import { Context, Effect, Layer, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { Audit } from "../audit/log/service.ts"
 import { auditActions } from "../kernel/authority/audit-action.ts"
-import { type Capability, covers } from "../kernel/authority/capability.ts"
+import { type Capability, covers, missing } from "../kernel/authority/capability.ts"
 import { CurrentRequest } from "../platform/http/request.ts"
 import { Access, LimitedByCaps, RequiredCapability, type Requirement } from "../kernel/authority/access.ts"
 import { Authentication, type Rejection } from "./authentication.ts"
@@ -40,7 +40,7 @@ export const AccessLayer = Layer.effect(
       const serve = (principal: Principal) => {
         const refusal = refusalOf(principal, requirement)
         const used = refusal === undefined ? usedOf(principal, requirement) : undefined
-        if (used !== undefined) uses.record(principal, used)
+        if (used !== undefined) for (const one of [used, ...(requirement?.and ?? [])]) uses.record(principal, one)
         // Services also fail with Forbidden: for a caller that grants what it lacks, or acts for another tenant.
         const admitted: Admitted = refusal === undefined ? httpEffect : Effect.fail(new Forbidden(refusal))
         return Effect.provideService(Effect.tapError(admitted, record), CurrentPrincipal, principal)
@@ -85,10 +85,12 @@ const refusalOf = (principal: Principal, requirement: Requirement | undefined): 
   if (requirement.accountsOnly && principal.kind !== "account") {
     return { detail: "Only an account that signed in has this.", missing: [] }
   }
-  const { capability } = requirement
-  return capability === null || usedOf(principal, requirement) !== undefined
-    ? undefined
-    : { detail: `The caller lacks ${capability}.`, missing: [capability] }
+  const { and = [], capability } = requirement
+  const lacking = [
+    ...(capability === null || usedOf(principal, requirement) !== undefined ? [] : [capability]),
+    ...missing(principal.capabilities, and)
+  ]
+  return lacking.length === 0 ? undefined : { detail: `The caller lacks ${lacking.join(" and ")}.`, missing: lacking }
 }
 
 /** The capability by which a principal has what an endpoint requires; undefined where it has or needs none. */

@@ -49,13 +49,8 @@ export interface DeclaredAttribution extends Omit<Dimensions, "agentId" | "apiKe
   readonly planId?: PlanId | undefined
 }
 
-export type AttributionError =
-  | AgentNotActive
-  | AgentNotFound
-  | ApplicationNotFound
-  | PlanNotFound
-  | Forbidden
-  | ValidationFailed
+type SpentAttributionError = AgentNotFound | ApplicationNotFound | PlanNotFound | Forbidden | ValidationFailed
+export type AttributionError = AgentNotActive | SpentAttributionError
 
 /**
  * Resolves what a request counts for, once: from the credential, the plan and what the caller declares. The result is
@@ -76,10 +71,11 @@ export class Attribution extends Context.Service<Attribution>()("app/budgets/Att
         : Effect.succeed(known)
     )
 
-    const lookUp = Effect.fnUntraced(function* (
+    const lookUp = Effect.fnUntraced(function* <E>(
       principal: Principal,
-      { planId, ...given }: DeclaredAttribution
-    ): Effect.fn.Return<BudgetSubject, AttributionError> {
+      { planId, ...given }: DeclaredAttribution,
+      tenantOf: (id: AgentId) => Effect.Effect<TenantId, E>
+    ): Effect.fn.Return<BudgetSubject, SpentAttributionError | E> {
       const plan = planId === undefined ? undefined : yield* plans.get(planId)
       const declared = plan === undefined ? given : yield* underPlan(principal, plan, given)
       const own = credentialValues(principal)
@@ -93,9 +89,7 @@ export class Attribution extends Context.Service<Attribution>()("app/budgets/Att
       }
       const agentId = declared.agentId ?? own.agentId
       const tenantId =
-        agentId === undefined
-          ? (principal.tenantId ?? (yield* defaultTenant))
-          : yield* agents.activeTenantOf(agentId as AgentId)
+        agentId === undefined ? (principal.tenantId ?? (yield* defaultTenant)) : yield* tenantOf(agentId as AgentId)
       return { tenantId, dimensions: { ...declared, ...own }, plan }
     })
 
@@ -113,9 +107,18 @@ export class Attribution extends Context.Service<Attribution>()("app/budgets/Att
             own.agentId !== undefined
           // Most requests name nothing that has to be looked up.
           return needsLookUp || principal.tenantId === undefined
-            ? lookUp(principal, declared)
+            ? lookUp(principal, declared, agents.activeTenantOf)
             : Effect.succeed({ tenantId: principal.tenantId, dimensions: { ...declared, ...own }, plan: undefined })
-        })
+        }),
+      /** The same for what was spent already: its agent need not be active any more. */
+      resolveSpent: (given: DeclaredAttribution): Effect.Effect<BudgetSubject, SpentAttributionError> =>
+        Effect.flatMap(CurrentPrincipal, (principal) =>
+          lookUp(
+            principal,
+            given.model === undefined ? given : { ...given, model: modelOf(given.model) },
+            agents.tenantOf
+          )
+        )
     }
   })
 }) {

@@ -193,6 +193,29 @@ export type CloseResult =
   | { readonly verdict: "replay"; readonly sha256: string; readonly closed: ClosedReservation | undefined }
   | Verdict<"conflict" | "missing" | "foreign" | "managed" | "managed-by-plan" | "unopened" | "full">
 
+/** What was spent elsewhere and is charged in full: a reservation that has expired, and its settlement. */
+export interface SpentItem {
+  readonly reservation: ReserveItem
+  readonly settlement: CloseItem
+}
+
+/** An event that is taken once; its entry says what it reports. */
+export interface ReportedEvent {
+  /** SHA-256 of what identifies it in the tenant, in hex. */
+  readonly digest: string
+  readonly action: AuditAction
+  readonly id: string
+  readonly after: object
+}
+
+/** Events that are taken together: those that report spending, each with what is charged, and others. */
+export interface SpendingReport {
+  readonly tenantId: TenantId | null
+  readonly audit: AuditOrigin
+  readonly spent: ReadonlyArray<ReportedEvent & { readonly item: SpentItem }>
+  readonly others: ReadonlyArray<ReportedEvent>
+}
+
 /** An open reservation whose time is to be extended. */
 export interface ExtendItem extends Requester, Pick<CloseItem, "id" | "tenantId" | "origin" | "canActForOthers"> {
   readonly ttlSeconds: number

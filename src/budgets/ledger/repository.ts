@@ -35,6 +35,7 @@ import {
   type ReserveItem,
   type ReserveResult,
   slotColumns,
+  type SpendingReport,
   type TransferItem,
   type TransferResult
 } from "./protocol-domain.ts"
@@ -56,6 +57,7 @@ const reserveParameters = [
   "entries"
 ]
 const closeParameters = ["moment", "unread", "requests", "keys"]
+const recordParameters = ["moment", "tenants", "revision", "needs", "requests", "closings", "claims", "entries"]
 
 /** The idempotency keys of a batch, each with the place of its request. */
 const keysOf = (items: ReadonlyArray<Requester & { readonly id: string }>): string | undefined => {
@@ -147,6 +149,12 @@ const CloseOutcome = Schema.Struct({
   // Most callers do not read these rows, and decoding them took a tenth of the time of a gateway call.
   closed: Schema.Array(Schema.Unknown)
 })
+/** The places of the events that are new. */
+const RecordOutcome = Schema.Union([
+  Schema.Struct({ stale: Schema.Literal(true) }),
+  Schema.Struct({ fresh: Schema.Array(Schema.Int) })
+])
+
 const decodeClosed = Schema.decodeUnknownSync(
   Schema.Struct({ place: Schema.Int, reservation: Reservation, charge: Schema.NullOr(Entry) })
 )
@@ -616,6 +624,7 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
 
     const reserve = batchFunction("budgets_reserve", reserveParameters, ReserveOutcome)
     const close = batchFunction("budgets_close", closeParameters, CloseOutcome)
+    const record = batchFunction("budgets_record", recordParameters, RecordOutcome)
     const extend = onceFunction("extend", ExtendOutcome)
     const deny = onceFunction("deny", DenyOutcome)
     const refund = onceFunction("refund", RefundOutcome)
@@ -691,6 +700,31 @@ export class LedgerStore extends Context.Service<LedgerStore>()("app/budgets/Led
             return verdict === "done" || verdict === "same" ? { verdict, closed: closed.get(index + 1) } : { verdict }
           })
         })
+      },
+
+      /** How many of the events are new, after their charges; "stale" where caps have changed since they were found. */
+      record: (
+        { audit, others, spent, tenantId }: SpendingReport,
+        capsOf: (item: ReserveItem) => ReadonlyArray<ApplicableCap>,
+        revisions: CapsRevisions,
+        now: Moment
+      ): Effect.Effect<number | "stale"> => {
+        const requests = spent.map(({ item: { reservation } }) => ({ item: reservation, caps: capsOf(reservation) }))
+        const { parameters } = layOut({ requests, revisions, now, holdSeconds: 0 })
+        const events = [...spent, ...others]
+        return Effect.map(
+          record({
+            ...parameters,
+            closings: compositesOf(spent.map(({ item }) => closingRow(item.settlement))),
+            claims: JSON.stringify(
+              events.map(({ digest }, index) => ({ place: index + 1, tenant_id: tenantId, digest }))
+            ),
+            entries: JSON.stringify(
+              events.map(({ action, after, id }, index) => auditEntryOf(index + 1, action, id, audit, after))
+            )
+          }),
+          (outcome) => ("stale" in outcome ? "stale" : outcome.fresh.length)
+        )
       },
 
       extend: (item: ExtendItem, now: Moment) => {

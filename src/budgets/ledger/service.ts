@@ -23,6 +23,7 @@ import {
   type Requester,
   type ReserveItem,
   type ReserveResult,
+  type SpendingReport,
   type TransferItem,
   type TransferResult
 } from "./protocol-domain.ts"
@@ -58,6 +59,11 @@ export class Ledger extends Context.Service<
     replayOf(
       by: Requester
     ): Effect.Effect<{ readonly sha256: string; readonly reservation: StoredReservation } | undefined>
+    /**
+     * Charges what was spent elsewhere, whatever the limits, and takes the events that report it; answers how many of them
+     * are new. All are taken or none: "full" where a counter can hold no more.
+     */
+    record(report: SpendingReport): Effect.Effect<number | "full">
     /** Closes without waiting, and retries while the database is away. Later reservations see it before they are denied. */
     enqueueSettlement(item: CloseItem): void
     /** Waits until the settlements enqueued before are written, of one tenant or of all. */
@@ -228,6 +234,19 @@ export class Ledger extends Context.Service<
         replayOf: store.replayOf,
         enqueueSettlement: settlements.enqueue,
         flushSettlements,
+        record: Effect.fn("Ledger.record")(
+          function* (report) {
+            const items = report.spent.map(({ item }) => item.reservation)
+            for (;;) {
+              const indexes = yield* capIndexes.of(items)
+              const capsOf = (item: ReserveItem) => applicableCaps(indexes, item)
+              const fresh = yield* store.record(report, capsOf, revisionsOf(indexes), yield* statementMoment)
+              if (fresh !== "stale") return fresh
+              yield* capIndexes.refresh(indexes.keys())
+            }
+          },
+          Effect.catchCause((cause) => (isOverflow(cause) ? Effect.succeed("full" as const) : Effect.failCause(cause)))
+        ),
         transfer: Effect.fn("Ledger.transfer")(function* (item) {
           const { caps, result } = yield* decideTransfer(item)
           if (result.verdict !== "denied") return result

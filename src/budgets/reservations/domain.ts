@@ -169,26 +169,37 @@ export const Charge = Schema.Struct({
 }).annotate({ identifier: "Charge" })
 export type Charge = typeof Charge.Type
 
+const isCharged = Schema.makeFilter(({ actualUsd, usage }: { actualUsd?: bigint; usage?: Usage }) =>
+  (actualUsd === undefined) === (usage === undefined)
+    ? { path: ["actualUsd"], issue: "Expected one of actualUsd and usage" }
+    : undefined
+)
+
 export const ReconcileRequest = Schema.Struct({
   reservationId: ReservationId,
   actualUsd: Schema.optionalKey(UsdOrZero),
   usage: Schema.optionalKey(Usage),
   metadata: Schema.optionalKey(Metadata)
 })
-  .pipe(
-    Schema.check(
-      Schema.makeFilter(({ actualUsd, usage }: { actualUsd?: bigint; usage?: Usage }) =>
-        (actualUsd === undefined) === (usage === undefined)
-          ? { path: ["actualUsd"], issue: "Expected one of actualUsd and usage" }
-          : undefined
-      )
-    )
-  )
+  .pipe(Schema.check(isCharged))
   .annotate({
     identifier: "ReconcileRequest",
     examples: [{ reservationId: ReservationId.make("0198a5b0-7c00-7000-8000-00000000002a"), actualUsd: 180_000_000n }]
   })
 export type ReconcileRequest = typeof ReconcileRequest.Type
+
+/** What was spent without a reservation. */
+export const SpentUsage = Schema.Struct({
+  actualUsd: ReconcileRequest.fields.actualUsd,
+  usage: ReconcileRequest.fields.usage,
+  agentId: ReserveRequest.fields.agentId,
+  planId: ReserveRequest.fields.planId,
+  model: ReserveRequest.fields.model,
+  provider: ReserveRequest.fields.provider,
+  taskType: ReserveRequest.fields.taskType,
+  userId: ReserveRequest.fields.userId
+}).pipe(Schema.check(isCharged))
+export type SpentUsage = typeof SpentUsage.Type
 
 export const Reconciled = Schema.Struct({ reservation: Reservation, charge: Charge }).annotate({
   identifier: "Reconciled"

@@ -22,7 +22,7 @@ import {
   type StoredReservation
 } from "../ledger/domain.ts"
 import { problemOf, toGoverningCap, toGoverningCaps } from "../ledger/problems.ts"
-import { type CloseItem } from "../ledger/protocol-domain.ts"
+import { type CloseItem, type SpentItem } from "../ledger/protocol-domain.ts"
 import { Ledger } from "../ledger/service.ts"
 import {
   type Charge,
@@ -31,6 +31,7 @@ import {
   type Refund,
   type RefundRequest,
   type ReserveRequest,
+  type SpentUsage,
   ttlSecondsDefault,
   type Usage
 } from "./domain.ts"
@@ -214,6 +215,29 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       return { reservation: toReservation(closed.reservation), charge: toCharge(closed.charge) }
     })
 
+    /** What was spent without a reservation, as the ledger charges it. */
+    const spent = Effect.fn("ReservationService.spent")(function* ({ actualUsd, usage, ...declared }: SpentUsage) {
+      const { dimensions, plan, tenantId } = yield* attribution.resolveSpent(
+        usage === undefined ? declared : { model: usage.model, ...declared }
+      )
+      const amount = usage === undefined ? (actualUsd ?? 0n) : yield* priced("usage", prices.charge(usage))
+      const tokens = usage === undefined ? 0 : usage.inputTokens + usage.outputTokens
+      const { name } = yield* CurrentPrincipal
+      const of = {
+        principal: name,
+        id: (yield* random.uuidV7()) as ReservationId,
+        tenantId,
+        origin: "api",
+        amount,
+        tokens
+      } as const
+      const chargeId = ChargeId.make(yield* random.uuidV7())
+      return {
+        reservation: { ...of, kind: "reserve", dimensions, plan, ttlSeconds: ttlSecondsDefault },
+        settlement: { ...of, kind: "settle", canActForOthers: true, usage, chargeId }
+      } satisfies SpentItem
+    })
+
     const release = Effect.fn("ReservationService.release")((id: ReservationId) =>
       Effect.asVoid(close("release", id, { amount: 0n }))
     )
@@ -263,7 +287,7 @@ export class ReservationService extends Context.Service<ReservationService>()("a
       return outcome.refund === undefined ? yield* new ChargeNotFound({}) : toRefund(outcome.refund)
     })
 
-    return { reserve: withSpan("ReservationService.reserve", reserve), reconcile, release, extend, refund }
+    return { reserve: withSpan("ReservationService.reserve", reserve), reconcile, spent, release, extend, refund }
   })
 }) {
   static readonly layer = Layer.effect(this, this.make)

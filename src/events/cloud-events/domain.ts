@@ -1,4 +1,5 @@
 import { DateTime, Schema } from "effect"
+import { canaryActions } from "../../identity/api-keys/domain.ts"
 import { type AuditEntry } from "../../audit/log/domain.ts"
 import { auditActions, declaredActions } from "../../kernel/authority/audit-action.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
@@ -23,6 +24,7 @@ export const EventReceipt = Schema.Struct({
 
 export const receivedActions = auditActions("Event", ["EventReceived"])
 const received = receivedActions.EventReceived.actionType
+const canaryTouched = canaryActions.CanaryTouched.actionType
 
 const optionalText = (description: string, example: string) =>
   Schema.optionalKey(Schema.String.annotate({ description, examples: [example] }))
@@ -58,6 +60,7 @@ const kebab = (words: ReadonlyArray<string>): string => words.join("-").toLowerC
 
 /** The type of the events of an action: the words of the entity, then those of the action that do not repeat them. */
 const makeType = (actionType: string, entityType: string): string => {
+  if (actionType === canaryTouched) return `${ownTypePrefix}security.canary.touched`
   const entity = wordsOf(entityType)
   const action = wordsOf(actionType)
   const repeated = entity.findIndex((_, from) => entity.slice(from).every((word, place) => action[place] === word))
@@ -143,12 +146,34 @@ export const toCloudEvent = (entry: AuditEntry): CloudEvent => {
   }
 }
 
+const pattern = /^(?:[^\s*,]+\*?|\*)$/u
+const maxPatternLength = 255
+const patternExpected = "an event type, a prefix ending in *, or *"
+
 /** An event type, a prefix that ends in `*`, or `*`. */
-export const EventTypePattern = text(1, 255)
-  .pipe(
-    Schema.check(Schema.isPattern(/^(?:[^\s*,]+\*?|\*)$/u, { expected: "an event type, a prefix ending in *, or *" }))
-  )
+export const EventTypePattern = text(1, maxPatternLength)
+  .pipe(Schema.check(Schema.isPattern(pattern, { expected: patternExpected })))
   .annotate({ examples: ["com.application-manager.trial-user.*"] })
+
+/** The patterns of a list with commas between them. */
+export const patternsIn = (list: string): ReadonlyArray<string> => list.split(",").map((one) => one.trim())
+
+/** Several of these in a query parameter. */
+export const EventTypePatterns = text(1, 4096)
+  .pipe(
+    Schema.check(
+      Schema.makeFilter((list: string) => {
+        const wrong = patternsIn(list).find((one) => one.length > maxPatternLength || !pattern.test(one))
+        return wrong === undefined
+          ? undefined
+          : `Expected ${patternExpected}, of ${maxPatternLength} characters at most, not ${JSON.stringify(wrong)}`
+      })
+    )
+  )
+  .annotate({
+    description: "Event types with commas between them; one may be a prefix that ends in `*`",
+    examples: ["com.application-manager.trial-user.*"]
+  })
 
 /** Whether one of the patterns is of the type. */
 export const matchesType = (patterns: ReadonlyArray<string>, type: string): boolean =>

@@ -1,93 +1,118 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { hash } from "node:crypto"
-import { Audit } from "../../audit/log/service.ts"
-import { ReconcileRequest, ReserveRequest } from "../../budgets/reservations/domain.ts"
+import { Audit, auditOrigin } from "../../audit/log/service.ts"
+import { CounterFull } from "../../budgets/ledger/domain.ts"
+import { type ReportedEvent } from "../../budgets/ledger/protocol-domain.ts"
+import { Ledger } from "../../budgets/ledger/service.ts"
+import { SpentUsage } from "../../budgets/reservations/domain.ts"
 import { ReservationService } from "../../budgets/reservations/service.ts"
 import { missing } from "../../kernel/authority/capability.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
-import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { CurrentRepeatable } from "../../platform/idempotency/domain.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
+import { type Fault } from "../../kernel/problems/problem.ts"
+import { Database, statementMoment } from "../../platform/database/database.ts"
 import { faultsOf } from "../../platform/http/validation.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
+import { Settings } from "../../platform/settings/settings.ts"
 import { type CloudEvent, ownTypePrefix, receivedActions, usageRecorded } from "./domain.ts"
-import { type EventRequest, receivedEvents } from "./received-event.ts"
+import { type EventRequest, type GivenEvent, invalidEvents, receivedEvents } from "./received-event.ts"
 import { ReceivedEventsRepository } from "./repository.ts"
 
-const { agentId, model, planId, provider, taskType, userId } = ReserveRequest.fields
-const { actualUsd, usage } = ReconcileRequest.fields
-
-/** The data of an event of usage: what was spent without the gateway. */
-const UsageData = Schema.Struct({ actualUsd, usage, agentId, planId, model, provider, taskType, userId })
+/** An event with what it is taken once by. */
+interface DigestedEvent extends GivenEvent {
+  readonly digest: string
+}
 
 /** Takes the events of others into the audit log, and so into pulls, streams and deliveries. */
 export class EventIngestion extends Context.Service<EventIngestion>()("app/events/EventIngestion", {
   make: Effect.gen(function* () {
     const audit = yield* Audit
+    const database = yield* Database
+    const ledger = yield* Ledger
     const repository = yield* ReceivedEventsRepository
     const reservations = yield* ReservationService
+    const { retentionDays } = (yield* Settings).audit
 
-    /** Charges usage in full. The ledger knows the event by its digest, so that a repetition charges nothing. */
-    const charge = Effect.fnUntraced(function* (event: CloudEvent, digest: string) {
-      const data = yield* Schema.decodeUnknownEffect(UsageData, { errors: "all" })(event.data ?? {}).pipe(
-        Effect.mapError((error) => new ValidationFailed({ errors: faultsOf("data", error) }))
-      )
-      if ((data.actualUsd === undefined) === (data.usage === undefined)) {
-        return yield* new ValidationFailed({
-          errors: [{ path: ["data", "actualUsd"], message: "Expected one of actualUsd and usage" }]
+    /** Forgets which events came, as retention forgets the events. */
+    const forget = Effect.gen(function* () {
+      if (retentionDays === 0) return
+      const moment = yield* statementMoment
+      while (yield* database.transaction("all", repository.forget(retentionDays, moment)));
+    })
+    yield* repeatJob("forget old received events", "1 hour", forget)
+
+    const take = (tenantId: TenantId | null, events: ReadonlyArray<DigestedEvent>) =>
+      audit.change(
+        Effect.gen(function* () {
+          const digests = events.map(({ digest }) => digest)
+          const fresh = yield* repository.insert(tenantId, digests, yield* DateTime.now)
+          return {
+            value: fresh.size,
+            entries: events.flatMap(({ digest, event }) =>
+              fresh.has(digest)
+                ? [{ action: receivedActions.EventReceived, entityId: event.id, tenantId, after: event }]
+                : []
+            )
+          }
         })
+      )
+
+    /**
+     * Charges what events report and takes all in one statement. What was taken before is not looked at again: its agent or
+     * its model may be gone.
+     */
+    const takeAndCharge = Effect.fnUntraced(function* (
+      tenantId: TenantId | null,
+      events: ReadonlyArray<DigestedEvent>,
+      usages: ReadonlyMap<CloudEvent, SpentUsage>
+    ) {
+      const known = yield* database.asCaller(
+        repository.known(
+          tenantId,
+          events.map(({ digest }) => digest)
+        )
+      )
+      const fresh = events.filter(({ digest }) => !known.has(digest))
+      const spent = []
+      const others = []
+      for (const one of fresh) {
+        const usage = usages.get(one.event)
+        if (usage === undefined) others.push(reportOf(one))
+        else spent.push({ ...reportOf(one), item: yield* reservations.spent(usage) })
       }
-      const { actualUsd, usage, ...dimensions } = data
-      const as = (step: string) =>
-        Effect.provideService(CurrentRepeatable, {
-          route: `event ${step}`,
-          key: digest,
-          requestSha256: hash("sha256", JSON.stringify(event.data ?? null)),
-          markReplayed: () => {}
-        })
-      const { id } = yield* as("reserve")(
-        reservations.reserve({
-          ...dimensions,
-          ...(dimensions.model === undefined && usage !== undefined ? { model: usage.model } : {})
-        })
-      )
-      yield* as("settle")(
-        reservations.reconcile({
-          reservationId: id,
-          ...(actualUsd === undefined ? {} : { actualUsd }),
-          ...(usage === undefined ? {} : { usage })
-        })
-      )
+      const taken = yield* ledger.record({ tenantId, audit: yield* auditOrigin, spent, others })
+      return taken === "full" ? yield* new CounterFull({}) : taken
     })
 
     return {
+      forget,
       /** How many events were new and how many were known; all or none are taken. */
       publish: Effect.fn("EventIngestion.publish")(function* (request: EventRequest) {
         const events = yield* receivedEvents(request)
-        const principal = yield* CurrentPrincipal
-        const byDigest = new Map<string, CloudEvent>()
-        for (const event of events) {
+        const { capabilities, tenantId = null } = yield* CurrentPrincipal
+        const byDigest = new Map<string, DigestedEvent>()
+        const usages = new Map<CloudEvent, SpentUsage>()
+        const faults: Array<Fault> = []
+        for (const given of events) {
+          const { event, path } = given
           yield* requireForeign(event)
-          if (event.type === usageRecorded) {
-            const lacking = missing(principal.capabilities, ["spend:write"])
-            if (lacking.length > 0) return yield* new Forbidden({ missing: lacking })
-          }
           const digest = hash("sha256", `${event.source}\n${event.id}`)
-          if (!byDigest.has(digest)) byDigest.set(digest, event)
-        }
-        for (const [digest, event] of byDigest) if (event.type === usageRecorded) yield* charge(event, digest)
-        const tenantId = principal.tenantId ?? null
-        const accepted = yield* audit.change(
-          Effect.gen(function* () {
-            const fresh = yield* repository.insert(tenantId, [...byDigest.keys()], yield* DateTime.now)
-            return {
-              value: fresh.size,
-              entries: Array.from(byDigest).flatMap(([digest, event]) =>
-                fresh.has(digest)
-                  ? [{ action: receivedActions.EventReceived, entityId: event.id, tenantId, after: event }]
-                  : []
+          if (byDigest.has(digest)) continue
+          byDigest.set(digest, { ...given, digest })
+          if (event.type !== usageRecorded) continue
+          const lacking = missing(capabilities, ["spend:write"])
+          if (lacking.length > 0) return yield* new Forbidden({ missing: lacking })
+          yield* Effect.match(decodeUsage(event.data ?? {}), {
+            onSuccess: (usage) => void usages.set(event, usage),
+            onFailure: (error) =>
+              void faults.push(
+                ...faultsOf("data", error).map(({ message, path: within }) => ({ message, path: [...path, ...within] }))
               )
-            }
           })
-        )
+        }
+        if (faults.length > 0) return yield* invalidEvents(faults)
+        const distinct = [...byDigest.values()]
+        const accepted = yield* usages.size === 0 ? take(tenantId, distinct) : takeAndCharge(tenantId, distinct, usages)
         return { accepted, repeated: events.length - accepted }
       })
     }
@@ -95,6 +120,15 @@ export class EventIngestion extends Context.Service<EventIngestion>()("app/event
 }) {
   static readonly layer = Layer.effect(this, this.make).pipe(Layer.provide(ReceivedEventsRepository.layer))
 }
+
+const decodeUsage = Schema.decodeUnknownEffect(SpentUsage, { errors: "all" })
+
+const reportOf = ({ digest, event }: DigestedEvent): ReportedEvent => ({
+  digest,
+  action: receivedActions.EventReceived,
+  id: event.id,
+  after: event
+})
 
 /** Only this service speaks for itself. */
 const requireForeign = ({ source, type }: CloudEvent): Effect.Effect<void, Forbidden> =>

@@ -25,12 +25,19 @@ export interface EventRequest {
   readonly bytes: Uint8Array
 }
 
+/** An event of a request, and where it stands in that. */
+export interface GivenEvent {
+  readonly event: CloudEvent
+  readonly path: Fault["path"]
+}
+
 /** The events of a request, without the attributes that this service sets; every fault is reported. */
 export const receivedEvents = Effect.fnUntraced(function* ({ bytes, headers }: EventRequest) {
   const contentType = (headers["content-type"] ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? ""
   if (contentType === batchType) {
     const batch = yield* parsed(bytes)
-    if (!Array.isArray(batch)) return yield* failed([{ path: ["payload"], message: "Expected an array of events" }])
+    if (!Array.isArray(batch))
+      return yield* invalidEvents([{ path: ["payload"], message: "Expected an array of events" }])
     return yield* validated(batch, (index) => ["payload", index])
   }
   if (contentType === structuredType) return yield* validated([yield* parsed(bytes)], () => ["payload"])
@@ -38,7 +45,8 @@ export const receivedEvents = Effect.fnUntraced(function* ({ bytes, headers }: E
   return yield* validated([yield* inBinaryMode(headers, bytes)], () => ["headers"])
 })
 
-const failed = (errors: ReadonlyArray<Fault>) => {
+/** Names the first faults in words. */
+export const invalidEvents = (errors: ReadonlyArray<Fault>) => {
   const shown = errors.slice(0, 3).map(({ message, path }) => `${path.join(".")}: ${message}`)
   return Effect.fail(
     new ValidationFailed({
@@ -88,7 +96,7 @@ const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers
 
 const validated = Effect.fnUntraced(function* (
   given: ReadonlyArray<unknown>,
-  pathOf: (index: number) => ReadonlyArray<string | number>
+  pathOf: (index: number) => Fault["path"]
 ) {
   const faults: Array<Fault> = []
   const events = given.map((value, index) => {
@@ -100,13 +108,13 @@ const validated = Effect.fnUntraced(function* (
     faults.push(...faultsOf(value, path))
     return Object.fromEntries(Object.entries(value).filter(([name, one]) => !overwritten.has(name) && one !== null))
   })
-  if (faults.length > 0) return yield* failed(faults)
+  if (faults.length > 0) return yield* invalidEvents(faults)
   for (const event of events) {
     if (Buffer.byteLength(JSON.stringify(event)) > maxEventBytes) {
       return yield* new PayloadTooLarge({ detail: `An event may have ${maxEventBytes} bytes at most.` })
     }
   }
-  return events as unknown as ReadonlyArray<CloudEvent>
+  return events.map((event, index): GivenEvent => ({ event: event as unknown as CloudEvent, path: pathOf(index) }))
 })
 
 const isInstant = Schema.is(Schema.toEncoded(Instant))

@@ -5,7 +5,7 @@ import { type AuditEntry } from "../../audit/log/domain.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { pageLimitDefault } from "../../kernel/http/page.ts"
 import { eventStream, LiveAuthorization, type ServerSentEvent } from "../../platform/http/event-stream.ts"
-import { EventsExpired, matchesType, ownTypes, sequenceText, toCloudEvent, typeOf } from "./domain.ts"
+import { EventsExpired, matchesType, ownTypes, patternsIn, sequenceText, toCloudEvent, typeOf } from "./domain.ts"
 
 /** Which events a caller wants. */
 interface Wanted {
@@ -52,7 +52,7 @@ export class CloudEvents extends Context.Service<CloudEvents>()("app/events/Clou
 const sequenceIn = (text: string | undefined): number | undefined => (text === undefined ? undefined : Number(text))
 
 const selectionOf = ({ tenantId, types }: Wanted): Selection => {
-  const patterns = types?.split(",").map((pattern) => pattern.trim())
+  const patterns = types === undefined ? undefined : patternsIn(types)
   return {
     filter: tenantId === undefined ? {} : { tenantId },
     matches: (entry) =>

@@ -63,9 +63,18 @@ export const passes = (filter: Filter, event: Readonly<Record<string, unknown>>)
   return !passes(filter.not, event)
 }
 
-/** How events are written for a subscription: all in the body, or the attributes in headers. */
+export const contentMode = Schema.optionalKey(Schema.Literals(["structured", "binary"])).annotate({
+  description: "All of an event in the body, or its attributes in headers"
+})
+/** Stands for a secret, which is stored apart and not shown. */
+export const redactedSecret = "********"
+
+/** How events are written for a subscription, and whether they are signed. */
 export const TargetConfig = Schema.Struct({
-  contentMode: Schema.optionalKey(Schema.Literals(["structured", "binary"]))
+  contentMode,
+  secret: Schema.optionalKey(Schema.Literal(redactedSecret)).annotate({
+    description: "Deliveries are signed; the secret is not shown"
+  })
 }).annotate({ identifier: "EventSubscriptionConfig", examples: [{ contentMode: "structured" }] })
 
 /** Where events are delivered, as it is stored; its secrets are read apart. */
@@ -146,6 +155,9 @@ export interface AttemptResult {
   readonly isDelivered: boolean
   readonly retryInMillis: number | null
 }
+
+/** How long a secret signs beside the one that replaced it, by default. */
+export const overlapSecondsDefault = 86_400
 
 const second = 1000
 const minute = 60 * second

@@ -21,6 +21,19 @@ const keptDays = 30
 const Dispatch = Schema.Struct({ sequence: Schema.Int, revision: Schema.Int, head: Schema.Int })
 export type Dispatch = typeof Dispatch.Type
 
+/** Of one target so many waiting deliveries are counted at most. */
+const countedOfTarget = 10_000
+
+const Backlog = Schema.Struct({
+  /** Deliveries whose time has come, and for how long the first of them waits. */
+  due: Schema.Int,
+  dueSeconds: Schema.Finite,
+  /** Targets whose last attempt failed. */
+  failingTargets: Schema.Int,
+  /** How old the first event is of which no deliveries were made yet. */
+  undispatchedSeconds: Schema.Finite
+})
+
 /** A delivery that is to be made. */
 export interface NewDelivery {
   readonly tenantId: TenantId | null
@@ -80,6 +93,29 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
           e.trace_id, e.changes
         FROM taken t LEFT JOIN audit_entries e ON e.id = t.entry_id AND e.occurred_at = t.occurred_at
         ORDER BY t.sequence`
+    })
+
+    const backlog = SqlSchema.findOne({
+      Request: Schema.NullOr(Schema.String),
+      Result: Backlog,
+      execute: (given) => sql`
+        WITH m AS MATERIALIZED (
+          SELECT coalesce(${given}::timestamptz, clock_timestamp()) AS now
+        ), active AS (
+          SELECT id, after_sequence, failing_since FROM event_targets WHERE status = 'active'
+        ), due AS (
+          SELECT e.due_at FROM m CROSS JOIN active t CROSS JOIN LATERAL (
+            SELECT d.due_at FROM event_deliveries d
+            WHERE d.target_id = t.id AND d.status = 'pending' AND d.due_at <= m.now ORDER BY d.due_at LIMIT ${countedOfTarget}
+          ) e
+        )
+        SELECT (SELECT count(*) FROM due)::integer AS due,
+          coalesce((SELECT extract(epoch FROM m.now - min(due_at)) FROM due), 0)::double precision AS due_seconds,
+          (SELECT count(*) FROM active WHERE failing_since IS NOT NULL)::integer AS failing_targets,
+          coalesce((SELECT extract(epoch FROM m.now - l.occurred_at) FROM audit_links l
+            WHERE l.sequence > greatest((SELECT sequence FROM event_dispatch), (SELECT min(after_sequence) FROM active))
+            AND EXISTS (SELECT FROM active) ORDER BY l.sequence LIMIT 1), 0)::double precision AS undispatched_seconds
+        FROM m`
     })
 
     const deliveryColumns = sql.literal(`d.id, d.entry_id::text AS entry_id, d.type, d.status, d.attempts,
@@ -212,6 +248,8 @@ export class DeliveryRepository extends Context.Service<DeliveryRepository>()("a
             WHERE d.target_id = ${targetId} AND d.id = ${id} RETURNING ${deliveryColumns}`),
           ([delivery]) => Option.fromNullishOr(delivery)
         ),
+      /** What waits for a replica. */
+      backlog: (moment: Moment) => Effect.orDie(backlog(momentText(moment) ?? null)),
       deleteOld: (moment: Moment) =>
         Effect.orDie(
           Effect.asVoid(sql`

@@ -31,7 +31,7 @@ const contentOf = (kind: Target["kind"], isBinary: boolean, event: CloudEvent): 
     case "webhook":
       return json({ type: event.type, timestamp: event.time, data: event })
     case "slack":
-      return json({ text: slackText(event) })
+      return json(slackMessage(event))
     default:
       return isBinary ? binary(event) : json(event, "application/cloudevents+json; charset=utf-8")
   }
@@ -68,9 +68,32 @@ const headerValue = (value: string): string =>
 
 const escaped: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" }
 
-/** One line for people; Slack's three control characters are escaped. */
-const slackText = ({ authid, source, subject, type }: CloudEvent): string =>
-  `${type}: ${subject ?? source}${authid === undefined ? "" : ` by ${authid}`}`.replace(
-    /[&<>]/g,
-    (character) => escaped[character] ?? ""
-  )
+/** Text with Slack's three control characters escaped, of so many characters at most. */
+const slackText = (text: string, maximum: number): string => {
+  let shown = ""
+  for (const character of text) {
+    const next = shown + (escaped[character] ?? character)
+    if (next.length > maximum) return `${shown}…`
+    shown = next
+  }
+  return shown
+}
+
+/** A message for people: a line for notifications, and the same in blocks. Text is plain, so that none of it is markup. */
+const slackMessage = ({ authid, source, subject, time, type }: CloudEvent) => {
+  const about = subject ?? source
+  const by = authid === undefined ? "" : ` by ${authid}`
+  const plain = (text: string, maximum: number) => ({
+    type: "plain_text",
+    text: slackText(text, maximum),
+    emoji: false
+  })
+  return {
+    text: slackText(`${type}: ${about}${by}`, 3000),
+    blocks: [
+      { type: "header", text: plain(type, 140) },
+      { type: "section", text: plain(about, 2900) },
+      { type: "context", elements: [plain(`${time ?? ""}${by} from ${source}`.trim(), 1900)] }
+    ]
+  }
+}

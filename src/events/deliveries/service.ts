@@ -276,6 +276,8 @@ export class Deliveries extends Context.Service<Deliveries>()("app/events/Delive
         while ((yield* dispatch) > 0);
         yield* Effect.all(yield* begin, { concurrency: "unbounded" })
       }),
+      /** What waits for a replica, of all tenants. */
+      backlog: Effect.flatMap(statementMoment, (moment) => database.transaction("all", repository.backlog(moment))),
       /** The queue looks for new targets and deliveries at once. */
       wake: Effect.sync(() => wake.openUnsafe()),
       /** The secret of a target, encrypted for it. */

@@ -125,6 +125,17 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
             Effect.orDie
           )
         ),
+      /** Neither the secret in use nor the previous one signs any more. */
+      removeSecrets: (id: TargetId) =>
+        Change.use(() =>
+          announce.pipe(
+            Effect.andThen(sql`
+              UPDATE event_targets SET sealed_secret = NULL, sealed_previous_secret = NULL, previous_secret_until = NULL
+              WHERE id = ${id}`),
+            Effect.asVoid,
+            Effect.orDie
+          )
+        ),
       delete: (id: TargetId) =>
         Change.use(() =>
           announce.pipe(Effect.andThen(sql`DELETE FROM event_targets WHERE id = ${id}`), Effect.asVoid, Effect.orDie)

@@ -32,6 +32,8 @@ import {
 
 const read = requires("integrations:read")
 const write = requires("integrations:write")
+/** What sends events to another place than before: whoever may not read them must not have them sent. */
+const send = requires("integrations:write", { and: ["events:read"] })
 const position = cursor(TargetId)
 const deliveryPosition = cursor(DeliveryId)
 const params = { id: TargetId }
@@ -57,8 +59,8 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
       .post("create", "/", {
         summary: "Create an integration",
         description:
-          "Delivers the events that come next and have one of the types. `secret` is in this response only. The address has to be of the public internet, unless Integrations:AllowPrivateAddresses.",
-        access: write,
+          "Delivers the events that come next and have one of the types; whoever sends events away must be able to read them. `secret` is in this response only. The address has to be of the public internet, unless Integrations:AllowPrivateAddresses.",
+        access: send,
         payload: IntegrationCreation,
         success: Created(CreatedIntegration),
         error: [TenantNotFound, ValidationFailed, Forbidden]
@@ -67,7 +69,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
     endpoint.patch("update", "/:id", {
       summary: "Change an integration",
       description: "One that becomes active again gets what comes next; `replay` brings what it missed.",
-      access: write,
+      access: send,
       params,
       payload: IntegrationPatch,
       success: Integration,
@@ -120,7 +122,7 @@ export class IntegrationsApi extends HttpApiGroup.make("integrations")
     endpoint.post("replay", "/:id/replay", {
       summary: "Replay events",
       description: "Delivers every event since a moment that the integration wants once more, with the same ids.",
-      access: write,
+      access: send,
       params,
       payload: ReplayRequest,
       success: Replayed,

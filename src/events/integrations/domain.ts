@@ -81,7 +81,6 @@ export const IntegrationPatch = Schema.Struct({
 export type IntegrationPatch = typeof IntegrationPatch.Type
 
 const week = 604_800
-export const overlapSecondsDefault = 86_400
 export const SecretRotation = Schema.Struct({
   overlapSeconds: Schema.optionalKey(
     Schema.Int.pipe(Schema.check(Schema.isBetween({ minimum: 0, maximum: week }))).annotate({

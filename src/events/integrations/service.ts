@@ -16,6 +16,7 @@ import {
   type DeliveryStatus,
   integrationActions,
   IntegrationNotFound,
+  overlapSecondsDefault,
   type Target,
   TargetId
 } from "../deliveries/domain.ts"
@@ -30,7 +31,6 @@ import {
   type IntegrationCreation,
   integrationKinds,
   type IntegrationPatch,
-  overlapSecondsDefault,
   type SecretRotation,
   type TestResult,
   toIntegration

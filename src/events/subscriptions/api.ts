@@ -14,6 +14,8 @@ import { EventSubscription, EventSubscriptionCreation, EventSubscriptionUpdate }
 
 const read = requires("events:read")
 const write = requires("events:write")
+/** What sends events to another place than before: whoever may not read them must not have them sent. */
+const send = requires("events:write", { and: ["events:read"] })
 const position = cursor(TargetId)
 const params = { id: TargetId }
 
@@ -37,8 +39,8 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
     endpoint.post("create", "/", {
       summary: "Subscribe to events",
       description:
-        "Asks the sink for its consent: OPTIONS with `WebHook-Request-Origin`, which it answers with 2xx and `WebHook-Allowed-Origin`. Without it the subscription is `refused`, and gets no events. Deliveries are CloudEvents in structured mode, unless `config` says binary.",
-      access: write,
+        "Asks the sink for its consent: OPTIONS with `WebHook-Request-Origin`, which it answers with 2xx and `WebHook-Allowed-Origin`. Without it the subscription is `refused`, and gets no events. Deliveries are CloudEvents in structured mode, unless `config` says binary; with a `secret` in it they are signed (Standard Webhooks).",
+      access: send,
       payload: EventSubscriptionCreation,
       success: Created(EventSubscription),
       error: [TenantNotFound, ValidationFailed, Forbidden]
@@ -46,7 +48,7 @@ export class EventSubscriptionsApi extends HttpApiGroup.make("eventSubscriptions
     endpoint.put("update", "/:id", {
       summary: "Change an event subscription",
       description: "Asks the sink again. Absent members become empty.",
-      access: write,
+      access: send,
       params,
       payload: EventSubscriptionUpdate,
       success: EventSubscription,

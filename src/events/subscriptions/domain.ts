@@ -2,15 +2,24 @@ import { Schema, Struct } from "effect"
 import { TenantId } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
-import { text } from "../../kernel/text.ts"
-import { Filter, type Target, TargetConfig, TargetId, TargetStatus, Url } from "../deliveries/domain.ts"
+import { EventTypePattern } from "../cloud-events/domain.ts"
+import {
+  contentMode,
+  Filter,
+  redactedSecret,
+  type Target,
+  TargetConfig,
+  TargetId,
+  TargetStatus,
+  Url
+} from "../deliveries/domain.ts"
 
 const maxFilterCharacters = 8192
 
-const Types = Schema.Array(text(1, 255))
+const Types = Schema.Array(EventTypePattern)
   .pipe(Schema.check(Schema.isMaxLength(100)))
   .annotate({
-    description: "Exact event types; absent or empty for all",
+    description: "Event types; one may be a prefix that ends in `*`; absent or empty for all",
     examples: [["com.application-manager.trial-user.created"]]
   })
 const Filters = Schema.Array(Filter).pipe(
@@ -43,12 +52,28 @@ export const EventSubscription = Schema.Struct({
 }).annotate({ identifier: "EventSubscription" })
 export type EventSubscription = typeof EventSubscription.Type
 
+/** A secret of Standard Webhooks: 24 to 64 bytes in base64; or what a response shows in its place, to keep the one in use. */
+const SigningSecret = Schema.String.pipe(
+  Schema.check(
+    Schema.isPattern(/^(?:whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?|\*{8})$/u, {
+      expected: `whsec_ and 24 to 64 bytes in base64, or ${redactedSecret} for the secret in use`
+    })
+  )
+)
+const GivenConfig = Schema.Struct({
+  contentMode,
+  secret: Schema.optionalKey(SigningSecret).annotate({
+    description: `Signs deliveries (Standard Webhooks). It is not shown again; ${redactedSecret} keeps the one in use, none removes it. One that replaces another signs beside it for a day.`,
+    examples: ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
+  })
+}).annotate({ identifier: "EventSubscriptionGivenConfig", examples: [{ contentMode: "structured" }] })
+
 const terms = {
   sink: Sink,
   protocol: Schema.optionalKey(Protocol),
   types: Schema.optionalKey(Types),
   filters: Schema.optionalKey(Filters),
-  config: Schema.optionalKey(TargetConfig)
+  config: Schema.optionalKey(GivenConfig)
 }
 const example = { sink: "https://crm.example/events", types: ["com.application-manager.trial-user.created"] } as const
 

@@ -5,10 +5,18 @@ import { Audit } from "../../audit/log/service.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Database } from "../../platform/database/database.ts"
 import { OutboundHttp } from "../../platform/outbound/outbound-http.ts"
 import { Settings } from "../../platform/settings/settings.ts"
-import { eventSubscriptionActions, EventSubscriptionNotFound, type Target, TargetId } from "../deliveries/domain.ts"
+import {
+  eventSubscriptionActions,
+  EventSubscriptionNotFound,
+  overlapSecondsDefault,
+  redactedSecret,
+  type Target,
+  TargetId
+} from "../deliveries/domain.ts"
 import { Deliveries } from "../deliveries/service.ts"
 import { requireTargetAddress } from "../deliveries/target-address.ts"
 import { TargetRepository } from "../deliveries/target-repository.ts"
@@ -64,6 +72,8 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
     const create = Effect.fn("EventSubscriptions.create")(function* (input: EventSubscriptionCreation) {
       yield* requireTargetAddress(input.sink, "sink", allowPrivate)
       const principal = yield* CurrentPrincipal
+      const { secret } = input.config ?? {}
+      if (secret === redactedSecret) return yield* noSecretYet
       const isForAll = principal.tenantId === undefined && input.tenantId === undefined
       const tenantId = isForAll ? null : yield* tenants.forCreation(input.tenantId)
       const status = (yield* consent(input.sink)) ? ("active" as const) : ("refused" as const)
@@ -79,9 +89,10 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
         createdBy: principal.name,
         updatedAt: now
       }
+      const sealedSecret = secret === undefined ? null : yield* deliveries.sealSecret(target.id, secret)
       return yield* audit.change(
         Effect.as(
-          targets.insert(target, null),
+          targets.insert(target, sealedSecret),
           changes.created(eventSubscriptionActions.EventSubscriptionCreated, toSubscription(target))
         )
       )
@@ -94,8 +105,16 @@ export class EventSubscriptions extends Context.Service<EventSubscriptions>()("a
       return yield* audit.change(
         Effect.gen(function* () {
           const before = yield* found(targets.lock(kinds, id))
-          const after: Target = { ...before, ...termsOf(input), status, updatedAt: yield* DateTime.now }
+          const { secret } = input.config ?? {}
+          if (secret === redactedSecret && before.config.secret === undefined) return yield* noSecretYet
+          const now = yield* DateTime.now
+          const after: Target = { ...before, ...termsOf(input), status, updatedAt: now }
           yield* targets.update(after)
+          if (secret === undefined) yield* targets.removeSecrets(id)
+          else if (secret !== redactedSecret) {
+            const until = DateTime.add(now, { seconds: overlapSecondsDefault })
+            yield* targets.rotateSecret(id, yield* deliveries.sealSecret(id, secret), until)
+          }
           return changes.updated(
             eventSubscriptionActions.EventSubscriptionUpdated,
             toSubscription(before),
@@ -136,7 +155,20 @@ const termsOf = ({ config, filters, sink, types }: EventSubscriptionCreation | E
   url: sink,
   eventTypes: types === undefined || types.length === 0 ? ["*"] : types,
   filters: filters ?? [],
-  config: config ?? {}
+  config: { ...config, ...(config?.secret === undefined ? {} : { secret: redactedSecret }) } as Target["config"]
 })
+
+const noSecretYet = Effect.suspend(() =>
+  Effect.fail(
+    new ValidationFailed({
+      errors: [
+        {
+          path: ["payload", "config", "secret"],
+          message: `Expected a secret: the subscription has none that ${redactedSecret} could stand for`
+        }
+      ]
+    })
+  )
+)
 
 const changes = changesOf(EventSubscription, ({ id, tenantId }) => ({ entityId: id, tenantId }))

@@ -9,6 +9,8 @@ export interface Requirement {
   readonly capability: Capability | null
   /** Alternatives, each of them sufficient. */
   readonly or?: ReadonlyArray<Capability> | undefined
+  /** What it requires beside that, all of it. */
+  readonly and?: ReadonlyArray<Capability> | undefined
   /** Whether the gateway's policy decides which credentials are accepted (Llm:Gateway:Auth). */
   readonly byGatewayPolicy?: boolean | undefined
   /** Whether only an account that signed in may. */
@@ -32,19 +34,29 @@ export const requires = (
   options?: {
     readonly systemOnly?: boolean
     readonly or?: ReadonlyArray<Capability>
+    readonly and?: ReadonlyArray<Capability>
     readonly byGatewayPolicy?: boolean
   }
 ) => {
   const byGatewayPolicy = options?.byGatewayPolicy
   const systemOnly = options?.systemOnly ?? false
   const or = options?.or
-  return Context.make(RequiredCapability, { capability, or, systemOnly, accountsOnly: false, byGatewayPolicy }).pipe(
+  const and = options?.and
+  return Context.make(RequiredCapability, {
+    capability,
+    or,
+    and,
+    systemOnly,
+    accountsOnly: false,
+    byGatewayPolicy
+  }).pipe(
     Context.merge(
       OpenApi.annotations({
         override: {
           security: anyCredential,
           "x-required-capability": capability,
           ...(or === undefined ? {} : { "x-or-capabilities": or }),
+          ...(and === undefined ? {} : { "x-and-capabilities": and }),
           ...(systemOnly ? { "x-system-only": true } : {})
         }
       })

@@ -1,6 +1,7 @@
 import * as fs from "node:fs/promises"
 import { Clock, Context, DateTime, Effect, Layer, Option } from "effect"
 import { AuditVerification } from "../../audit/chain/verification.ts"
+import { Deliveries } from "../../events/deliveries/service.ts"
 import { HealthChecks } from "../health/service.ts"
 import { BackgroundJobs, type JobReport } from "../../platform/runtime/background-jobs.ts"
 import { DatabaseConnection } from "../../platform/database/connection.ts"
@@ -10,6 +11,8 @@ import { DashboardRepository } from "./repository.ts"
 
 const patience = "2 seconds"
 const laggingSeconds = 5
+/** What a replica that died had taken is attempted by another within this time. */
+const overdueSeconds = 60
 const lowDisk = 0.1
 const fullDisk = 0.02
 const nanosPerMilli = 1e6
@@ -27,6 +30,7 @@ const unhealthy = (detail: string): Finding => ({ status: "Unhealthy", detail })
 export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashboard/DetailedHealth", {
   make: Effect.gen(function* () {
     const audit = yield* AuditVerification
+    const deliveries = yield* Deliveries
     const jobs = yield* BackgroundJobs
     const checks = yield* HealthChecks
     const { embeddedIn } = yield* DatabaseConnection
@@ -53,6 +57,20 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashb
         ? degraded(`${place}; the next has waited ${Math.round(waitingSeconds)} seconds for its link`)
         : healthy(place)
     })
+    const eventDeliveries = Effect.map(
+      deliveries.backlog,
+      ({ due, dueSeconds, failingTargets, undispatchedSeconds }) => {
+        const failing = failingTargets === 0 ? "" : `; ${failingTargets} targets fail`
+        const waiting =
+          due === 0 ? "no delivery waits" : `${due} deliveries wait, the first for ${Math.round(dueSeconds)} seconds`
+        if (undispatchedSeconds > laggingSeconds) {
+          return degraded(
+            `an event has waited ${Math.round(undispatchedSeconds)} seconds for its deliveries; ${waiting}${failing}`
+          )
+        }
+        return dueSeconds > overdueSeconds ? degraded(`${waiting}${failing}`) : healthy(`${waiting}${failing}`)
+      }
+    )
     const disk = Effect.map(
       Effect.promise(() => fs.statfs(Option.getOrElse(embeddedIn, () => process.cwd()))),
       ({ bavail, blocks, bsize }) => {
@@ -77,6 +95,7 @@ export class DetailedHealth extends Context.Service<DetailedHealth>()("app/dashb
           run("database-kind", databaseKind),
           run("migrations", migrations),
           run("audit-chain", auditChain),
+          run("event-deliveries", eventDeliveries),
           run("disk", disk),
           run("background-jobs", backgroundJobs)
         ],

@@ -64,7 +64,15 @@ export type HealthStatus = typeof HealthStatus.Type
 
 /** One question about the service, what it answered, and how long that took. */
 export const HealthCheck = Schema.Struct({
-  name: Schema.Literals(["database", "database-kind", "migrations", "audit-chain", "disk", "background-jobs"]),
+  name: Schema.Literals([
+    "database",
+    "database-kind",
+    "migrations",
+    "audit-chain",
+    "event-deliveries",
+    "disk",
+    "background-jobs"
+  ]),
   status: HealthStatus,
   durationMs: Count.annotate({ description: "Milliseconds that the check took", examples: [3] }),
   detail: Schema.String.annotate({ examples: ["reachable"] })

@@ -175,6 +175,31 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: 60_000 })("event
     })
   )
 
+  it.effect("400: types that are no pattern, which are named", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const long = "x".repeat(256)
+      for (const [types, wrong] of [
+        ["com.a,,com.b", ""],
+        ["com.*.created", "com.*.created"],
+        ["com.a com.b", "com.a com.b"],
+        ["com.a,**", "**"],
+        [`com.a,${long}`, long]
+      ] as const) {
+        for (const at of [path, `${path}/stream`]) {
+          const answer = yield* service.call("GET", `${at}?types=${encodeURIComponent(types)}`)
+          assertProblem(answer, 400, "validation-failed")
+          assert.deepStrictEqual(faultPaths(answer), ["query.types"])
+          assert.include(answer.body.errors[0].message, JSON.stringify(wrong))
+        }
+        const body = { kind: "webhook", name: "n", url: "https://receiver.invalid", eventTypes: types.split(",") }
+        const created = yield* service.call("POST", "/api/integrations", { body })
+        assertProblem(created, 400, "validation-failed")
+        assert.match(faultPaths(created)[0] ?? "", /^payload\.eventTypes\.\d$/)
+      }
+    })
+  )
+
   it.effect("are streamed behind Last-Event-ID, to those who may see them", () =>
     Effect.gen(function* () {
       const service = yield* TestService

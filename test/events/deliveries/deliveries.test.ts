@@ -2,8 +2,12 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { AuditFeed } from "../../../src/audit/feed/feed.ts"
 import { Audit } from "../../../src/audit/log/service.ts"
+import { Ledger } from "../../../src/budgets/ledger/service.ts"
+import { ReservationService } from "../../../src/budgets/reservations/service.ts"
+import { EventIngestion } from "../../../src/events/cloud-events/ingestion.ts"
 import { retryPauseMillis, retryPausesMillis } from "../../../src/events/deliveries/domain.ts"
 import { DeliveryRepository } from "../../../src/events/deliveries/repository.ts"
+import { deliveryRequest } from "../../../src/events/deliveries/request.ts"
 import { Deliveries } from "../../../src/events/deliveries/service.ts"
 import { TargetRepository } from "../../../src/events/deliveries/target-repository.ts"
 import { Sealing } from "../../../src/platform/crypto/sealing.ts"
@@ -32,6 +36,50 @@ describe("retries", () => {
   })
 })
 
+const messageOf = (more: object) => {
+  const event = {
+    specversion: "1.0",
+    id: "1",
+    source: "https://shop.example",
+    type: "com.example.x",
+    ...more
+  } as const
+  return JSON.parse(deliveryRequest({ kind: "slack", config: {} }, [], event, 0).body)
+}
+
+describe("a message for Slack", () => {
+  it("says the same in a line and in blocks", () => {
+    const message = messageOf({ subject: "order/7", time: "2026-01-01T00:00:00Z", authid: "service-account" })
+    assert.deepStrictEqual(message, {
+      text: "com.example.x: order/7 by service-account",
+      blocks: [
+        { type: "header", text: { type: "plain_text", text: "com.example.x", emoji: false } },
+        { type: "section", text: { type: "plain_text", text: "order/7", emoji: false } },
+        {
+          type: "context",
+          elements: [
+            {
+              type: "plain_text",
+              text: "2026-01-01T00:00:00Z by service-account from https://shop.example",
+              emoji: false
+            }
+          ]
+        }
+      ]
+    })
+  })
+
+  it("has no control characters of Slack and no text longer than Slack takes, whatever a sender writes", () => {
+    const message = messageOf({ subject: "<!channel>&".repeat(5000), type: "<".repeat(255) })
+    assert.notMatch(JSON.stringify(message), /[<>]|&(?!amp;|lt;|gt;)/)
+    const [header, section, context] = message.blocks
+    assert.isAtMost(message.text.length, 3001)
+    assert.isAtMost(header.text.text.length, 150)
+    assert.isAtMost(section.text.text.length, 3000)
+    assert.isAtMost(context.elements[0].text.length, 2000)
+  })
+})
+
 /** A receiver that never succeeds, and when it was asked. */
 const asked: Array<number> = []
 const failingReceiver = Layer.effect(
@@ -47,15 +95,17 @@ const failingReceiver = Layer.effect(
   )
 )
 
-const ServicesLayer = Deliveries.layerNoDeps.pipe(
+const ServicesLayer = Layer.merge(Deliveries.layerNoDeps, EventIngestion.layer).pipe(
   Layer.provide([
     Audit.layer,
+    Layer.mock(Ledger)({ enqueueSettlement: () => {} }),
+    Layer.mock(ReservationService)({}),
     DeliveryRepository.layer,
     TargetRepository.layer,
     failingReceiver,
     Layer.mock(AuditFeed)({}),
     Layer.mock(Sealing)({}),
-    Settings.layerMemory()
+    Settings.layerMemory({ environment: { Audit__RetentionDays: "40" } })
   ]),
   Layer.provideMerge(poolOnOwnDatabase),
   Layer.provideMerge(HandClock.layer)
@@ -87,8 +137,17 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("a de
           )
           UPDATE event_dispatch SET revision = revision + 1`
       )
+      const waiting = yield* deliveries.backlog
+      assert.deepInclude(waiting, { due: 1, failingTargets: 0, undispatchedSeconds: 0 })
+      assert.isAbove(waiting.dueSeconds, 86_400)
       yield* deliveries.pass
       assert.lengthOf(asked, 1)
+      assert.deepStrictEqual(yield* deliveries.backlog, {
+        due: 0,
+        dueSeconds: 0,
+        failingTargets: 1,
+        undispatchedSeconds: 0
+      })
       for (const [index, pause] of retryPausesMillis.entries()) {
         yield* HandClock.adjust(pause - 1)
         yield* deliveries.pass
@@ -106,6 +165,42 @@ layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("a de
       yield* HandClock.adjust(86_400_000)
       yield* deliveries.pass
       assert.lengthOf(asked, 10)
+    })
+  )
+})
+
+layer(ServicesLayer, { excludeTestServices: true, timeout: "60 seconds" })("events that were received", (it) => {
+  it.effect("are known for as long as retention keeps their month, and one replica forgets them", () =>
+    Effect.gen(function* () {
+      const ingestion = yield* EventIngestion
+      const database = yield* OwnDatabase
+      yield* HandClock.setTime("2026-03-20T00:00:00Z")
+      yield* asSuperuser(
+        database,
+        (sql) => sql`
+          INSERT INTO received_events (tenant_id, digest, received_at)
+          SELECT NULL, sha256(n::text::bytea), CASE WHEN n <= 6000 THEN '2026-01-31T23:59:59Z' ELSE '2026-02-01' END
+            ::timestamptz FROM generate_series(1, 6001) n`
+      )
+      const known = Effect.map(
+        asSuperuser(
+          database,
+          (sql) => sql<{ readonly count: number }>`
+          SELECT count(*)::integer AS count FROM received_events`
+        ),
+        ([row]) => row?.count
+      )
+      yield* asSuperuser(database, (sql) =>
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT pg_advisory_xact_lock(hashtext('received-events'))`
+            yield* ingestion.forget
+          })
+        )
+      )
+      assert.strictEqual(yield* known, 6001)
+      yield* ingestion.forget
+      assert.strictEqual(yield* known, 1)
     })
   )
 })

@@ -3,7 +3,7 @@ import { HTTP } from "cloudevents"
 import { Effect, Fiber } from "effect"
 import { Webhook } from "standardwebhooks"
 import { makeKey, makeTenant } from "../../support/authority.ts"
-import { faultPaths } from "../../support/problem.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually, untilBlocked } from "../../support/waiting.ts"
@@ -219,6 +219,29 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
     })
   )
 
+  it.effect("403: whoever may not read events does not have them sent", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const receiver = yield* startReceiver
+      const { id } = yield* integrate(receiver.url)
+      const { key } = yield* makeKey(service, ["integrations:*", "events:write"])
+      const body = { kind: "webhook", name: "Hook", url: receiver.url, eventTypes: ["*"] }
+      for (const [method, to, sent] of [
+        ["POST", path, body],
+        ["PATCH", `${path}/${id}`, { eventTypes: ["*"] }],
+        ["POST", `${path}/${id}/replay`, { since: "2026-01-01T00:00:00Z" }],
+        ["POST", "/api/cloudevents/subscriptions", { sink: receiver.url }],
+        ["PUT", `/api/cloudevents/subscriptions/${id}`, { sink: receiver.url }]
+      ] as const) {
+        const answer = yield* service.call(method, to, { key, body: sent })
+        assertProblem(answer, 403, "forbidden")
+        assert.deepStrictEqual(answer.body.missing, ["events:read"])
+      }
+      assert.strictEqual((yield* service.call("POST", `${path}/${id}/test`, { key })).status, 200)
+      assert.strictEqual((yield* service.call("DELETE", `${path}/${id}`, { key })).status, 204)
+    })
+  )
+
   it.effect("a tenant gets its own events, an integration for all those of everyone", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -227,7 +250,9 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), {
       const tenants = [yield* makeTenant(service.database), yield* makeTenant(service.database)]
       const keys = []
       for (const tenantId of tenants) {
-        keys.push((yield* makeKey(service, ["integrations:write", "integrations:read"], { tenantId })).key)
+        keys.push(
+          (yield* makeKey(service, ["integrations:write", "integrations:read", "events:read"], { tenantId })).key
+        )
       }
       const { id, tenantId } = yield* integrate(own.url, { eventTypes }, keys[0])
       yield* integrate(other.url, { eventTypes }, keys[1])

@@ -1,8 +1,11 @@
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import { HTTP } from "cloudevents"
 import { Effect } from "effect"
+import { Webhook } from "standardwebhooks"
 import { type Filter, passes } from "../../../src/events/deliveries/domain.ts"
+import { assertProblem, faultPaths } from "../../support/problem.ts"
 import { serviceLayer, TestService } from "../../support/service.ts"
+import { asSuperuser } from "../../support/statements.ts"
 import { startReceiver } from "../../support/webhook-receiver.ts"
 
 // oxlint-disable-next-line typescript/no-explicit-any -- answers are looked into
@@ -63,6 +66,65 @@ layer(serviceLayer({ Integrations__AllowPrivateAddresses: "true" }), { excludeTe
         assert.strictEqual(eventIn(second).data.changes.after.name, "Binary")
         assert.strictEqual((yield* service.call("DELETE", `${path}/${created.body.id}`)).status, 204)
         assert.strictEqual((yield* service.call("GET", `${path}/${created.body.id}`)).status, 404)
+      })
+    )
+
+    it.effect("with a secret are signed, and show it nowhere", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const receiver = yield* startReceiver
+        receiver.answerHeaders = { "WebHook-Allowed-Origin": "*" }
+        const [first, second] = [1, 2].map((byte) => `whsec_${Buffer.alloc(32, byte).toString("base64")}`)
+        const body = (config: object) => ({ sink: receiver.url, ...tenantEvents, config })
+        const verifiers = Effect.fnUntraced(function* (hooks: number) {
+          yield* newTenant(`Signed ${hooks}`)
+          const hook = (yield* receiver.until(hooks))[hooks - 1]
+          return [first, second].map((secret) => {
+            try {
+              return new Webhook(secret!).verify(hook!.body, hook!.headers) !== undefined
+            } catch {
+              return false
+            }
+          })
+        })
+        const created = yield* service.call("POST", path, { body: body({ secret: first }) })
+        assert.deepStrictEqual([created.status, created.body.config], [201, { secret: "********" }], created.text)
+        assert.deepStrictEqual(yield* verifiers(1), [true, false])
+        const at = `${path}/${created.body.id}`
+        const put = Effect.fnUntraced(function* (config: object) {
+          const { body: answer, status, text } = yield* service.call("PUT", at, { body: body(config) })
+          assert.strictEqual(status, 200, text)
+          return answer.config
+        })
+        // What a response shows keeps the secret.
+        assert.deepStrictEqual(yield* put({ contentMode: "binary", secret: "********" }), {
+          contentMode: "binary",
+          secret: "********"
+        })
+        assert.deepStrictEqual(yield* verifiers(2), [true, false])
+        yield* put({ secret: second })
+        assert.deepStrictEqual(yield* verifiers(3), [true, true])
+        const shown = [
+          (yield* service.call("GET", at)).text,
+          (yield* service.call("GET", path)).text,
+          (yield* service.call("GET", "/api/cloudevents?types=com.application-manager.event-subscription.*")).text,
+          yield* asSuperuser(service.database, (sql) =>
+            Effect.map(sql`SELECT row_to_json(t)::text AS stored FROM event_targets t`, (rows) => JSON.stringify(rows))
+          )
+        ]
+        for (const text of shown) assert.notMatch(text, /whsec_|77687365635f|AQEBAQ|AgICAg/)
+        assert.deepStrictEqual(yield* put({}), {})
+        assert.deepStrictEqual(yield* verifiers(4), [false, false])
+        for (const secret of ["********", "whsec_short", "plain text secret", `whsec_${"A".repeat(200)}`]) {
+          const answer = yield* service.call("PUT", at, { body: body({ secret }) })
+          assertProblem(answer, 400, "validation-failed")
+          assert.deepStrictEqual(faultPaths(answer), ["payload.config.secret"])
+        }
+        assertProblem(
+          yield* service.call("POST", path, { body: body({ secret: "********" }) }),
+          400,
+          "validation-failed"
+        )
       })
     )
 

@@ -135,7 +135,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { explained, layer } = yield* makeExplaining(service.database)
       const asked = Effect.gen(function* () {
         const repository = yield* DashboardRepository
-        yield* repository.totals
+        yield* repository.totals(false)
         yield* repository.arrivalsSince(new Date(dayAgo(30)))
       })
       yield* Effect.provide(asked, DashboardRepository.layer.pipe(Layer.provide(layer)))
@@ -156,7 +156,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const checks: ReadonlyArray<Check> = body.checks
       assert.deepStrictEqual(
         checks.map(({ name }) => name),
-        ["database", "database-kind", "migrations", "audit-chain", "disk", "background-jobs"]
+        ["database", "database-kind", "migrations", "audit-chain", "event-deliveries", "disk", "background-jobs"]
       )
       for (const check of checks) {
         assert.isTrue(Number.isInteger(check.durationMs) && check.durationMs >= 0)
