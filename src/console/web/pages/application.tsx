@@ -13,6 +13,7 @@ import { Answered, Empty } from "../kit/states.tsx"
 import { useCan } from "../shell/session.tsx"
 import { Page } from "../shell/shell.tsx"
 import { applicationTones } from "./applications.tsx"
+import { Registration } from "./registration.tsx"
 
 type Application = Answer<"applications.get">
 type NewKey = Answer<"apiKeys.create">
@@ -97,7 +98,7 @@ const MakeKey = ({ application, onClose, onMade }: Changing & { readonly onMade:
 }
 
 type Shown =
-  | { readonly what: "edit" | "key" | "suspend" | "activate" | "approve" | "reject" | "delete" }
+  | { readonly what: "edit" | "key" | "suspend" | "activate" | "delete" }
   | { readonly what: "made"; readonly key: NewKey }
 
 const Statuses = ({ application, onClose, shown }: Changing & { readonly shown: Shown }) => {
@@ -294,6 +295,7 @@ export default function ApplicationPage() {
               </>
             }
           >
+            {isBuiltIn(application) ? null : <Registration id={application.id} name={application.name} />}
             <div className="grid">
               <section className="card span-6">
                 <header>

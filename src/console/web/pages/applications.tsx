@@ -1,7 +1,7 @@
 import { useState } from "react"
-import { Link, useLocation } from "wouter"
-import { useChange } from "../api/hooks.ts"
-import { Act, CopyCurl, FormActions } from "../kit/actions.tsx"
+import { Link, useLocation, useSearchParams } from "wouter"
+import { useCall, useChange } from "../api/hooks.ts"
+import { Act, CopyCurl, FormActions, TabLinks } from "../kit/actions.tsx"
 import { isBuiltIn } from "../kit/built-in.ts"
 import { Dialog } from "../kit/dialog.tsx"
 import { Form, textOf, TextField } from "../kit/form.tsx"
@@ -9,6 +9,7 @@ import { Cut, Moment } from "../kit/format.tsx"
 import { Choice, List, useFilters } from "../kit/list.tsx"
 import { Empty } from "../kit/states.tsx"
 import { Page } from "../shell/shell.tsx"
+import { RegistrationTokens } from "./registration-tokens.tsx"
 
 /** The tone of each status of an application. */
 export const applicationTones = { active: "ok", pending: "warn", rejected: "", suspended: "bad" } as const
@@ -50,9 +51,25 @@ const Create = ({ onClose }: { readonly onClose: () => void }) => {
   )
 }
 
+/** Says that applications which registered themselves wait for a decision. */
+const Waiting = () => {
+  const { data } = useCall("applications.list", { query: { status: "pending", limit: 200 } }, { everySeconds: 30 })
+  const waiting = data?.items.length ?? 0
+  return waiting === 0 ? null : (
+    <div className="note">
+      <span className="tag warn">{waiting} waiting</span>
+      <span>{waiting === 1 ? "An application waits" : "Applications wait"} for an approval.</span>
+      <Link className="btn" href="/applications?status=pending">
+        Review
+      </Link>
+    </div>
+  )
+}
+
 /** The applications that are managed here. */
 export default function Applications() {
   const filters = useFilters(["status"])
+  const [search] = useSearchParams()
   const [isMaking, setMaking] = useState(false)
   return (
     <Page
@@ -67,53 +84,67 @@ export default function Applications() {
         </>
       }
     >
-      <div className="filters">
-        <Choice
-          label="Status"
-          value={filters.values.status}
-          onChange={(status) => filters.set("status", status)}
-          options={[
-            ["active", "active"],
-            ["pending", "waiting for approval"],
-            ["suspended", "suspended"],
-            ["rejected", "rejected"]
-          ]}
-        />
-      </div>
-      <List
-        name="applications.list"
-        input={{ query: filters.values }}
-        isFiltered={filters.isFiltered}
-        label="Applications"
-        keyOf={({ id }) => String(id)}
-        empty={<Empty title="There is no application yet" />}
-        columns={[
-          {
-            title: "Name",
-            cell: ({ id, name }) => (
-              <Link className="name" title={name} href={`/applications/${id}`}>
-                {name}
-              </Link>
-            )
-          },
-          {
-            title: "Status",
-            cell: ({ slug, status }) => (
-              <>
-                <span className={`tag ${applicationTones[status]}`}>{status}</span>{" "}
-                {isBuiltIn({ slug }) ? <small>built in</small> : null}
-              </>
-            )
-          },
-          { title: "Short name", cell: ({ slug }) => <code>{slug}</code> },
-          {
-            title: "Description",
-            cell: ({ description }) =>
-              description === "" ? <span className="soft">none</span> : <Cut text={description} />
-          },
-          { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+      <Waiting />
+      <TabLinks
+        label="About applications"
+        tabs={[
+          ["applications", "Applications"],
+          ["tokens", "Registration tokens"]
         ]}
       />
+      {search.get("tab") === "tokens" ? (
+        <RegistrationTokens />
+      ) : (
+        <>
+          <div className="filters">
+            <Choice
+              label="Status"
+              value={filters.values.status}
+              onChange={(status) => filters.set("status", status)}
+              options={[
+                ["active", "active"],
+                ["pending", "waiting for approval"],
+                ["suspended", "suspended"],
+                ["rejected", "rejected"]
+              ]}
+            />
+          </div>
+          <List
+            name="applications.list"
+            input={{ query: filters.values }}
+            isFiltered={filters.isFiltered}
+            label="Applications"
+            keyOf={({ id }) => String(id)}
+            empty={<Empty title="There is no application yet" />}
+            columns={[
+              {
+                title: "Name",
+                cell: ({ id, name }) => (
+                  <Link className="name" title={name} href={`/applications/${id}`}>
+                    {name}
+                  </Link>
+                )
+              },
+              {
+                title: "Status",
+                cell: ({ slug, status }) => (
+                  <>
+                    <span className={`tag ${applicationTones[status]}`}>{status}</span>{" "}
+                    {isBuiltIn({ slug }) ? <small>built in</small> : null}
+                  </>
+                )
+              },
+              { title: "Short name", cell: ({ slug }) => <code>{slug}</code> },
+              {
+                title: "Description",
+                cell: ({ description }) =>
+                  description === "" ? <span className="soft">none</span> : <Cut text={description} />
+              },
+              { title: "Made", cell: ({ createdAt }) => <Moment at={createdAt} /> }
+            ]}
+          />
+        </>
+      )}
       {isMaking ? <Create onClose={() => setMaking(false)} /> : null}
     </Page>
   )
