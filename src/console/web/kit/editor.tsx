@@ -1,8 +1,17 @@
-import { memo, type RefObject, useCallback, useEffect, useId, useRef, useState } from "react"
-import { type SyntaxCheck, type SyntaxFault } from "./syntax-worker.ts"
+import { memo, type RefObject, useCallback, useEffect, useId, useImperativeHandle, useRef, useState } from "react"
+import { Act } from "./actions.tsx"
+import { textOf } from "./form.tsx"
+import { count } from "./format.tsx"
 import { Icon } from "./icons.tsx"
+import { type SyntaxCheck, type SyntaxFault } from "./syntax-worker.ts"
+import { announce } from "./toast.tsx"
 
-/** The text itself. It keeps its own value and is never shown anew: setting a megabyte takes long. */
+/** What an editor holds now. */
+export interface Editing {
+  readonly read: () => string
+}
+
+/** The text itself. It keeps its own value and is never shown anew: setting much of it takes long. */
 const Area = memo(
   ({
     area,
@@ -77,15 +86,33 @@ const useSyntax = (name: string, initial: string) => {
   return { language, fault, check }
 }
 
-/** An editor of a file's text that says what is wrong with JSON and YAML. */
+const mostCharacters = 131_072
+const partCharacters = 65_536
+
+/** A text in parts that end with a line, so that browsers lay each out fast enough to type into. */
+const partsOf = (text: string): Array<string> => {
+  if (text.length <= mostCharacters) return [text]
+  const parts: Array<string> = []
+  for (let from = 0; from < text.length;) {
+    const line = text.indexOf("\n", from + partCharacters)
+    const to = line === -1 || line > from + mostCharacters ? from + mostCharacters : line + 1
+    parts.push(text.slice(from, to))
+    from = to
+  }
+  return parts
+}
+
+const linesIn = (text: string): number => text.split("\n").length - 1
+
+/** An editor of a file's text that says what is wrong with JSON and YAML; a large file is edited part by part. */
 export const Editor = ({
-  area,
+  editing,
   initial,
   label,
   name,
   onInput
 }: {
-  readonly area: RefObject<HTMLTextAreaElement | null>
+  readonly editing: RefObject<Editing | null>
   readonly initial: string
   readonly label: string
   /** The name of the file, which says what it holds. */
@@ -93,24 +120,104 @@ export const Editor = ({
   readonly onInput: () => void
 }) => {
   const id = useId()
-  const { check, fault, language } = useSyntax(name, initial)
+  const area = useRef<HTMLTextAreaElement>(null)
+  // A field for text has line feeds alone; the file gets its own line ends back.
+  const [unix] = useState(() => initial.replaceAll("\r\n", "\n"))
+  const parts = useRef<Array<string>>(null)
+  const all = (parts.current ??= partsOf(unix))
+  const [shown, setShown] = useState(0)
+  const selection = useRef<readonly [from: number, to: number]>(undefined)
+  const { check, fault, language } = useSyntax(name, unix)
+
+  const read = useCallback(() => parts.current?.join("") ?? "", [])
+  useImperativeHandle(editing, () => ({ read: () => (initial === unix ? read() : read().replaceAll("\n", "\r\n")) }), [
+    initial,
+    read,
+    unix
+  ])
+
   const latest = useRef<() => void>(() => undefined)
   useEffect(() => {
     latest.current = () => {
-      check.current(() => area.current?.value ?? "")
+      if (area.current !== null && parts.current !== null) parts.current[shown] = area.current.value
+      check.current(read)
       onInput()
     }
   })
   const typed = useCallback(() => latest.current(), [])
-  const go = () => {
-    const { current } = area
-    if (current === null || fault?.at === undefined) return
-    current.focus()
-    current.setSelectionRange(fault.at, fault.at + 1)
+
+  const select = () => {
+    const [from, to] = selection.current ?? [0, 0]
+    selection.current = undefined
+    area.current?.focus()
+    area.current?.setSelectionRange(from, to)
   }
+  useEffect(() => {
+    if (selection.current !== undefined) select()
+  }, [shown])
+
+  /** Shows a place of the whole text, in its part. */
+  const show = (at: number, length: number) => {
+    let before = 0
+    const part = all.findIndex((text) => {
+      if (at < before + text.length) return true
+      before += text.length
+      return false
+    })
+    const found = part === -1 ? all.length - 1 : part
+    const from = part === -1 ? (all.at(-1)?.length ?? 0) : at - before
+    selection.current = [from, from + length]
+    if (found === shown) select()
+    else setShown(found)
+  }
+  const find = (text: string) => {
+    const before = all.slice(0, shown).reduce((sum, part) => sum + part.length, 0)
+    const whole = all.join("")
+    const after = whole.indexOf(text, before + (area.current?.selectionEnd ?? 0))
+    const at = after === -1 ? whole.indexOf(text) : after
+    if (at === -1) announce("The file does not have this text")
+    else show(at, text.length)
+  }
+
+  const firstLine = all.slice(0, shown).reduce((sum, part) => sum + linesIn(part), 1)
   return (
     <div className="editing">
-      <Area area={area} initial={initial} label={label} describedBy={id} onInput={typed} />
+      {all.length === 1 ? null : (
+        <div className="acts" role="group" aria-label="Parts of the file">
+          <Act
+            icon="previous"
+            unless={shown === 0 ? "This is the first part" : undefined}
+            onClick={() => setShown(shown - 1)}
+          >
+            Previous part
+          </Act>
+          <Act
+            icon="next"
+            unless={shown === all.length - 1 ? "This is the last part" : undefined}
+            onClick={() => setShown(shown + 1)}
+          >
+            Next part
+          </Act>
+          <small>
+            Part {shown + 1} of {all.length}, from line {count(firstLine)}
+          </small>
+          <form
+            className="inline end"
+            role="search"
+            onSubmit={(event) => {
+              event.preventDefault()
+              const text = textOf(new FormData(event.currentTarget), "find")
+              if (text !== undefined) find(text)
+            }}
+          >
+            <input type="search" name="find" aria-label="Find in the whole file" placeholder="Find in the whole file" />
+            <button type="submit" className="btn">
+              Find
+            </button>
+          </form>
+        </div>
+      )}
+      <Area key={shown} area={area} initial={all[shown] ?? ""} label={label} describedBy={id} onInput={typed} />
       <p id={id} className={fault === null ? "soft" : "fault"} role="status">
         {language === undefined ? (
           "Plain text"
@@ -122,7 +229,7 @@ export const Editor = ({
           </>
         )}
         {fault?.at === undefined ? null : (
-          <button type="button" className="btn quiet" onClick={go}>
+          <button type="button" className="btn quiet" onClick={() => show(fault.at ?? 0, 1)}>
             Show it
           </button>
         )}

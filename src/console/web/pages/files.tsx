@@ -7,7 +7,7 @@ import { Act, Confirm, Copy, CopyCurl, FormActions, TabLinks, Tabs } from "../ki
 import { isBuiltIn } from "../kit/built-in.ts"
 import { Dialog } from "../kit/dialog.tsx"
 import { Compare, mergeOf, UnifiedDiff } from "../kit/diff.tsx"
-import { Editor } from "../kit/editor.tsx"
+import { type Editing, Editor } from "../kit/editor.tsx"
 import { Form, numberOf, SelectField, TextArea, textOf, TextField } from "../kit/form.tsx"
 import { count, Moment } from "../kit/format.tsx"
 import { Icon } from "../kit/icons.tsx"
@@ -365,7 +365,7 @@ const Resolve = ({
   readonly onDrop: () => void
   readonly onSave: (text: string) => void
 }) => {
-  const area = useRef<HTMLTextAreaElement>(null)
+  const editing = useRef<Editing>(null)
   const of = `${theirs.id} ${base.version} ${theirs.version}`
   return (
     <section className="card" aria-label="Conflict">
@@ -410,13 +410,19 @@ const Resolve = ({
             ]
           ]}
         />
-        <Editor area={area} initial={merged ?? mine} label="Result" name={theirs.name} onInput={() => undefined} />
+        <Editor
+          editing={editing}
+          initial={merged ?? mine}
+          label="Result"
+          name={theirs.name}
+          onInput={() => undefined}
+        />
         <div className="acts">
           <button
             type="button"
             className="btn main"
             disabled={isPending}
-            onClick={() => onSave(area.current?.value ?? "")}
+            onClick={() => onSave(editing.current?.read() ?? "")}
           >
             Save the result as version {(theirs.version ?? 0) + 1}
           </button>
@@ -437,10 +443,14 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
   const [initial, setInitial] = useState(kept?.text ?? base.content)
   const [isDirty, setDirty] = useState(kept !== undefined)
   const [conflict, setConflict] = useState<Conflict>()
-  const area = useRef<HTMLTextAreaElement>(null)
+  const editing = useRef<Editing>(null)
+  const isKept = useRef(false)
+  const [round, setRound] = useState(0)
 
   const begin = (next: Base) => {
     drafts.delete(node.id)
+    isKept.current = false
+    setRound(round + 1)
     setBase(next)
     setInitial(next.content)
     setDirty(false)
@@ -453,12 +463,14 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
 
   useEffect(() => {
     if (!isDirty) return
-    const shown = area.current
+    const { current: edited } = editing
+    isKept.current = true
     const onLeave = (event: BeforeUnloadEvent) => event.preventDefault()
     addEventListener("beforeunload", onLeave)
     return () => {
       removeEventListener("beforeunload", onLeave)
-      if (shown !== null && shown.value !== base.content) drafts.set(node.id, { base, text: shown.value })
+      const text = edited?.read() ?? base.content
+      if (isKept.current && text !== base.content) drafts.set(node.id, { base, text })
     }
   }, [isDirty, base, node.id])
 
@@ -469,7 +481,6 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
         onSuccess: ({ version }) => {
           announce(`${node.name} is saved as version ${version}`)
           begin({ version: version ?? 0, content: text })
-          drafts.delete(node.id)
         },
         onError: async (cause) => {
           if (!(cause instanceof Failure) || cause.status !== 412) return
@@ -480,7 +491,7 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
         }
       }
     )
-  const submit = () => put(area.current?.value ?? "", base)
+  const submit = () => put(editing.current?.read() ?? "", base)
 
   if (conflict !== undefined)
     return (
@@ -502,7 +513,7 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
       }}
     >
       <div className="in stack">
-        {isOutdated ? (
+        {isOutdated && !save.isPending ? (
           <div className="note">
             <span>
               Version {node.version} was saved by {node.updatedBy} while you edit version {base.version}. Saving shows
@@ -511,8 +522,8 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
           </div>
         ) : null}
         <Editor
-          key={`${base.version} ${initial.length}`}
-          area={area}
+          key={round}
+          editing={editing}
           initial={initial}
           label={`Content of ${node.name}`}
           name={node.name}
@@ -531,14 +542,7 @@ const Edit = ({ locked, node }: { readonly locked: string | undefined; readonly 
             Save as version {base.version + 1}
           </Act>
           {isDirty ? (
-            <button
-              type="button"
-              className="btn"
-              onClick={() => {
-                if (area.current !== null) area.current.value = base.content
-                begin(isOutdated ? baseOf(node) : base)
-              }}
-            >
+            <button type="button" className="btn" onClick={() => begin(isOutdated ? baseOf(node) : base)}>
               Drop my changes
             </button>
           ) : null}
