@@ -30,7 +30,7 @@ export const TenantField = ({ none = "The default tenant" }: { readonly none?: s
 /** The name of a tenant, where the caller may see it. */
 export const TenantName = ({ id }: { readonly id: string | null }) => {
   const { tenants } = useTenants()
-  if (id === null) return <span className="soft">the whole installation</span>
+  if (id === null) return <span className="soft">installation</span>
   return tenants?.find((tenant) => tenant.id === id)?.name ?? <code>{id}</code>
 }
 

@@ -134,7 +134,14 @@ export default function Applications() {
                   </>
                 )
               },
-              { title: "Short name", cell: ({ slug }) => <code>{slug}</code> },
+              {
+                title: "Short name",
+                cell: ({ slug }) => (
+                  <code className="cut" title={slug}>
+                    {slug}
+                  </code>
+                )
+              },
               {
                 title: "Description",
                 cell: ({ description }) =>
