@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { IdentityProvider, IdentityProviderNotFound } from "./domain.ts"
@@ -23,8 +24,20 @@ export class IdentityProvidersRepository extends Context.Service<IdentityProvide
           SELECT * FROM identity_providers
           WHERE issuer = ${issuer} AND kind = 'workload' AND status = 'active' ORDER BY id`
       })
+      const selectLogin = SqlSchema.findAll({
+        Request: Schema.NullOr(TenantId),
+        Result: IdentityProvider,
+        execute: (tenantId) => sql`
+          SELECT * FROM identity_providers
+          WHERE kind = 'login' AND status = 'active' AND (tenant_id IS NULL OR tenant_id = ${tenantId})
+          ORDER BY id LIMIT 200`
+      })
       return {
         ...table,
+        /** The active login providers of no tenant, and of one. */
+        login: Effect.fn("IdentityProvidersRepository.login")((tenantId: TenantId | null) =>
+          Effect.orDie(selectLogin(tenantId))
+        ),
         /** The active workload providers of an issuer. */
         workload: Effect.fn("IdentityProvidersRepository.workload")((issuer: string) =>
           Effect.orDie(selectWorkload(issuer))
