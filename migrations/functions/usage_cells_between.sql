@@ -11,12 +11,18 @@ LANGUAGE sql STABLE AS $$
     r.requests, r.errors, r.input_tokens, r.output_tokens, r.cached_input_tokens, r.saved, r.latency_ends,
     r.latency_buckets, r.latency_calls
   FROM (
-    SELECT t.id, g.grain::"char" AS grain, g.opens, g.closes, w.width, extract(epoch FROM w.width)::bigint AS seconds,
+    SELECT t.id, t.dimension, g.grain::"char" AS grain, g.opens, g.closes, w.width, extract(epoch FROM w.width)::bigint AS seconds,
       (g.opens AT TIME ZONE 'UTC')::date AS first, ((g.closes - interval '1 microsecond') AT TIME ZONE 'UTC')::date AS last
-    FROM unnest(grains, opens, closes) AS g(grain, opens, closes) CROSS JOIN unnest(tenants) AS t(id)
+    FROM unnest(grains, opens, closes) AS g(grain, opens, closes) CROSS JOIN (
+      -- A tenant that has not used a dimension has no roll-ups of it: those of all rows are without a value of it.
+      SELECT t.id, CASE WHEN EXISTS (SELECT FROM usage_rollups r
+        WHERE r.tenant_id = t.id AND r.dimension = usage_cells_between.dimension)
+        THEN usage_cells_between.dimension ELSE 0 END AS dimension
+      FROM unnest(tenants) AS t(id) OFFSET 0
+    ) t
     CROSS JOIN LATERAL (SELECT CASE g.grain WHEN 'h' THEN interval '1 hour' WHEN 'q' THEN interval '15 minutes'
       ELSE interval '24 hours' END AS width) w
-    WHERE g.grain <> 'r' OFFSET 0
+    WHERE g.grain NOT IN ('r', 's') OFFSET 0
   ) g
   -- OFFSET 0 keeps the planner from joining another way than by the index, segment by segment. A slice is decompressed
   -- once, and not for each of its elements.
@@ -29,7 +35,7 @@ LANGUAGE sql STABLE AS $$
       extract(epoch FROM g.opens - d.starts)::bigint / g.seconds AS low,
       extract(epoch FROM g.closes - d.starts)::bigint / g.seconds AS high
     FROM usage_rollups r CROSS JOIN LATERAL (SELECT r.day::timestamp AT TIME ZONE 'UTC' AS starts) d
-    WHERE r.tenant_id = g.id AND r.dimension = usage_cells_between.dimension AND r.grain = g.grain
+    WHERE r.tenant_id = g.id AND r.dimension = g.dimension AND r.grain = g.grain
       AND r.day BETWEEN g.first AND g.last OFFSET 0
   ) r
   -- In a list of columns the arrays are read side by side, which is faster than as a table.

@@ -6,25 +6,36 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, public AS $$
 DECLARE
   rows text := $sql$
     facts AS MATERIALIZED (
-      SELECT u.*, (u.occurred_at AT TIME ZONE 'UTC')::date AS day,
+      SELECT u.tenant_id, u.agent_id, u.model, u.provider, u.task_type, u.application_id, u.plan_id, u.user_id, u.api_key_id,
+        u.cost, u.requests, u.errors, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.saved,
+        u.bucket::smallint AS bucket, (u.occurred_at AT TIME ZONE 'UTC')::date AS day,
         (extract(epoch FROM u.occurred_at)::bigint / 900 % 96)::smallint AS quarter
       FROM $sql$ || CASE WHEN batches IS NULL
         THEN 'usage_facts u WHERE u.occurred_at >= $4 AND u.occurred_at < $5'
         ELSE 'unnest($1, $2, $3) AS o(batch, tenant_id, occurred_at) JOIN usage_facts u
           ON u.tenant_id = o.tenant_id AND u.occurred_at = o.occurred_at AND u.batch = o.batch' END || $sql$
-    ), keyed AS MATERIALIZED (
-      SELECT f.*, d.dimension, d.key, (f.quarter / 4)::smallint AS hour
-      FROM facts f CROSS JOIN LATERAL (VALUES (0::smallint, ''),
-        (1::smallint, coalesce(f.agent_id::text, '')), (2::smallint, coalesce(f.model, '')),
-        (3::smallint, coalesce(f.provider, '')), (4::smallint, coalesce(f.task_type, '')),
-        (5::smallint, coalesce(f.application_id::text, '')), (6::smallint, coalesce(f.plan_id::text, '')),
-        (7::smallint, coalesce(f.user_id, '')), (8::smallint, coalesce(f.api_key_id::text, ''))) AS d(dimension, key)
+    ), grouped AS MATERIALIZED (
+      SELECT f.tenant_id, f.day, (f.quarter / 4)::smallint AS hour, f.bucket,
+        CASE GROUPING(f.agent_id, f.model, f.provider, f.task_type, f.application_id, f.plan_id, f.user_id, f.api_key_id)
+          WHEN 255 THEN 0 WHEN 127 THEN 1 WHEN 191 THEN 2 WHEN 223 THEN 3 WHEN 239 THEN 4 WHEN 247 THEN 5 WHEN 251 THEN 6
+          WHEN 253 THEN 7 WHEN 254 THEN 8 END::smallint AS dimension,
+        coalesce(f.agent_id::text, f.model, f.provider, f.task_type, f.application_id::text, f.plan_id::text, f.user_id,
+          f.api_key_id::text, '') AS key,
+        sum(f.cost) AS cost, sum(f.requests) AS requests, sum(f.errors) AS errors, sum(f.input_tokens) AS input_tokens,
+        sum(f.output_tokens) AS output_tokens, sum(f.cached_input_tokens) AS cached_input_tokens, sum(f.saved) AS saved,
+        count(f.bucket) AS calls
+      FROM facts f
+      GROUP BY f.tenant_id, f.day, f.quarter / 4, f.bucket,
+        GROUPING SETS ((), f.agent_id, f.model, f.provider, f.task_type, f.application_id, f.plan_id, f.user_id, f.api_key_id)
+    ), used AS (
+      -- A dimension that no row of a tenant has yet has no parts: they would be those of all rows.
+      SELECT g.tenant_id, g.dimension FROM grouped g GROUP BY g.tenant_id, g.dimension
+      HAVING g.dimension = 0 OR bool_or(g.key <> '') OR EXISTS (
+        SELECT FROM usage_rollups r WHERE r.tenant_id = g.tenant_id AND r.dimension = g.dimension)
     ), measured AS (
-      SELECT k.tenant_id, k.dimension, 'h'::"char" AS grain, k.day, k.key, k.hour AS place, k.bucket::smallint AS bucket,
-        sum(k.cost) AS cost, sum(k.requests) AS requests, sum(k.errors) AS errors, sum(k.input_tokens) AS input_tokens,
-        sum(k.output_tokens) AS output_tokens, sum(k.cached_input_tokens) AS cached_input_tokens, sum(k.saved) AS saved,
-        count(k.bucket) AS calls
-      FROM keyed k GROUP BY 1, 2, 3, 4, 5, 6, 7
+      SELECT g.tenant_id, g.dimension, 'h'::"char" AS grain, g.day, g.key, g.hour AS place, g.bucket, g.cost, g.requests,
+        g.errors, g.input_tokens, g.output_tokens, g.cached_input_tokens, g.saved, g.calls
+      FROM grouped g JOIN used USING (tenant_id, dimension)
       UNION ALL
       SELECT f.tenant_id, 0::smallint, 'q'::"char", f.day, '', f.quarter, NULL, sum(f.cost), sum(f.requests), sum(f.errors),
         sum(f.input_tokens), sum(f.output_tokens), sum(f.cached_input_tokens), sum(f.saved), 0
