@@ -422,6 +422,20 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
       }).pipe(Effect.scoped)
     )
 
+    it.effect("an address of the ID token is not verified by the one of the UserInfo endpoint: refused", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const issuer = yield* makeIssuer
+        issuer.configure({ userinfo_endpoint: `${issuer.issuer}/userinfo` })
+        const id = yield* register(service, issuer.issuer, { domains: ["corp.example"] })
+        const verified = { sub: "ada", email: "ada@elsewhere.example", email_verified: true }
+        issuer.answers.set("/userinfo", { body: verified })
+        const tokens = { access_token: "an access token" }
+        const answer = yield* answered(service, issuer, id, { email: "boss@corp.example" }, { tokens })
+        yield* assertRefused(service, id, answer, "foreign-domain")
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("claims of the UserInfo endpoint about another user: refused", () =>
       Effect.gen(function* () {
         const service = yield* TestService
