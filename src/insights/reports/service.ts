@@ -3,7 +3,6 @@ import { type UtilizationKey } from "../../budgets/caps/domain.ts"
 import { CapUtilizations } from "../../budgets/caps/utilization.ts"
 import { type CapId } from "../../budgets/ledger/domain.ts"
 import { forecastOf } from "../../budgets/ledger/quantity-domain.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
@@ -23,7 +22,7 @@ import {
   type Totals,
   weekMillis
 } from "./domain.ts"
-import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Sums } from "./repository.ts"
+import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Source, type Sums } from "./repository.ts"
 
 const topMost = 10
 const hourlyUpTo = 2 * dayMillis
@@ -199,7 +198,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
         )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const segments = items.flatMap(({ place }) => segmentsOf(cuts.slice(place, place + 2), false))
+      const segments = items.flatMap(
+        ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
+      )
       const latencies = yield* repository.latencies({ filter, segments }, "total", cuts)
       const latenciesOf = new Map(latencies.map((one) => [one.place, one]))
       return {
@@ -209,7 +210,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             key: row.key,
             label: row.key,
             sharePercent: percentOf(row.cost, total),
-            series: [pointAt(cuts[row.place] ?? 0, row)]
+            series: [{ start: DateTime.makeUnsafe(cuts[row.place] ?? 0), ...pointOf(row) }]
           })
         )
       }
@@ -239,12 +240,12 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const { items, nextCursor } = slice(found, limit, ({ row }): ItemPlace => [String(row.cost), row.key])
           const keys = items.map(({ row }) => row.key)
           const cuts = pointsOf(range, yield* daysOf(range), now)
+          const starts = startsOf(cuts)
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
           const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
           // Quarters of an hour have no latencies.
-          const segments = segmentsOf(whole, false)
-          const latencies = yield* repository.latencies({ filter, segments }, dimension, whole, keys)
+          const latencies = yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
@@ -252,7 +253,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             nextCursor,
             items: items.map(({ row, share }): Item => {
               const placed = new Map((pointsOfKey.get(row.key) ?? []).map((point) => [point.place, point]))
-              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(cuts, placed) })
+              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(starts, placed) })
             })
           }
         })
@@ -260,7 +261,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const capsStatus = Effect.fn("Reports.capsStatus")(function* (
-      given: { readonly tenantId?: TenantId; readonly capId?: CapId },
+      given: Pick<UsageFilter, "tenantId" | "includeSynthetic"> & { readonly capId?: CapId },
       asked: UsageRange,
       after: UtilizationKey | undefined,
       limit: number
@@ -283,6 +284,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           const cuts = pointsOf(range, yield* daysOf(range), now)
+          const starts = startsOf(cuts)
           return {
             asOf,
             nextCursor,
@@ -290,7 +292,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
               const filter = { ...visible, ...item.scope } as UsageFilter
               return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
                 Object.assign({}, item, {
-                  series: seriesOf(cuts, new Map(points.map((point) => [point.place, point])))
+                  series: seriesOf(starts, new Map(points.map((point) => [point.place, point])))
                 })
               )
             })
@@ -307,10 +309,18 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
 
 const maxCaps = 200
 
-const source = (filter: UsageFilter, grouping: Grouping, cuts: ReadonlyArray<number>) => ({
-  filter,
-  segments: segmentsOf(cuts, hasQuarters(filter, grouping))
-})
+const source = (
+  filter: UsageFilter,
+  grouping: Grouping,
+  cuts: ReadonlyArray<number>,
+  quarters = hasQuarters(filter, grouping)
+): Source => {
+  const segments = segmentsOf(cuts, quarters)
+  const [opens, closes] = [cuts[0], cuts.at(-1)]
+  if (filter.includeSynthetic !== true || opens === undefined || closes === undefined) return { filter, segments }
+  // The ends of the whole range are those of its first and its last segment.
+  return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
+}
 
 const nothing: Sums = {
   cost: 0n,
@@ -347,15 +357,14 @@ const pointOf = (sums: Pick<Sums, "cost" | "requests"> = nothing) => ({
   requests: Number(sums.requests)
 })
 
-const pointAt = (start: number, sums: Pick<Sums, "cost" | "requests"> | undefined): SeriesPoint => ({
-  start: DateTime.makeUnsafe(start),
-  ...pointOf(sums)
-})
+/** The starts of the points of a series, which the items of a page share. */
+const startsOf = (cuts: ReadonlyArray<number>): ReadonlyArray<DateTime.Utc> =>
+  cuts.slice(0, -1).map((start) => DateTime.makeUnsafe(start))
 
 const seriesOf = (
-  cuts: ReadonlyArray<number>,
+  starts: ReadonlyArray<DateTime.Utc>,
   placed: ReadonlyMap<number, Pick<Sums, "cost" | "requests">>
-): ReadonlyArray<SeriesPoint> => cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
+): ReadonlyArray<SeriesPoint> => starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),

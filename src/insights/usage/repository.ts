@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { TenantId } from "../../kernel/identifier.ts"
 import { type Range, usageDimensions, type UsageFilter, type UsagePlace, UsageRow, usageTexts } from "./domain.ts"
+import { readRows } from "../../platform/database/table.ts"
 
 /** A row as a list has it, and its place there. */
 const ListedRow = Schema.Struct({
@@ -64,7 +65,8 @@ const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
   timeToFirstTokenMs: "u.time_to_first_token_ms",
   late: "u.late",
   reservationId: "u.reservation_id",
-  createdBy
+  createdBy,
+  synthetic: "u.synthetic"
 }
 const members = Object.entries(exported)
 export const csvHeader = new TextEncoder().encode(`${members.map(([member]) => member).join(",")}\n`)
@@ -90,7 +92,8 @@ const jsonBare: ReadonlySet<string> = new Set([
   "status",
   "latencyMs",
   "timeToFirstTokenMs",
-  "late"
+  "late",
+  "synthetic"
 ])
 const jsonValue = (member: string, expression: string): string =>
   usageTexts.has(member)
@@ -122,8 +125,8 @@ const between = (sql: SqlClient.SqlClient, { from, to }: Range) =>
 export class UsageRepository extends Context.Service<UsageRepository>()("app/insights/UsageRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const decodeRows = Schema.decodeUnknownEffect(Schema.Array(ListedRow))
-    const decodeLines = Schema.decodeUnknownEffect(Schema.Array(Lines))
+    const listed = readRows(ListedRow)
+    const exportedLines = readRows(Lines)
     const tenants = SqlSchema.findAll({
       Request: Schema.UndefinedOr(Schema.Never),
       Result: Schema.Struct({ id: TenantId }),
@@ -157,13 +160,13 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
               u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served,
               u.provider, u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
               u.reasoning_tokens, u.method, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id,
-              ${sql.literal(createdBy)} AS created_by
+              ${sql.literal(createdBy)} AS created_by, u.synthetic
             FROM tenants t CROSS JOIN LATERAL (
               SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
               ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}
             ) u
             WHERE ${filter.tenantId === undefined ? sql`true` : sql`t.id = ${filter.tenantId}`}
-            ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+            ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}`.pipe(listed)
         }
       ),
       /** The tenants that an export reads one after the other. */
@@ -210,8 +213,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
                   ) u
                 ) l
               ) a CROSS JOIN LATERAL generate_series(1, cardinality(a.lines), ${linesTogether}::integer) AS g(first)`),
-            Effect.flatMap(decodeLines),
-            Effect.orDie
+            exportedLines
           )
         }
       ),

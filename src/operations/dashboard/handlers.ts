@@ -15,7 +15,7 @@ export const DashboardHandlers = groupHandlers(
     const { describe, environment } = yield* Settings
     const settings: EffectiveSettings = { version: serviceVersion, environment, settings: describe() }
     return handlers.handleAll({
-      metrics: () => dashboard.metrics,
+      metrics: ({ query }) => dashboard.metrics(query.includeSynthetic ?? false),
       health: () => health.report,
       settings: () => Effect.succeed(settings)
     })
