@@ -9,8 +9,14 @@ import { Empty, Failed, Loading } from "./states.tsx"
 export interface Column<Item> {
   readonly title: string
   readonly cell: (item: Item) => ReactNode
-  readonly isNumber?: boolean
+  readonly isNumber?: boolean | undefined
+  /** Takes the width that the others leave. */
+  readonly isWide?: boolean | undefined
 }
+
+/** Actions stay in sight when the table is wider than its place. */
+const classOf = ({ isNumber, isWide, title }: Pick<Column<never>, "isNumber" | "isWide" | "title">) =>
+  title === "" ? "n stick" : isNumber === true ? "n" : isWide === true ? "fill" : undefined
 
 /** Rows as a table. */
 export const Table = <Item,>({
@@ -31,7 +37,7 @@ export const Table = <Item,>({
       <thead>
         <tr>
           {columns.map(({ isNumber, title }) => (
-            <th key={title} scope="col" className={isNumber === true ? "n" : undefined}>
+            <th key={title} scope="col" className={classOf({ isNumber, title })}>
               {title === "" ? <span className="hidden">Actions</span> : title}
             </th>
           ))}
@@ -40,8 +46,8 @@ export const Table = <Item,>({
       <tbody>
         {rows.map((row) => (
           <tr key={keyOf(row)} className={rowClass?.(row)}>
-            {columns.map(({ cell, isNumber, title }) => (
-              <td key={title} className={isNumber === true ? "n" : undefined}>
+            {columns.map(({ cell, isNumber, isWide, title }) => (
+              <td key={title} className={classOf({ isNumber, isWide, title })}>
                 {cell(row)}
               </td>
             ))}
@@ -94,13 +100,15 @@ export const Search = ({
   </form>
 )
 
-/** A filter with few values. */
+/** A filter with few values; one that is required has no "any". */
 export const Choice = ({
+  isRequired = false,
   label,
   onChange,
   options,
   value = ""
 }: {
+  readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
   readonly options: ReadonlyArray<readonly [value: string, text: string]>
@@ -112,7 +120,7 @@ export const Choice = ({
     value={value}
     onChange={(event) => onChange(event.target.value)}
   >
-    <option value="">{label}: any</option>
+    {isRequired ? null : <option value="">{label}: any</option>}
     {options.map(([option, text]) => (
       <option key={option} value={option}>
         {label}: {text}
