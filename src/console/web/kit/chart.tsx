@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react"
+import { useEffect, useRef, useState } from "react"
 import type uPlot from "uplot"
 import { usd } from "./format.tsx"
 
@@ -15,6 +15,23 @@ export const colourOf = (index: number): string => colours[index] ?? "--ink-3"
 
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" })
 const hourOfDay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" })
+
+/** Counts how often the theme has changed: a canvas keeps the colours that it was drawn with. */
+const useThemeChanges = (): number => {
+  const [changes, setChanges] = useState(0)
+  useEffect(() => {
+    const count = () => setChanges((before) => before + 1)
+    const system = matchMedia("(prefers-color-scheme: dark)")
+    const chosen = new MutationObserver(count)
+    system.addEventListener("change", count)
+    chosen.observe(document.documentElement, { attributeFilter: ["style"] })
+    return () => {
+      system.removeEventListener("change", count)
+      chosen.disconnect()
+    }
+  }, [])
+  return changes
+}
 
 /** Bars over time, one colour a series, stacked; the table beside a chart says the same in words. */
 export const Bars = ({
@@ -33,6 +50,7 @@ export const Bars = ({
   readonly times: ReadonlyArray<number>
 }) => {
   const place = useRef<HTMLDivElement>(null)
+  const theme = useThemeChanges()
   useEffect(() => {
     const element = place.current
     if (element === null || times.length === 0) return
@@ -92,6 +110,6 @@ export const Bars = ({
       observer.disconnect()
       chart?.destroy()
     }
-  }, [series, times, format, isHourly])
+  }, [series, times, format, isHourly, theme])
   return <div ref={place} className="chart" role="img" aria-label={label} />
 }

@@ -193,7 +193,12 @@ export default function Approvals() {
             )
           },
           { title: "Amount", isNumber: true, cell: ({ reservation }) => <strong>{usd(reservation.amountUsd)}</strong> },
-          { title: "Agent", cell: ({ reservation }) => <AgentName id={reservation.agentId} /> },
+          { title: "Expires in", isNumber: true, cell: ({ reservation }) => <Countdown at={reservation.expiresAt} /> },
+          {
+            title: "Asked by",
+            cell: ({ reservation: { agentId, createdBy } }) =>
+              agentId === null ? createdBy : <AgentName id={agentId} />
+          },
           {
             title: "For",
             cell: ({ reservation: { model, taskType, tokens } }) => (
@@ -217,8 +222,6 @@ export default function Approvals() {
               </span>
             )
           },
-          { title: "Asked by", cell: ({ reservation }) => reservation.createdBy },
-          { title: "Expires in", isNumber: true, cell: ({ reservation }) => <Countdown at={reservation.expiresAt} /> },
           {
             title: "",
             isNumber: true,

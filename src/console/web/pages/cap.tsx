@@ -119,7 +119,8 @@ const Grants = ({ cap, onEnd }: { readonly cap: Cap; readonly onEnd: (grant: Gra
                 { title: "By whom", cell: ({ createdBy }) => createdBy },
                 {
                   title: "Until",
-                  cell: ({ endedAt, expiresAt }) => <Moment at={endedAt ?? expiresAt} style="full" />
+                  cell: ({ endedAt, expiresAt }) =>
+                    (endedAt ?? expiresAt) === null ? "it is ended" : <Moment at={endedAt ?? expiresAt} style="full" />
                 },
                 {
                   title: "",

@@ -173,22 +173,37 @@ export default function Plans() {
           {
             title: "Plan",
             cell: (plan) => (
-              <>
+              <div className="wrap">
                 <Link href={`/reservations?planId=${plan.id}`}>
                   <strong>{nameOf(plan)}</strong>
                 </Link>{" "}
                 {plan.taskType === null ? null : <span className="chip">{plan.taskType}</span>}
-              </>
+                <br />
+                <small>
+                  <AgentName id={plan.agentId} />
+                </small>
+              </div>
             )
           },
-          { title: "Agent", cell: ({ agentId }) => <AgentName id={agentId} /> },
           { title: "Spend", isWide: true, cell: (plan) => <Spend plan={plan} /> },
           { title: "Status", cell: (plan) => <span className={`tag ${tones[plan.status]}`}>{plan.status}</span> },
-          { title: "Began", cell: ({ createdAt }) => <Moment at={createdAt} /> },
           {
-            title: "Ends",
-            cell: ({ endedAt, expiresAt }) =>
-              (endedAt ?? expiresAt) === null ? "when it is ended" : <Moment at={endedAt ?? expiresAt} />
+            title: "Began",
+            cell: ({ createdAt, endedAt, expiresAt }) => (
+              <>
+                <Moment at={createdAt} />
+                <br />
+                <small>
+                  {(endedAt ?? expiresAt) === null ? (
+                    "no end is set"
+                  ) : (
+                    <>
+                      {endedAt === null ? "ends" : "ended"} <Moment at={endedAt ?? expiresAt} />
+                    </>
+                  )}
+                </small>
+              </>
+            )
           },
           {
             title: "",
