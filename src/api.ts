@@ -31,6 +31,7 @@ import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { AllPlansApi, PlansApi } from "./budgets/plans/api.ts"
 import { AnomaliesApi } from "./insights/anomalies/api.ts"
 import { SecurityApi } from "./operations/security/api.ts"
+import { SyntheticPrincipalsApi } from "./operations/synthetic-principals/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
 import { CloudEventsApi } from "./events/cloud-events/api.ts"
 import { EventSubscriptionsApi } from "./events/subscriptions/api.ts"
@@ -99,7 +100,8 @@ export class Api extends HttpApi.make("application-manager")
     AttestationKeysApi,
     StatementsApi,
     DashboardApi,
-    SecurityApi
+    SecurityApi,
+    SyntheticPrincipalsApi
   )
   .middleware(Validation)
   .annotateMerge(

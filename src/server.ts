@@ -83,6 +83,8 @@ import { SubscriptionQuotasLayer } from "./insights/subscriptions/quotas.ts"
 import { UsageHandlers } from "./insights/usage/handlers.ts"
 import { CapabilityUses } from "./access/capability-uses.ts"
 import { SecurityHandlers } from "./operations/security/handlers.ts"
+import { SyntheticPrincipalsHandlers } from "./operations/synthetic-principals/handlers.ts"
+import { SyntheticPrincipals } from "./operations/synthetic-principals/service.ts"
 import { Security } from "./operations/security/service.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
@@ -191,7 +193,8 @@ const Handlers = Layer.mergeAll(
   AttestationKeysHandlers,
   StatementsHandlers,
   DashboardHandlers,
-  SecurityHandlers
+  SecurityHandlers,
+  SyntheticPrincipalsHandlers
 )
 
 const Middleware = Layer.mergeAll(
@@ -272,13 +275,16 @@ const GatewayServices = GatewayCallsLayer.pipe(
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
-const Services = Layer.mergeAll(
-  Dashboard.layer,
-  DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
-  Registrations.layer.pipe(Layer.provideMerge(Layer.merge(ApiKeys.layer, RegistrationTokens.layer))),
-  InsightsLayer,
-  Security.layer
-).pipe(
+const Services = SyntheticPrincipals.layer.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Dashboard.layer,
+      DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
+      Registrations.layer.pipe(Layer.provideMerge(Layer.merge(ApiKeys.layer, RegistrationTokens.layer))),
+      InsightsLayer,
+      Security.layer
+    )
+  ),
   Layer.provideMerge(Layer.merge(GatewayServices, LiveAuthorizationLayer)),
   Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Layer.merge(Authentication.layer, CapabilityUses.layer)),

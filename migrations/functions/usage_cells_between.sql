@@ -22,7 +22,7 @@ LANGUAGE sql STABLE AS $$
     ) t
     CROSS JOIN LATERAL (SELECT CASE g.grain WHEN 'h' THEN interval '1 hour' WHEN 'q' THEN interval '15 minutes'
       ELSE interval '24 hours' END AS width) w
-    WHERE g.grain <> 'r' OFFSET 0
+    WHERE g.grain NOT IN ('r', 's') OFFSET 0
   ) g
   -- OFFSET 0 keeps the planner from joining another way than by the index, segment by segment. A slice is decompressed
   -- once, and not for each of its elements.

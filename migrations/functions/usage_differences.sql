@@ -12,6 +12,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
       ARRAY[count(u.agent_id), count(u.model), count(u.provider), count(u.task_type), count(u.application_id),
         count(u.plan_id), count(u.user_id), count(u.api_key_id)] AS valued
     FROM usage_facts u GROUP BY 1, 2
+  ), spent AS (
+    SELECT u.tenant_id, date_bin('1 day', u.occurred_at, 'epoch') AS day, sum(u.cost) AS cost
+    FROM usage_counted u GROUP BY 1, 2
   ), used AS (
     -- The dimensions that a tenant has used, and so has roll-ups of.
     SELECT r.tenant_id, (v.place - 1)::smallint AS dimension
@@ -20,7 +23,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
   ), entries AS (
     SELECT e.tenant_id, date_bin('1 day', e.occurred_at, 'epoch') AS day, sum(e.amount) AS cost
     FROM budget_entries e
-    WHERE date_bin('1 day', e.occurred_at, 'epoch') >= (SELECT coalesce(min(r.day), 'infinity') FROM rows r)
+    WHERE date_bin('1 day', e.occurred_at, 'epoch') >= (SELECT coalesce(min(s.day), 'infinity') FROM spent s)
     GROUP BY 1, 2
   ), parts AS MATERIALIZED (
     SELECT r.tenant_id, r.dimension, r.grain, r.day, c.*,
@@ -50,7 +53,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
   )
   SELECT 'the ledger and the rows', coalesce(e.tenant_id, r.tenant_id)::text, to_char(coalesce(e.day, r.day), 'YYYY-MM-DD'),
     coalesce(e.cost, 0)::text, coalesce(r.cost, 0)::text
-  FROM entries e FULL JOIN rows r ON r.tenant_id = e.tenant_id AND r.day = e.day
+  FROM entries e FULL JOIN spent r ON r.tenant_id = e.tenant_id AND r.day = e.day
   WHERE coalesce(e.cost, 0) <> coalesce(r.cost, 0)
   UNION ALL
   SELECT format('the rows and the roll-up %s%s', s.grain, s.dimension), s.tenant_id, to_char(s.day, 'YYYY-MM-DD'),

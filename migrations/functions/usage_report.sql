@@ -1,6 +1,7 @@
 -- The sums of usage between each two of `cuts` (their first is place 0) by `group_by`: a key of the dimension, a tenant, or
--- all. Ranges of grain w, d, h or q are read from roll-ups, those of grain r from rows. `filter` has a value or null for each
--- dimension; roll-ups are of the one dimension alone, whose value it may have. `wanted`, where it is not null, are the keys.
+-- all. Ranges of grain w, d, h or q are read from roll-ups, those of grain r from rows, those of grain s from
+-- synthetic rows. `filter` has a value or null for each dimension; roll-ups are of the one dimension alone, whose value it
+-- may have. `wanted`, where it is not null, are the keys.
 CREATE OR REPLACE FUNCTION usage_report(tenants uuid[], dimension integer, group_by text, filter text[], wanted text[],
   grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[])
 RETURNS TABLE (key text, place integer, cost bigint, requests bigint, errors bigint, input_tokens bigint,

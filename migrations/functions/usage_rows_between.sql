@@ -1,4 +1,4 @@
--- The usage rows in the segments of grain r with their keys; the arguments are those of usage_report. It becomes part of the
+-- The usage rows in the segments of grain r, and the synthetic ones in those of grain s, with their keys; the arguments are those of usage_report. It becomes part of the
 -- statement that calls it, as usage_cells_between does.
 CREATE OR REPLACE FUNCTION usage_rows_between(tenants uuid[], dimension integer, group_by text, filter text[],
   wanted text[], grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[])
@@ -8,11 +8,11 @@ LANGUAGE sql STABLE AS $$
   SELECT k.key, width_bucket(u.occurred_at, cuts) - 1, u.cost, u.requests, u.errors, u.input_tokens, u.output_tokens,
     u.cached_input_tokens, u.saved, u.bucket
   FROM (
-    SELECT t.id, g.opens, g.closes FROM unnest(grains, opens, closes) AS g(grain, opens, closes)
-    CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain = 'r' OFFSET 0
+    SELECT t.id, g.grain, g.opens, g.closes FROM unnest(grains, opens, closes) AS g(grain, opens, closes)
+    CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain IN ('r', 's') OFFSET 0
   ) g
   CROSS JOIN LATERAL (
-    SELECT * FROM usage_facts u WHERE u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
+    SELECT * FROM usage_sources u WHERE u.grain = g.grain AND u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
       AND (filter[1] IS NULL OR u.agent_id = filter[1]::uuid)
       AND (filter[2] IS NULL OR u.model = filter[2]) AND (filter[3] IS NULL OR u.provider = filter[3])
       AND (filter[4] IS NULL OR u.task_type = filter[4])

@@ -20,6 +20,8 @@ export const held: ReadonlyArray<string> = [
   "identity-providers:write",
   "roles:read",
   "roles:write",
+  "synthetic-principals:read",
+  "synthetic-principals:write",
   "dashboard:read"
 ] as const
 
@@ -59,11 +61,19 @@ export const watched = [
   "/api/roles",
   "/api/accounts?limit=200",
   "/api/agents?limit=200",
-  "/api/identity-providers?limit=200"
+  "/api/identity-providers?limit=200",
+  "/api/synthetic-principals?limit=200"
 ]
 
 const makeKey = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
   const answer = yield* service.call("POST", "/api/api-keys", { body: { name: "an authority", scopes } })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return { id: answer.body.id as string }
+})
+
+const makeCanary = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
+  const body = { kind: "canary", name: "an authority", scopes }
+  const answer = yield* service.call("POST", "/api/synthetic-principals", { body })
   assert.strictEqual(answer.status, 201, answer.text)
   return { id: answer.body.id as string }
 })
@@ -188,6 +198,31 @@ export const attempts: ReadonlyArray<Attempt> = [
     operationId: "apiKeys.revoke",
     about: "a key with more",
     prepare: (service) => Effect.map(makeKey(service, beyond), (key) => on(key))
+  },
+  {
+    operationId: "syntheticPrincipals.create",
+    about: "a synthetic principal with more",
+    prepare: () => Effect.succeed({ body: { kind: "canary", name: "more", scopes: beyond } })
+  },
+  {
+    operationId: "syntheticPrincipals.update",
+    about: "a synthetic principal that had more",
+    prepare: (service) => Effect.map(makeCanary(service, beyond), (canary) => on(canary, { scopes: [] }))
+  },
+  {
+    operationId: "syntheticPrincipals.update",
+    about: "a synthetic principal that would get more",
+    prepare: (service) => Effect.map(makeCanary(service, []), (canary) => on(canary, { scopes: beyond }))
+  },
+  {
+    operationId: "syntheticPrincipals.reset",
+    about: "a synthetic principal with more",
+    prepare: (service) => Effect.map(makeCanary(service, beyond), (canary) => on(canary, {}))
+  },
+  {
+    operationId: "syntheticPrincipals.delete",
+    about: "a synthetic principal with more",
+    prepare: (service) => Effect.map(makeCanary(service, beyond), (canary) => on(canary))
   },
   {
     operationId: "roles.create",

@@ -74,6 +74,8 @@ const makeSession = Effect.fnUntraced(function* (service: Service) {
   const { id: trialUserId } = yield* makeTrialUser(service)
   return yield* make(service, "/api/sessions", { trialUserId, ipAddress: "203.0.113.7" })
 })
+const newCanary = { kind: "canary", name: "a canary", scopes: ["dashboard:read"] }
+const makeCanary = (service: Service) => make(service, "/api/synthetic-principals", newCanary)
 const makeRole = Effect.fnUntraced(function* (service: Service) {
   return yield* make(service, "/api/roles", newRole((yield* makeApplication(service)).id))
 })
@@ -389,6 +391,24 @@ export const changesByOperation: Readonly<
       const body = { status: "acknowledged", reason: "It is rotated by hand." }
       return changes("SecurityFinding", "SecurityFindingAcknowledged", findings.items[0].id, "both", body)
     }),
+  "syntheticPrincipals.create": () =>
+    Effect.succeed(creates("SyntheticPrincipal", "SyntheticPrincipalCreated", newCanary)),
+  "syntheticPrincipals.update": (service) =>
+    Effect.map(makeCanary(service), ({ id }) =>
+      changes("SyntheticPrincipal", "SyntheticPrincipalUpdated", id, "both", { name: "renamed" })
+    ),
+  "syntheticPrincipals.reset": (service) =>
+    Effect.map(makeCanary(service), ({ id }) =>
+      changes("SyntheticPrincipal", "SyntheticPrincipalReset", id, "both", {})
+    ),
+  "syntheticPrincipals.delete": (service) =>
+    Effect.map(makeCanary(service), ({ id }) => ({
+      parameters: { id },
+      entries: () => [
+        entry("SyntheticPrincipal", "SyntheticPrincipalUpdated", id, "both"),
+        entry("SyntheticPrincipal", "SyntheticPrincipalDeleted", id, "both")
+      ]
+    })),
   "apiKeys.create": () => Effect.succeed(creates("ApiKey", "ApiKeyCreated", newApiKey())),
   "apiKeys.update": (service) =>
     Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyUpdated", id, "both", { name: "renamed" })),

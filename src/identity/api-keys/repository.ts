@@ -6,7 +6,7 @@ import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { ApiKey, ApiKeyId, ApiKeyNotFound } from "./domain.ts"
+import { ApiKey, ApiKeyId, ApiKeyNotFound, SyntheticKind } from "./domain.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 
 /** What authentication needs of a key; read past row-level security, since the tenant is not known yet. */
@@ -18,7 +18,8 @@ export const Credential = Schema.Struct({
   tenantStatus: Schema.NullOr(Schema.String),
   applicationId: Schema.NullOr(Schema.Int),
   expiresAt: Schema.NullOr(InstantFromDate),
-  revokedAt: Schema.NullOr(InstantFromDate)
+  revokedAt: Schema.NullOr(InstantFromDate),
+  syntheticKind: Schema.NullOr(SyntheticKind)
 })
 export type Credential = typeof Credential.Type
 

@@ -317,7 +317,9 @@ export class Registrations extends Context.Service<Registrations>()("app/identit
       if (isWidened && input.tenantId !== undefined && input.tenantId !== current.tenantId) return yield* otherTenant
       const issued = isWidened
         ? yield* Effect.as(
-            apiKeys.update(current.id, { scopes }).pipe(Effect.catchTag("ApiKeyNotFound", Effect.die)),
+            apiKeys
+              .update(current.id, { scopes })
+              .pipe(Effect.catchTag(["ApiKeyNotFound", "ApiKeySynthetic"], Effect.die)),
             {}
           )
         : yield* issue(application, scopes, input)

@@ -125,9 +125,9 @@ export const CapsReport = Schema.Struct({ asOf: Instant, ...page(CapSeries, capP
   identifier: "CapsReport"
 })
 
-/** A range of roll-ups of one grain (week, day, hour, quarter), or of rows, in epoch milliseconds. */
+/** A range of roll-ups of one grain (week, day, hour, quarter), of rows, or of synthetic rows, in epoch milliseconds. */
 export interface Segment {
-  readonly grain: "w" | "d" | "h" | "q" | "r"
+  readonly grain: "w" | "d" | "h" | "q" | "r" | "s"
   readonly opens: number
   readonly closes: number
 }

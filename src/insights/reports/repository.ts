@@ -96,7 +96,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       return sql`${filter.tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)` : sql`ARRAY[${filter.tenantId}]::uuid[]`},
         ${rollups ?? grouped ?? 0}::integer, ${grouped === undefined ? grouping : "key"}::text,
         ARRAY[${sql.csv(values.map((value) => (value === undefined ? sql`NULL` : sql`${String(value)}`)))}]::text[], ${keys ?? null}::text[],
-        ${segments.map(({ grain }) => (rollups === undefined ? "r" : grain))}::text[],
+        ${segments.map(({ grain }) => (rollups === undefined && grain !== "s" ? "r" : grain))}::text[],
         ${moments(segments.map(({ opens }) => opens))}::timestamptz[],
         ${moments(segments.map(({ closes }) => closes))}::timestamptz[], ${moments(cuts)}::timestamptz[]`
     }

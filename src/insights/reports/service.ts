@@ -3,7 +3,6 @@ import { type UtilizationKey } from "../../budgets/caps/domain.ts"
 import { CapUtilizations } from "../../budgets/caps/utilization.ts"
 import { type CapId } from "../../budgets/ledger/domain.ts"
 import { forecastOf } from "../../budgets/ledger/quantity-domain.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
@@ -23,7 +22,7 @@ import {
   type Totals,
   weekMillis
 } from "./domain.ts"
-import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Sums } from "./repository.ts"
+import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Source, type Sums } from "./repository.ts"
 
 const topMost = 10
 const hourlyUpTo = 2 * dayMillis
@@ -199,7 +198,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
         )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const segments = items.flatMap(({ place }) => segmentsOf(cuts.slice(place, place + 2), false))
+      const segments = items.flatMap(
+        ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
+      )
       const latencies = yield* repository.latencies({ filter, segments }, "total", cuts)
       const latenciesOf = new Map(latencies.map((one) => [one.place, one]))
       return {
@@ -243,8 +244,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
           // Quarters of an hour have no latencies.
-          const segments = segmentsOf(whole, false)
-          const latencies = yield* repository.latencies({ filter, segments }, dimension, whole, keys)
+          const latencies = yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
@@ -260,7 +260,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const capsStatus = Effect.fn("Reports.capsStatus")(function* (
-      given: { readonly tenantId?: TenantId; readonly capId?: CapId },
+      given: Pick<UsageFilter, "tenantId" | "includeSynthetic"> & { readonly capId?: CapId },
       asked: UsageRange,
       after: UtilizationKey | undefined,
       limit: number
@@ -307,10 +307,18 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
 
 const maxCaps = 200
 
-const source = (filter: UsageFilter, grouping: Grouping, cuts: ReadonlyArray<number>) => ({
-  filter,
-  segments: segmentsOf(cuts, hasQuarters(filter, grouping))
-})
+const source = (
+  filter: UsageFilter,
+  grouping: Grouping,
+  cuts: ReadonlyArray<number>,
+  quarters = hasQuarters(filter, grouping)
+): Source => {
+  const segments = segmentsOf(cuts, quarters)
+  const [opens, closes] = [cuts[0], cuts.at(-1)]
+  if (filter.includeSynthetic !== true || opens === undefined || closes === undefined) return { filter, segments }
+  // The ends of the whole range are those of its first and its last segment.
+  return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
+}
 
 const nothing: Sums = {
   cost: 0n,

@@ -64,7 +64,8 @@ const exported: Readonly<Record<keyof typeof UsageRow.fields, string>> = {
   timeToFirstTokenMs: "u.time_to_first_token_ms",
   late: "u.late",
   reservationId: "u.reservation_id",
-  createdBy
+  createdBy,
+  synthetic: "u.synthetic"
 }
 const members = Object.entries(exported)
 export const csvHeader = new TextEncoder().encode(`${members.map(([member]) => member).join(",")}\n`)
@@ -90,7 +91,8 @@ const jsonBare: ReadonlySet<string> = new Set([
   "status",
   "latencyMs",
   "timeToFirstTokenMs",
-  "late"
+  "late",
+  "synthetic"
 ])
 const jsonValue = (member: string, expression: string): string =>
   usageTexts.has(member)
@@ -157,7 +159,7 @@ export class UsageRepository extends Context.Service<UsageRepository>()("app/ins
               u.agent_id, u.plan_id, u.application_id, u.api_key_id, u.user_id, u.task_type, u.model, u.model_served,
               u.provider, u.operation, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
               u.reasoning_tokens, u.method, u.status, u.latency_ms, u.time_to_first_token_ms, u.late, u.reservation_id,
-              ${sql.literal(createdBy)} AS created_by
+              ${sql.literal(createdBy)} AS created_by, u.synthetic
             FROM tenants t CROSS JOIN LATERAL (
               SELECT * FROM usage_rows u WHERE ${sql.and(conditions)}
               ORDER BY u.occurred_at DESC, u.charge_id DESC LIMIT ${limit}
