@@ -204,7 +204,12 @@ export default function Approvals() {
             cell: ({ reservation: { model, taskType, tokens } }) => (
               <>
                 {[model, taskType].filter((text) => text !== null).join(", ") || "anything"}{" "}
-                {tokens === 0 ? null : <small>{count(tokens)} tokens</small>}
+                {tokens === 0 ? null : (
+                  <>
+                    <br />
+                    <small>{count(tokens)} tokens</small>
+                  </>
+                )}
               </>
             )
           },

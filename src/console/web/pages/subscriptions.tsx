@@ -101,6 +101,7 @@ export default function Subscriptions() {
               </div>
             )
           },
+          { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
           { title: "Use", isWide: true, cell: (of) => <Use of={of} /> },
           {
             title: "Each period",
@@ -127,7 +128,6 @@ export default function Subscriptions() {
                 </>
               )
           },
-          { title: "Status", cell: ({ status }) => <span className={`tag ${tones[status]}`}>{status}</span> },
           {
             title: "",
             isNumber: true,
