@@ -85,3 +85,10 @@ export const remaining = (at: string, now: number): string => {
   if (hours > 0) return `${hours} h ${minutes} min`
   return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }
+
+/** A text of any length in a table: what does not fit is cut, and shown by the pointer. */
+export const Cut = ({ text }: { readonly text: string }) => (
+  <span className="cut" title={text}>
+    {text}
+  </span>
+)
