@@ -73,11 +73,17 @@ const parsed = Effect.fnUntraced(function* (bytes: Uint8Array) {
   return repeated === undefined ? value : yield* new MalformedJson({ detail: `${repeated}: The member is there twice` })
 })
 
+/** What the binary mode has in the body or in Content-Type. */
+const ofBody = new Set(["ce-data", "ce-data_base64", "ce-datacontenttype"])
+
 /** Attributes in headers, percent-encoded, and the data as the body. */
 const inBinaryMode = Effect.fnUntraced(function* (headers: EventRequest["headers"], bytes: Uint8Array) {
   const attributes: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(headers)) {
     if (!name.startsWith("ce-") || value === undefined) continue
+    if (ofBody.has(name)) {
+      return yield* new ValidationFailed({ errors: [{ path: ["headers", name], message: "Expected it in the body" }] })
+    }
     attributes[name.slice(3)] = yield* Effect.try({
       try: () => decodeURIComponent(value),
       catch: () =>
@@ -143,9 +149,12 @@ const faultsOf = (
     if (name === "data" || name === "data_base64" || value === null) continue
     if (!/^[a-z0-9]{1,64}$/.test(name)) fault(name, "Expected a name of lower-case letters and digits")
     else if (typeof value === "object") fault(name, "Expected a string, a number or a boolean")
-    else if (name === "time" && !(typeof value === "string" && decodesAsInstant(value))) {
+    else if (typeof value === "string" && /\p{Cc}/u.test(value)) fault(name, "Expected text without control characters")
+    else if (name === "datacontenttype" && !(typeof value === "string" && isMediaType(value))) {
+      fault(name, "Expected a media type")
+    } else if (name === "time" && !(typeof value === "string" && decodesAsInstant(value))) {
       fault(name, "Expected an RFC 3339 timestamp")
-    } else if (/^(?:subject|datacontenttype|dataschema)$/.test(name) && (typeof value !== "string" || value === "")) {
+    } else if (/^(?:subject|dataschema)$/.test(name) && (typeof value !== "string" || value === "")) {
       fault(name, "Expected a string that is not empty")
     }
   }
@@ -155,6 +164,8 @@ const faultsOf = (
   return faults
 }
 
+const isMediaType = (text: string): boolean =>
+  text.length <= 255 && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+ *(?:;[\x20-\x7e]*)?$/.test(text)
 const isUriReference = (text: string): boolean => /^[^\s<>"{}|\\^`]+$/.test(text)
 const isBase64 = (value: unknown): boolean =>
   typeof value === "string" && /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value)
