@@ -56,6 +56,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
     )
     const find = (id: TargetId) => found(database.asCaller(targets.find(integrationKinds, id)))
     const lock = (id: TargetId) => found(targets.lock(integrationKinds, id))
+    const hold = (id: TargetId) => found(targets.hold(integrationKinds, id))
     const create = Effect.fn("Integrations.create")(
       function* (input: IntegrationCreation) {
         yield* requireTargetAddress(input.url, "url", integrations.allowPrivateAddresses)
@@ -144,7 +145,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
 
     const retry = Effect.fn("Integrations.retry")(
       function* (id: TargetId, deliveryId: DeliveryId) {
-        const target = yield* lock(id)
+        const target = yield* hold(id)
         const delivery = yield* queue.retry(id, deliveryId, yield* statementMoment)
         if (Option.isNone(delivery)) return yield* new DeliveryNotFound({})
         return acted("IntegrationDeliveryRetried", target, delivery.value, { deliveryId })
@@ -155,7 +156,7 @@ export class Integrations extends Context.Service<Integrations>()("app/events/In
 
     const replay = Effect.fn("Integrations.replay")(
       function* (id: TargetId, since: DateTime.Utc) {
-        const target = yield* lock(id)
+        const target = yield* hold(id)
         const own = ownTypes().filter(({ type }) => matchesType(target.eventTypes, type))
         const made = yield* queue.replay(target, since, own, target.eventTypes, yield* statementMoment)
         return acted(
