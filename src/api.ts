@@ -1,4 +1,7 @@
 import { IdentityProvidersApi } from "./identity/identity-providers/api.ts"
+import { RegistrationTokensApi } from "./identity/registration-tokens/api.ts"
+import { RegistrationsApi } from "./identity/registrations/api.ts"
+import { withRegistration } from "./identity/registrations/wire-api.ts"
 import { OidcSignInApi } from "./identity/oidc-sign-in/api.ts"
 import { Context, flow } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
@@ -28,6 +31,7 @@ import { BudgetCapsApi } from "./budgets/caps/api.ts"
 import { PlansApi } from "./budgets/plans/api.ts"
 import { AnomaliesApi } from "./insights/anomalies/api.ts"
 import { SecurityApi } from "./operations/security/api.ts"
+import { SyntheticPrincipalsApi } from "./operations/synthetic-principals/api.ts"
 import { BillingApi } from "./insights/billing/api.ts"
 import { CloudEventsApi } from "./events/cloud-events/api.ts"
 import { EventSubscriptionsApi } from "./events/subscriptions/api.ts"
@@ -52,6 +56,8 @@ export class Api extends HttpApi.make("application-manager")
   .add(
     HealthApi,
     ApplicationsApi,
+    RegistrationTokensApi,
+    RegistrationsApi,
     ConfigurationApi,
     ConfigurationTreesApi,
     TrialUsersApi,
@@ -93,7 +99,8 @@ export class Api extends HttpApi.make("application-manager")
     AttestationKeysApi,
     StatementsApi,
     DashboardApi,
-    SecurityApi
+    SecurityApi,
+    SyntheticPrincipalsApi
   )
   .middleware(Validation)
   .annotateMerge(
@@ -104,7 +111,7 @@ export class Api extends HttpApi.make("application-manager")
       Context.add(HttpApi.SuccessParseOptions, { disableChecks: true })
     )
   )
-  .annotate(OpenApi.Transform, flow(withOAuth, withCompatibility))
+  .annotate(OpenApi.Transform, flow(withOAuth, withRegistration, withCompatibility))
   .annotateMerge(
     OpenApi.annotations({
       title: "Application Manager",

@@ -83,6 +83,8 @@ import { SubscriptionQuotasLayer } from "./insights/subscriptions/quotas.ts"
 import { UsageHandlers } from "./insights/usage/handlers.ts"
 import { CapabilityUses } from "./access/capability-uses.ts"
 import { SecurityHandlers } from "./operations/security/handlers.ts"
+import { SyntheticPrincipalsHandlers } from "./operations/synthetic-principals/handlers.ts"
+import { SyntheticPrincipals } from "./operations/synthetic-principals/service.ts"
 import { Security } from "./operations/security/service.ts"
 import { AllowedMethodsLayer } from "./platform/openapi/allowed-methods.ts"
 import { BackgroundJobs } from "./platform/runtime/background-jobs.ts"
@@ -105,7 +107,7 @@ import { Roles } from "./applications/roles/service.ts"
 import { TrialSessionTermination } from "./identity/trial-sessions/termination.ts"
 import { SessionsHandlers } from "./identity/trial-sessions/handlers.ts"
 import { Sessions } from "./identity/trial-sessions/service.ts"
-import { ClaimPageLayer } from "./identity/sign-in/claim-page.ts"
+import { ConsoleLayer } from "./console/pages.ts"
 import { ClaimLinks, InitialAdminSetup } from "./identity/sign-in/initial-admin-setup.ts"
 import { SessionCredentials, SessionTokensLayer } from "./identity/sign-in/credentials.ts"
 import { LoginThrottle } from "./identity/login-throttle/service.ts"
@@ -118,6 +120,11 @@ import { IdentityProvidersHandlers } from "./identity/identity-providers/handler
 import { IdentityProviders } from "./identity/identity-providers/service.ts"
 import { OidcSignInHandlers } from "./identity/oidc-sign-in/handlers.ts"
 import { OidcSignIn } from "./identity/oidc-sign-in/service.ts"
+import { RegistrationTokensHandlers } from "./identity/registration-tokens/handlers.ts"
+import { RegistrationTokens } from "./identity/registration-tokens/service.ts"
+import { RegistrationsHandlers } from "./identity/registrations/handlers.ts"
+import { Registrations } from "./identity/registrations/service.ts"
+import { RegistrationWireLayer } from "./identity/registrations/wire.ts"
 import { OutboundHttp } from "./platform/outbound/outbound-http.ts"
 import { TenantsHandlers } from "./identity/tenants/handlers.ts"
 import { Tenants } from "./identity/tenants/service.ts"
@@ -161,6 +168,8 @@ const Handlers = Layer.mergeAll(
   SignInHandlers,
   IdentityProvidersHandlers,
   OidcSignInHandlers,
+  RegistrationTokensHandlers,
+  RegistrationsHandlers,
   LlmHandlers,
   LlmCallsHandlers,
   LlmAdminHandlers,
@@ -183,7 +192,8 @@ const Handlers = Layer.mergeAll(
   AttestationKeysHandlers,
   StatementsHandlers,
   DashboardHandlers,
-  SecurityHandlers
+  SecurityHandlers,
+  SyntheticPrincipalsHandlers
 )
 
 const Middleware = Layer.mergeAll(
@@ -264,13 +274,16 @@ const GatewayServices = GatewayCallsLayer.pipe(
   Layer.provideMerge(GatewayCatalogueLayer)
 )
 
-const Services = Layer.mergeAll(
-  Dashboard.layer,
-  DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
-  ApiKeys.layer,
-  InsightsLayer,
-  Security.layer
-).pipe(
+const Services = SyntheticPrincipals.layer.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Dashboard.layer,
+      DetailedHealth.layer.pipe(Layer.provideMerge(EventsLayer)),
+      Registrations.layer.pipe(Layer.provideMerge(Layer.merge(ApiKeys.layer, RegistrationTokens.layer))),
+      InsightsLayer,
+      Security.layer
+    )
+  ),
   Layer.provideMerge(Layer.merge(GatewayServices, LiveAuthorizationLayer)),
   Layer.provideMerge(ConfigurationServices),
   Layer.provideMerge(Layer.merge(Authentication.layer, CapabilityUses.layer)),
@@ -307,9 +320,10 @@ const Routes = Layer.mergeAll(
   FrontPageLayer,
   SwaggerLayer,
   ProblemPagesLayer,
-  ClaimPageLayer,
+  ConsoleLayer,
   PrometheusLayer,
   OAuthWireLayer,
+  RegistrationWireLayer,
   VendorRoutesLayer,
   AllowedMethodsLayer,
   edgeLayer

@@ -3,7 +3,11 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 
 const root = path.resolve(import.meta.dirname, "../src")
-const files = fs.readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"))
+const all = fs.readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /\.tsx?$/.test(file))
+/** The program that runs in browsers and its build, a client of the API like any other. */
+const isClient = (file: string): boolean =>
+  file.startsWith("console/web/") || file === "console/build.ts" || file === "console/declarations.ts"
+const files = all.filter((file) => !isClient(file))
 const sources = new Map(files.map((file) => [file, fs.readFileSync(path.join(root, file), "utf8")]))
 const sourceOf = (file: string): string => sources.get(file) ?? ""
 
@@ -20,6 +24,7 @@ const floors = [
   "insights",
   "events",
   "operations",
+  "console",
   "cli"
 ]
 
@@ -243,6 +248,20 @@ describe("src", () => {
   it("has an api beside every handlers", () => {
     for (const file of files.filter((file) => path.basename(file) === "handlers.ts")) {
       assert.isTrue(sources.has(path.join(folderOf(file), "api.ts")), file)
+    }
+  })
+})
+
+describe.each(all.filter((file) => file.startsWith("console/web/")))("src/%s", (file) => {
+  it("takes nothing of the service but the types of its API", () => {
+    const source = fs.readFileSync(path.join(root, file), "utf8")
+    for (const [statement, name = ""] of source.matchAll(/^import\s[^"]*"([^"]+)"/gm)) {
+      if (!name.startsWith(".")) {
+        assert.isFalse(/^(?:node:|effect|@effect)/.test(name) && !statement.startsWith("import type "), statement)
+        continue
+      }
+      const target = path.join(path.dirname(file), name)
+      assert.isTrue(target.startsWith("console/web/") || statement.startsWith("import type "), statement)
     }
   })
 })

@@ -3,7 +3,7 @@ RETURNS TABLE (
   id uuid, tenant_id uuid, agent_id uuid, grant_id uuid, subject text, actors uuid[], ancestor_ids uuid[],
   max_depth integer, scopes text[], issued_at timestamptz, expires_at timestamptz, scope_ceiling text[],
   chain_ceilings jsonb, per_turn_budget bigint, allowed_task_types text[], default_task_type text, live boolean,
-  compromised_key_ids text[], application_id integer)
+  compromised_key_ids text[], application_id integer, synthetic boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
   SELECT c.id, c.tenant_id, c.agent_id, c.grant_id, c.subject, c.actors, c.ancestor_ids, c.max_depth, c.scopes,
     c.issued_at, c.expires_at, a.scope_ceiling,
@@ -26,7 +26,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
       WHERE one.id = ANY (c.ancestor_ids || c.id) AND one.revoked_at IS NULL
         AND (one.session_id IS NULL OR public.sign_in_lives(one.session_id))
         AND k.credentials_revoked IS NOT TRUE AND g.revoked_at IS NULL),
-    public.compromised_key_ids(), a.application_id
+    public.compromised_key_ids(), a.application_id, a.synthetic
   FROM public.agent_credentials c
   JOIN public.bounded_agents a ON a.id = c.agent_id
   JOIN public.tenants t ON t.id = c.tenant_id

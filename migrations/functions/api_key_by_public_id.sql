@@ -2,9 +2,10 @@
 CREATE OR REPLACE FUNCTION api_key_by_public_id(wanted text)
 RETURNS TABLE (
   id uuid, secret_sha256 bytea, scopes text[], tenant_id uuid, tenant_status text, application_id integer,
-  expires_at timestamptz, revoked_at timestamptz)
+  expires_at timestamptz, revoked_at timestamptz, synthetic_kind text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-  SELECT k.id, k.secret_sha256, k.scopes, k.tenant_id, t.status, k.application_id, k.expires_at, k.revoked_at
+  SELECT k.id, k.secret_sha256, k.scopes, k.tenant_id, t.status, k.application_id, k.expires_at, k.revoked_at,
+    k.synthetic_kind
   FROM public.api_keys k LEFT JOIN public.tenants t ON t.id = k.tenant_id
   WHERE k.public_id = wanted
 $$;

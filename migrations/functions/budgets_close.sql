@@ -144,7 +144,7 @@ BEGIN
         cost, saved, input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
         reasoning_tokens, latency_ms, upstream_latency_ms, time_to_first_token_ms, application_id, status, late, method,
         created_by, user_id, task_type, operation, dialect, model_asked, model, model_served, provider,
-        catalogue_version, trace_id, rates, attempts, metadata, tool_uses)
+        catalogue_version, trace_id, rates, attempts, metadata, tool_uses, synthetic)
       SELECT c.tenant_id, c.reservation_id, c.charge_id, c.agent_id, c.plan_id, c.api_key_id, moment, batch,
         coalesce(c.actual, 0),
         CASE WHEN c.cached_input_tokens > 0 THEN usage_saved(c.rates, c.cached_input_tokens) ELSE 0 END,
@@ -155,10 +155,11 @@ BEGIN
         c.cache_write_1h_tokens,
         CASE WHEN c.usage IS NULL THEN c.reasoning_tokens ELSE (c.usage->>'reasoningTokens')::bigint END,
         c.latency_ms, c.upstream_latency_ms, c.time_to_first_token_ms, c.application_id, c.status, c.late,
-        coalesce(c.method, 'reported'), c.created_by, c.user_id, c.task_type, c.operation, c.dialect, c.model_asked,
+        coalesce(c.method, 'reported'), usage_principal(c.created_by, c.agent_id, c.api_key_id), c.user_id, c.task_type, c.operation, c.dialect, c.model_asked,
         coalesce(c.model, c.usage->>'model'), c.model_served, coalesce(c.provider, c.asked_provider),
         c.catalogue_version, c.trace_id, c.rates, c.attempts,
-        CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses
+        CASE WHEN c.method IS NULL THEN c.metadata ELSE c.call_metadata END, c.tool_uses,
+        is_synthetic(c.api_key_id, c.agent_id)
       FROM closed c WHERE c.kind = 'settle' OR c.method IS NOT NULL
       RETURNING tenant_id
     )

@@ -59,10 +59,11 @@ BEGIN
   -- Its own row counts under the dimensions of the charge, whose row retention may have dropped.
   written_by := nextval('usage_batches');
   INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, plan_id, api_key_id, occurred_at, batch, cost,
-    application_id, method, created_by, user_id, task_type, operation, dialect, model, model_served, provider)
+    application_id, method, created_by, user_id, task_type, operation, dialect, model, model_served, provider,
+    synthetic)
   SELECT r.tenant_id, r.id, c.id, r.agent_id, r.plan_id, r.api_key_id, moment, written_by, -given, r.application_id,
     'refunded', p->>'principal', r.user_id, r.task_type, u.operation, u.dialect, coalesce(r.model, u.model),
-    u.model_served, coalesce(u.provider, r.provider)
+    u.model_served, coalesce(u.provider, r.provider), is_synthetic(r.api_key_id, r.agent_id)
   FROM budget_reservations r
   LEFT JOIN usage_rows u ON u.tenant_id = c.tenant_id AND u.occurred_at = c.occurred_at AND u.charge_id = c.id
   WHERE r.tenant_id = c.tenant_id AND r.id = c.reservation_id;

@@ -3,7 +3,8 @@ RETURNS TABLE (
   id uuid, tenant_id uuid, tenant_status text, status text, scope_ceiling text[], template_ceiling text[],
   max_credential_ttl_seconds integer, per_turn_budget bigint, allowed_task_types text[], default_task_type text,
   version text, key_id uuid, algorithm text, public_key_pem text, valid_from timestamptz, valid_until timestamptz,
-  key_revoked_at timestamptz, application_id integer, expires_at timestamptz, subject jsonb, grants jsonb, compromised_key_ids text[])
+  key_revoked_at timestamptz, application_id integer, expires_at timestamptz, synthetic boolean, created_by text,
+  subject jsonb, grants jsonb, compromised_key_ids text[])
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
   SELECT c.*, s.subject, coalesce((
     SELECT jsonb_agg(jsonb_build_object('id', g.id, 'scopes', g.scopes, 'maxDepth', g.max_depth,

@@ -4,8 +4,9 @@ CREATE OR REPLACE FUNCTION record_holders() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 DECLARE
   added jsonb := to_jsonb(NEW);
-  made text := TG_ARGV[0] || ':' || (added->>TG_ARGV[1]);
-  old text := TG_ARGV[0] || ':' || (added->>'rotated_from');
+  kind text := CASE WHEN added->>'synthetic_kind' IS NULL THEN TG_ARGV[0] ELSE 'synthetic' END;
+  made text := kind || ':' || (added->>TG_ARGV[1]);
+  old text := kind || ':' || (added->>'rotated_from');
 BEGIN
   INSERT INTO public.principal_holders (principal, holder)
   SELECT principal, holder

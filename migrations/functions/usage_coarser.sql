@@ -3,8 +3,8 @@ CREATE OR REPLACE FUNCTION usage_coarser(r usage_rollups, grain "char") RETURNS 
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, public AS $$
   SELECT ROW(r.tenant_id, r.dimension, grain, CASE grain WHEN 'w' THEN usage_week(r.day) ELSE r.day END, r.level,
     r.keys, array_fill(0::smallint, ARRAY[cardinality(r.keys)]), r.cost, r.requests, r.errors, r.input_tokens,
-    r.output_tokens, r.cached_input_tokens, r.saved, r.latency_keys, CASE WHEN r.latency_keys IS NOT NULL
-      THEN array_fill(0::smallint, ARRAY[cardinality(r.latency_keys)]) END, r.latency_buckets, r.latency_calls)::usage_rollups
+    r.output_tokens, r.cached_input_tokens, r.saved, r.latency_ends, r.latency_buckets,
+    r.latency_calls)::usage_rollups
 $$;
 
 REVOKE ALL ON FUNCTION usage_coarser FROM PUBLIC;

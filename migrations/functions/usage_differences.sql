@@ -8,12 +8,22 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
   ), rows AS (
     SELECT u.tenant_id, date_bin('1 day', u.occurred_at, 'epoch') AS day, sum(u.cost) AS cost, sum(u.saved) AS saved,
       sum(u.requests) AS requests, sum(u.errors) AS errors, sum(u.input_tokens) AS input_tokens,
-      sum(u.output_tokens) AS output_tokens, sum(u.cached_input_tokens) AS cached_input_tokens, count(u.bucket) AS calls
+      sum(u.output_tokens) AS output_tokens, sum(u.cached_input_tokens) AS cached_input_tokens, count(u.bucket) AS calls,
+      ARRAY[count(u.agent_id), count(u.model), count(u.provider), count(u.task_type), count(u.application_id),
+        count(u.plan_id), count(u.user_id), count(u.api_key_id)] AS valued
     FROM usage_facts u GROUP BY 1, 2
+  ), spent AS (
+    SELECT u.tenant_id, date_bin('1 day', u.occurred_at, 'epoch') AS day, sum(u.cost) AS cost
+    FROM usage_counted u GROUP BY 1, 2
+  ), used AS (
+    -- The dimensions that a tenant has used, and so has roll-ups of.
+    SELECT r.tenant_id, (v.place - 1)::smallint AS dimension
+    FROM rows r CROSS JOIN LATERAL unnest(1::bigint || r.valued) WITH ORDINALITY AS v(rows, place) WHERE v.rows > 0
+    UNION SELECT r.tenant_id, r.dimension FROM usage_rollups r
   ), entries AS (
     SELECT e.tenant_id, date_bin('1 day', e.occurred_at, 'epoch') AS day, sum(e.amount) AS cost
     FROM budget_entries e
-    WHERE date_bin('1 day', e.occurred_at, 'epoch') >= (SELECT coalesce(min(r.day), 'infinity') FROM rows r)
+    WHERE date_bin('1 day', e.occurred_at, 'epoch') >= (SELECT coalesce(min(s.day), 'infinity') FROM spent s)
     GROUP BY 1, 2
   ), parts AS MATERIALIZED (
     SELECT r.tenant_id, r.dimension, r.grain, r.day, c.*,
@@ -38,13 +48,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public SET wo
         sum(p.cached_input_tokens), sum(p.calls))::text AS sums
     FROM parts p WHERE p.grain IN ('d', 'w') GROUP BY 1, 2, 3, 4
   ), expected AS (
-    SELECT r.*, d.dimension, d.grain FROM rows r CROSS JOIN (
-      SELECT n::smallint AS dimension, g::"char" AS grain FROM generate_series(0, 8) n CROSS JOIN unnest('{d,h}'::text[]) g
-      UNION ALL SELECT 0::smallint, 'q'::"char") d
+    SELECT r.*, u.dimension, g.grain::"char" AS grain FROM rows r JOIN used u ON u.tenant_id = r.tenant_id
+    JOIN unnest('{d,h,q}'::text[]) AS g(grain) ON g.grain <> 'q' OR u.dimension = 0
   )
   SELECT 'the ledger and the rows', coalesce(e.tenant_id, r.tenant_id)::text, to_char(coalesce(e.day, r.day), 'YYYY-MM-DD'),
     coalesce(e.cost, 0)::text, coalesce(r.cost, 0)::text
-  FROM entries e FULL JOIN rows r ON r.tenant_id = e.tenant_id AND r.day = e.day
+  FROM entries e FULL JOIN spent r ON r.tenant_id = e.tenant_id AND r.day = e.day
   WHERE coalesce(e.cost, 0) <> coalesce(r.cost, 0)
   UNION ALL
   SELECT format('the rows and the roll-up %s%s', s.grain, s.dimension), s.tenant_id, to_char(s.day, 'YYYY-MM-DD'),

@@ -1,12 +1,16 @@
 -- Adds a part with the sums of the oldest batches to the roll-ups, and deletes the batches from the outbox in the same
--- transaction. Parts that have become many become one. One caller at a time folds, rebuilds or verifies; the others return
--- at once with -1.
-CREATE OR REPLACE FUNCTION usage_fold(most integer) RETURNS integer
+-- transaction. Parts that have become many become one. Under load many rows at a time cost each of them less, so where many
+-- batches wait and none for `rest`, this leaves them. One caller at a time folds, rebuilds or verifies; the others return at
+-- once with -1.
+CREATE OR REPLACE FUNCTION usage_fold(most integer, rest interval DEFAULT '0') RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET enable_seqscan = off SET enable_mergejoin = off SET work_mem = '32MB' AS $$
 DECLARE
+  many CONSTANT integer := 200;
   batches bigint[]; tenants uuid[]; moments timestamptz[];
 BEGIN
+  IF (SELECT count(*) = many AND min(k.occurred_at) BETWEEN now() - rest AND now()
+    FROM (SELECT o.occurred_at FROM usage_outbox o ORDER BY o.batch, o.tenant_id LIMIT many) k) THEN RETURN 0; END IF;
   IF NOT pg_try_advisory_xact_lock(hashtext('usage-fold')) THEN RETURN -1; END IF;
   WITH taken AS (
     DELETE FROM usage_outbox o USING (SELECT batch, tenant_id FROM usage_outbox ORDER BY batch, tenant_id LIMIT most) k
@@ -14,11 +18,10 @@ BEGIN
   )
   SELECT array_agg(t.batch), array_agg(t.tenant_id), array_agg(t.occurred_at) INTO batches, tenants, moments FROM taken t;
   IF batches IS NOT NULL THEN
-    INSERT INTO usage_rollups SELECT (part).* FROM (
+    PERFORM usage_add_parts(ARRAY(
       SELECT unnest(CASE p.grain WHEN 'q' THEN ARRAY[p]
-        ELSE ARRAY[p, usage_coarser(p, 'd'), usage_coarser(p, 'w')] END) AS part
-      FROM usage_parts(batches, tenants, moments, NULL, NULL, NULL, 0::smallint) p OFFSET 0
-    ) made;
+        ELSE ARRAY[p, usage_coarser(p, 'd'), usage_coarser(p, 'w')] END)
+      FROM usage_parts(batches, tenants, moments, NULL, NULL, NULL, 0::smallint) p));
   END IF;
   PERFORM usage_merge();
   RETURN coalesce(cardinality(batches), 0);

@@ -45,13 +45,13 @@ BEGIN
       (250 + s.output_tokens * 12 * exp(0.3 * s.size))::bigint, (240 + s.output_tokens * 12 * exp(0.3 * s.size))::bigint,
       CASE WHEN s.of_ends < 0.015 THEN 500 WHEN s.of_ends < 0.02 THEN 429 WHEN s.of_ends < 0.027 THEN 499 ELSE 200 END,
       CASE WHEN s.of_ends < 0.02 THEN 'estimated' WHEN s.of_ends < 0.027 THEN 'aborted' ELSE 'provider_usage' END,
-      'agent:' || s.agent_id, 'user-' || floor(power(s.of_users, 2) * 300),
+      'agent', 'user-' || floor(power(s.of_users, 2) * 300),
       (ARRAY['research', 'triage', 'extraction', 'review', 'summarize', 'translate'])[1 + s.place % 6], 'chat', 'openai-chat',
       s.model, s.provider
     FROM sized s CROSS JOIN LATERAL (
       SELECT CASE WHEN s.of_models > 0.6 THEN (s.input_tokens * 0.6)::bigint ELSE 0 END AS cached) c
     ORDER BY s.at
-    RETURNING tenant_id, reservation_id, charge_id, occurred_at, cost, input_tokens + output_tokens AS tokens, created_by,
+    RETURNING tenant_id, reservation_id, charge_id, occurred_at, cost, input_tokens + output_tokens AS tokens,
       agent_id, user_id, task_type, model, provider
   ), refunded AS (
     INSERT INTO usage_rows (tenant_id, reservation_id, charge_id, agent_id, occurred_at, batch, cost, method, created_by,
@@ -63,7 +63,7 @@ BEGIN
   )
   INSERT INTO budget_entries (tenant_id, id, reservation_id, kind, charge_id, amount, tokens, requests, occurred_at,
     created_by, counter_ids, buckets)
-  SELECT u.tenant_id, u.charge_id, u.reservation_id, 'charge', u.charge_id, u.cost, u.tokens, 1, u.occurred_at, u.created_by,
+  SELECT u.tenant_id, u.charge_id, u.reservation_id, 'charge', u.charge_id, u.cost, u.tokens, 1, u.occurred_at, 'agent:' || u.agent_id,
     '{}'::uuid[], '{}'::bigint[] FROM used u
   UNION ALL
   SELECT r.tenant_id, new_id(), r.reservation_id, 'refund', r.charge_id, r.cost, 0, 0, r.occurred_at, 'system', '{}'::uuid[], '{}'::bigint[]

@@ -1,6 +1,7 @@
 -- The sums of usage between each two of `cuts` (their first is place 0) by `group_by`: a key of the dimension, a tenant, or
--- all. Ranges of grain w, d, h or q are read from roll-ups, those of grain r from rows. `filter` has a value or null for each
--- dimension; roll-ups are of the one dimension alone, whose value it may have. `wanted`, where it is not null, are the keys.
+-- all. Ranges of grain w, d, h or q are read from roll-ups, those of grain r from rows, those of grain s from
+-- synthetic rows. `filter` has a value or null for each dimension; roll-ups are of the one dimension alone, whose value it
+-- may have. `wanted`, where it is not null, are the keys.
 CREATE OR REPLACE FUNCTION usage_report(tenants uuid[], dimension integer, group_by text, filter text[], wanted text[],
   grains text[], opens timestamptz[], closes timestamptz[], cuts timestamptz[])
 RETURNS TABLE (key text, place integer, cost bigint, requests bigint, errors bigint, input_tokens bigint,
@@ -14,58 +15,13 @@ BEGIN
   SELECT c.key, c.place, sum(c.cost)::bigint, sum(c.requests)::bigint, sum(c.errors)::bigint,
     sum(c.input_tokens)::bigint, sum(c.output_tokens)::bigint, sum(c.cached_input_tokens)::bigint, sum(c.saved)::bigint
   FROM (
-    SELECT coalesce(r.label, e.key) AS key,
-      coalesce(r.cut, width_bucket(r.starts + e.place * r.width, cuts) - 1) AS place, e.cost, e.requests, e.errors, e.input_tokens, e.output_tokens,
-      e.cached_input_tokens, e.saved
-    FROM (
-      SELECT t.id, g.grain::"char" AS grain, g.opens, g.closes, w.width, extract(epoch FROM w.width)::bigint AS seconds,
-        (g.opens AT TIME ZONE 'UTC')::date AS first, ((g.closes - interval '1 microsecond') AT TIME ZONE 'UTC')::date AS last
-      FROM unnest(grains, opens, closes) AS g(grain, opens, closes) CROSS JOIN unnest(tenants) AS t(id)
-      CROSS JOIN LATERAL (SELECT CASE g.grain WHEN 'h' THEN interval '1 hour' WHEN 'q' THEN interval '15 minutes'
-        ELSE interval '24 hours' END AS width) w
-      WHERE g.grain <> 'r' OFFSET 0
-    ) g
-    -- OFFSET 0 keeps the planner from joining another way than by the index, segment by segment.
-    CROSS JOIN LATERAL (
-      SELECT r.*, d.starts, g.width,
-        CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN r.tenant_id::text END AS label,
-        filter[usage_report.dimension] AS only,
-        CASE WHEN cardinality(cuts) = 2 THEN 0 WHEN g.grain IN ('w', 'd') THEN width_bucket(d.starts, cuts) - 1 END AS cut,
-        extract(epoch FROM g.opens - d.starts)::bigint / g.seconds AS low,
-        extract(epoch FROM g.closes - d.starts)::bigint / g.seconds AS high
-      FROM usage_rollups r CROSS JOIN LATERAL (SELECT r.day::timestamp AT TIME ZONE 'UTC' AS starts) d
-      WHERE r.tenant_id = g.id AND r.dimension = usage_report.dimension AND r.grain = g.grain
-        AND r.day BETWEEN g.first AND g.last OFFSET 0
-    ) r
-    -- In a list of columns the arrays are read side by side, which is faster than as a table.
-    CROSS JOIN LATERAL (
-      SELECT unnest(r.keys) AS key, unnest(r.places) AS place, unnest(r.cost) AS cost, unnest(r.requests) AS requests,
-        unnest(r.errors) AS errors, unnest(r.input_tokens) AS input_tokens, unnest(r.output_tokens) AS output_tokens,
-        unnest(r.cached_input_tokens) AS cached_input_tokens, unnest(r.saved) AS saved
-    ) e
-    WHERE e.place >= r.low AND e.place < r.high
-      AND (r.only IS NULL OR e.key = r.only)
+    SELECT r.key, r.place, r.cost[r.n], r.requests[r.n], r.errors[r.n], r.input_tokens[r.n], r.output_tokens[r.n],
+      r.cached_input_tokens[r.n], r.saved[r.n]
+    FROM usage_cells_between(tenants, usage_report.dimension, group_by, filter, wanted, grains, opens, closes, cuts) r
     UNION ALL
-    SELECT CASE group_by WHEN 'total' THEN '' WHEN 'tenant' THEN u.tenant_id::text
-        ELSE coalesce(CASE usage_report.dimension WHEN 1 THEN u.agent_id::text WHEN 2 THEN u.model WHEN 3 THEN u.provider
-        WHEN 4 THEN u.task_type WHEN 5 THEN u.application_id::text WHEN 6 THEN u.plan_id::text WHEN 7 THEN u.user_id
-        WHEN 8 THEN u.api_key_id::text END, '') END,
-      width_bucket(u.occurred_at, cuts) - 1, u.cost, u.requests, u.errors, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.saved
-    FROM (
-      SELECT t.id, g.opens, g.closes FROM unnest(grains, opens, closes) AS g(grain, opens, closes)
-      CROSS JOIN unnest(tenants) AS t(id) WHERE g.grain = 'r' OFFSET 0
-    ) g
-    CROSS JOIN LATERAL (
-      SELECT * FROM usage_facts u WHERE u.tenant_id = g.id AND u.occurred_at >= g.opens AND u.occurred_at < g.closes
-        AND (filter[1] IS NULL OR u.agent_id = filter[1]::uuid)
-        AND (filter[2] IS NULL OR u.model = filter[2]) AND (filter[3] IS NULL OR u.provider = filter[3])
-        AND (filter[4] IS NULL OR u.task_type = filter[4])
-        AND (filter[5] IS NULL OR u.application_id = filter[5]::integer)
-        AND (filter[6] IS NULL OR u.plan_id = filter[6]::uuid) AND (filter[7] IS NULL OR u.user_id = filter[7])
-        AND (filter[8] IS NULL OR u.api_key_id = filter[8]::uuid) OFFSET 0
-    ) u
+    SELECT u.key, u.place, u.cost, u.requests, u.errors, u.input_tokens, u.output_tokens, u.cached_input_tokens, u.saved
+    FROM usage_rows_between(tenants, usage_report.dimension, group_by, filter, wanted, grains, opens, closes, cuts) u
   ) c
-  WHERE wanted IS NULL OR c.key IN (SELECT w FROM unnest(wanted) w)
   GROUP BY 1, 2;
 END
 $$;

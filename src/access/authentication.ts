@@ -4,7 +4,13 @@ import { type Refusal } from "../audit/log/service.ts"
 import { headersOf } from "../platform/http/request.ts"
 import { Settings } from "../platform/settings/settings.ts"
 import { AgentTokens, ApiKeyCredentials, SessionTokens } from "./credentials.ts"
-import { bearerToken, isFromAnotherSite, sessionCookie, tokenInCookies } from "./request-credentials.ts"
+import {
+  bearerToken,
+  isFromAnotherSite,
+  keyInAuthorization,
+  sessionCookie,
+  tokenInCookies
+} from "./request-credentials.ts"
 import { Forbidden, type Principal, serviceAccount, Unauthenticated } from "../kernel/authority/principal.ts"
 import { ServiceAccount } from "./service-account.ts"
 
@@ -55,8 +61,17 @@ export class Authentication extends Context.Service<
           }
           if (headers.authorization !== undefined) {
             const token = bearerToken(headers.authorization)
-            if (token === undefined) return rejectWith("Authorization takes one bearer token: Bearer <token>.")
-            if (token.startsWith("amk_")) return rejectWith("An API key belongs into the header X-Api-Key.")
+            const misplaced = keyInAuthorization(headers.authorization)
+            const detail = token === undefined ? bearerOnly : "An API key belongs into the header X-Api-Key."
+            // Whatever the key, the answer is the same; that of a canary must not go unnoticed.
+            if (misplaced !== undefined) {
+              const problem = new Unauthenticated({ detail })
+              return Effect.matchEffect(keys.check(misplaced), {
+                onFailure: (refusal) => rejected({ problem, refusal }),
+                onSuccess: () => rejected({ problem, refusal: undefined })
+              })
+            }
+            if (token === undefined) return rejectWith(bearerOnly)
             return Effect.catch(isAgentToken(token) ? agents.check(token) : sessions.check(token, isUse), refuse)
           }
           const token = tokenInCookies(cookie, headers.cookie)
@@ -70,6 +85,7 @@ export class Authentication extends Context.Service<
   )
 }
 
+const bearerOnly = "Authorization takes one bearer token: Bearer <token>."
 const howToAuthenticate = "Send an API key in the header X-Api-Key, or a token in Authorization: Bearer, or sign in."
 const fromAnotherSite = new Forbidden({
   missing: [],

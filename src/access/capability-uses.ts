@@ -35,7 +35,7 @@ export class CapabilityUses extends Context.Service<CapabilityUses>()("app/acces
     )
     return {
       record: ({ kind, name, tenantId }: Principal, capability: Capability): void => {
-        if (kind !== "api-key" && kind !== "agent") return
+        if (kind !== "api-key" && kind !== "agent" && kind !== "synthetic") return
         uses.recordAt(`${name} ${capability} ${tenantId ?? ""}`, clock.currentTimeMillisUnsafe())
       }
     }

@@ -11,7 +11,14 @@ export const agentTokenActions = auditActions("AgentCredential", ["AgentTokenRef
 export const sessionTokenActions = auditActions("SignIn", ["SessionTokenRefused"])
 
 /** Why an API key was refused: recorded in the audit log, and never sent to the caller. */
-export type ApiKeyRefusalReason = "malformed" | "unknown" | "wrong-secret" | "revoked" | "expired" | "tenant-suspended"
+export type ApiKeyRefusalReason =
+  | "malformed"
+  | "unknown"
+  | "wrong-secret"
+  | "revoked"
+  | "expired"
+  | "tenant-suspended"
+  | "canary"
 
 /** The check of API keys. */
 export class ApiKeyCredentials extends Context.Service<

@@ -22,7 +22,9 @@ export const printBanner = (secrets: MadeSecrets) =>
     })
     const openApi = api.swagger.enabled ? Option.some(`${api.publicUrl}/swagger`) : Option.none()
     if (logging.format === "pretty") {
-      yield* print(bannerLines({ ...secrets, url, environment, database, openApi }))
+      yield* print(
+        bannerLines({ ...secrets, url, environment, database, console: `${api.publicUrl}/console`, openApi })
+      )
     } else {
       yield* Effect.logInfo(`Application Manager serves on ${url}`).pipe(
         Effect.annotateLogs({
@@ -60,13 +62,23 @@ interface Banner extends MadeSecrets {
   readonly url: string
   readonly environment: string
   readonly database: string
+  readonly console: string
   readonly openApi: Option.Option<string>
 }
 
-const bannerLines = ({ claimLink, database, environment, madeKey, openApi, url }: Banner): ReadonlyArray<string> => [
+const bannerLines = ({
+  claimLink,
+  console,
+  database,
+  environment,
+  madeKey,
+  openApi,
+  url
+}: Banner): ReadonlyArray<string> => [
   `Application Manager serves on ${url}`,
   `  Environment  ${environment}`,
   `  Database     ${database}`,
+  `  Console      ${console}`,
   ...Option.match(openApi, { onNone: () => [], onSome: (address) => [`  OpenAPI      ${address}`] }),
   ...Option.match(madeKey, {
     onNone: () => [],

@@ -26,9 +26,11 @@ interface Label {
 
 export const folderOf = ({ file }: NabSeries): string => file.slice(0, file.indexOf("/"))
 
-export const readNab = (directory: string = nabDirectory): ReadonlyArray<NabSeries> =>
-  (JSON.parse(fs.readFileSync(path.join(directory, "labels.json"), "utf8")) as ReadonlyArray<Label>).map(
-    ({ file, windows }) => {
+/** All series, or those whose names the pattern has. */
+export const readNab = (pattern = /(?:)/, directory: string = nabDirectory): ReadonlyArray<NabSeries> =>
+  (JSON.parse(fs.readFileSync(path.join(directory, "labels.json"), "utf8")) as ReadonlyArray<Label>)
+    .filter(({ file }) => pattern.test(file))
+    .map(({ file, windows }) => {
       const lines = zlib.gunzipSync(fs.readFileSync(path.join(directory, `${file}.gz`))).toString("utf8")
       const [header = "", ...rows] = lines.trimEnd().split("\n")
       const times = rows.map((row) => Date.parse(row.slice(0, row.indexOf(","))))
@@ -45,8 +47,7 @@ export const readNab = (directory: string = nabDirectory): ReadonlyArray<NabSeri
           times.findLastIndex((at) => at <= Date.parse(last))
         ])
       }
-    }
-  )
+    })
 
 const probationShare = 0.15
 const maxProbation = 750

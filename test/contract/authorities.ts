@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
+import { makeRegistration } from "../support/registrations.ts"
 import { makeIssuer } from "../support/issuer.ts"
 import { type TestService } from "../support/service.ts"
 import { agentAttempts } from "./agent-authorities.ts"
@@ -14,10 +15,13 @@ export const held: ReadonlyArray<string> = [
   "agents:write",
   "api-keys:read",
   "api-keys:write",
+  "applications:write",
   "identity-providers:read",
   "identity-providers:write",
   "roles:read",
   "roles:write",
+  "synthetic-principals:read",
+  "synthetic-principals:write",
   "dashboard:read"
 ] as const
 
@@ -57,11 +61,19 @@ export const watched = [
   "/api/roles",
   "/api/accounts?limit=200",
   "/api/agents?limit=200",
-  "/api/identity-providers?limit=200"
+  "/api/identity-providers?limit=200",
+  "/api/synthetic-principals?limit=200"
 ]
 
 const makeKey = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
   const answer = yield* service.call("POST", "/api/api-keys", { body: { name: "an authority", scopes } })
+  assert.strictEqual(answer.status, 201, answer.text)
+  return { id: answer.body.id as string }
+})
+
+const makeCanary = Effect.fnUntraced(function* (service: Service, scopes: ReadonlyArray<string>) {
+  const body = { kind: "canary", name: "an authority", scopes }
+  const answer = yield* service.call("POST", "/api/synthetic-principals", { body })
   assert.strictEqual(answer.status, 201, answer.text)
   return { id: answer.body.id as string }
 })
@@ -141,6 +153,28 @@ export const attempts: ReadonlyArray<Attempt> = [
     prepare: (service) => Effect.map(makeProvider(service, beyond), (provider) => on(provider))
   },
   {
+    operationId: "registrations.approve",
+    about: "an application that requests more",
+    prepare: (service) => Effect.map(makeRegistration(service, beyond), ({ client_id: id }) => on({ id }, {}))
+  },
+  {
+    operationId: "registrations.approve",
+    about: "an application that is granted more",
+    prepare: (service) =>
+      Effect.map(makeRegistration(service, []), ({ client_id: id }) => on({ id }, { scopes: beyond }))
+  },
+  {
+    operationId: "registrations.approve",
+    about: "an application that had more",
+    prepare: Effect.fnUntraced(function* (service) {
+      const registered = yield* makeRegistration(service, beyond)
+      yield* service.call("POST", `/api/applications/${registered.client_id}/approve`)
+      yield* registered.put({ scope: "agents:read" })
+      yield* registered.put({ scope: "agents:read dashboard:read" })
+      return on({ id: registered.client_id }, {})
+    })
+  },
+  {
     operationId: "apiKeys.create",
     about: "a key with more",
     prepare: () => Effect.succeed({ body: { name: "more", scopes: beyond } })
@@ -164,6 +198,31 @@ export const attempts: ReadonlyArray<Attempt> = [
     operationId: "apiKeys.revoke",
     about: "a key with more",
     prepare: (service) => Effect.map(makeKey(service, beyond), (key) => on(key))
+  },
+  {
+    operationId: "syntheticPrincipals.create",
+    about: "a synthetic principal with more",
+    prepare: () => Effect.succeed({ body: { kind: "canary", name: "more", scopes: beyond } })
+  },
+  {
+    operationId: "syntheticPrincipals.update",
+    about: "a synthetic principal that had more",
+    prepare: (service) => Effect.map(makeCanary(service, beyond), (canary) => on(canary, { scopes: [] }))
+  },
+  {
+    operationId: "syntheticPrincipals.update",
+    about: "a synthetic principal that would get more",
+    prepare: (service) => Effect.map(makeCanary(service, []), (canary) => on(canary, { scopes: beyond }))
+  },
+  {
+    operationId: "syntheticPrincipals.reset",
+    about: "a synthetic principal with more",
+    prepare: (service) => Effect.map(makeCanary(service, beyond), (canary) => on(canary, {}))
+  },
+  {
+    operationId: "syntheticPrincipals.delete",
+    about: "a synthetic principal with more",
+    prepare: (service) => Effect.map(makeCanary(service, beyond), (canary) => on(canary))
   },
   {
     operationId: "roles.create",

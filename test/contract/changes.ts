@@ -3,6 +3,7 @@ import { Effect, type Scope } from "effect"
 import * as jose from "jose"
 import * as crypto from "node:crypto"
 import { type Answer, type TestService } from "../support/service.ts"
+import { makeRegistration } from "../support/registrations.ts"
 import { makeIssuer } from "../support/issuer.ts"
 import { asSuperuser } from "../support/statements.ts"
 import { eventually } from "../support/waiting.ts"
@@ -73,6 +74,8 @@ const makeSession = Effect.fnUntraced(function* (service: Service) {
   const { id: trialUserId } = yield* makeTrialUser(service)
   return yield* make(service, "/api/sessions", { trialUserId, ipAddress: "203.0.113.7" })
 })
+const newCanary = { kind: "canary", name: "a canary", scopes: ["dashboard:read"] }
+const makeCanary = (service: Service) => make(service, "/api/synthetic-principals", newCanary)
 const makeRole = Effect.fnUntraced(function* (service: Service) {
   return yield* make(service, "/api/roles", newRole((yield* makeApplication(service)).id))
 })
@@ -195,6 +198,25 @@ export const changesByOperation: Readonly<
     ),
   "applications.delete": (service) =>
     Effect.map(makeApplication(service), ({ id }) => changes("Application", "ApplicationDeleted", id, "before")),
+  "registrationTokens.create": () =>
+    Effect.succeed(creates("RegistrationToken", "RegistrationTokenCreated", { uses: 2 })),
+  "registrationTokens.delete": (service) =>
+    Effect.map(make(service, "/api/applications/registration-tokens", {}), ({ id }) =>
+      changes("RegistrationToken", "RegistrationTokenDeleted", id, "before")
+    ),
+  "registrations.approve": (service) =>
+    Effect.map(makeRegistration(service, ["llm:complete"]), ({ client_id: id }) => ({
+      parameters: { id },
+      body: {},
+      entries: ({ body }) => [
+        entry("ApiKey", "ApiKeyCreated", body.apiKeyId, "after"),
+        entry("Application", "ApplicationApproved", id, "both")
+      ]
+    })),
+  "registrations.reject": (service) =>
+    Effect.map(makeRegistration(service, []), ({ client_id: id }) =>
+      changes("Application", "ApplicationRejected", id, "both")
+    ),
   "configuration.create": (service) =>
     Effect.map(makeApplication(service), ({ id }) => creates("Configuration", "ConfigurationCreated", newFile(id))),
   "configuration.save": (service) =>
@@ -369,6 +391,24 @@ export const changesByOperation: Readonly<
       const body = { status: "acknowledged", reason: "It is rotated by hand." }
       return changes("SecurityFinding", "SecurityFindingAcknowledged", findings.items[0].id, "both", body)
     }),
+  "syntheticPrincipals.create": () =>
+    Effect.succeed(creates("SyntheticPrincipal", "SyntheticPrincipalCreated", newCanary)),
+  "syntheticPrincipals.update": (service) =>
+    Effect.map(makeCanary(service), ({ id }) =>
+      changes("SyntheticPrincipal", "SyntheticPrincipalUpdated", id, "both", { name: "renamed" })
+    ),
+  "syntheticPrincipals.reset": (service) =>
+    Effect.map(makeCanary(service), ({ id }) =>
+      changes("SyntheticPrincipal", "SyntheticPrincipalReset", id, "both", {})
+    ),
+  "syntheticPrincipals.delete": (service) =>
+    Effect.map(makeCanary(service), ({ id }) => ({
+      parameters: { id },
+      entries: () => [
+        entry("SyntheticPrincipal", "SyntheticPrincipalUpdated", id, "both"),
+        entry("SyntheticPrincipal", "SyntheticPrincipalDeleted", id, "both")
+      ]
+    })),
   "apiKeys.create": () => Effect.succeed(creates("ApiKey", "ApiKeyCreated", newApiKey())),
   "apiKeys.update": (service) =>
     Effect.map(makeApiKey(service), ({ id }) => changes("ApiKey", "ApiKeyUpdated", id, "both", { name: "renamed" })),

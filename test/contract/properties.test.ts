@@ -1,3 +1,3 @@
 import { keepContracts } from "./properties.ts"
 
-keepContracts(6)
+keepContracts({ requests: 6, parts: 4 })

@@ -24,16 +24,17 @@ export interface Call {
   readonly headers?: Record<string, string>
 }
 
+interface RunningService {
+  readonly url: string
+  readonly serviceKey: string
+  readonly database: TestDatabase
+  /** Another replica with the same settings, the same one for every test: it starts with the first that asks. */
+  readonly replica: Effect.Effect<RunningService>
+  call(method: string, path: string, call?: Call): Effect.Effect<Answer>
+}
+
 /** The whole service on a database of its own and a free loopback port, spoken to over HTTP. */
-export class TestService extends Context.Service<
-  TestService,
-  {
-    readonly url: string
-    readonly serviceKey: string
-    readonly database: TestDatabase
-    call(method: string, path: string, call?: Call): Effect.Effect<Answer>
-  }
->()("test/TestService") {}
+export class TestService extends Context.Service<TestService, RunningService>()("test/TestService") {}
 
 /** What secrets at rest are sealed under in tests. */
 export const encryptionKey = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
@@ -164,7 +165,10 @@ export const startServer = (
     )
     const { address } = Context.get(context, HttpServer.HttpServer)
     const url = HttpServer.formatAddress(address)
-    return { context, service: TestService.of({ url, serviceKey, database, call: caller(url) }) }
+    const replica = yield* Effect.cached(
+      Effect.orDie(Scope.provide(startService(database, environment, loggers), yield* Effect.scope))
+    )
+    return { context, service: TestService.of({ url, serviceKey, database, replica, call: caller(url) }) }
   })
 
 /** A running service on a given database, spoken to over HTTP; several on one database are replicas. */

@@ -1,3 +1,3 @@
 import { keepContracts } from "../contract/properties.ts"
 
-keepContracts(24)
+keepContracts({ requests: 24, parts: 1 })

@@ -24,7 +24,7 @@ it.live(
         yield* call("GET", "/swagger", html),
         yield* call("GET", "/problems"),
         yield* call("GET", "/metrics"),
-        yield* call("GET", "/claim"),
+        yield* call("GET", "/console/claim"),
         yield* call("GET", "/.well-known/jwks.json"),
         yield* call("POST", "/api/accounts", {
           body: { email: "ada@example.com", name: "Ada", password: "seven grey herons at dawn", roleIds: [] }

@@ -11,8 +11,14 @@ const two = (environment: Readonly<Record<string, string>>) =>
     const database = yield* makeDatabase
     const replicas = [yield* startReplica(database), yield* startReplica(database, environment)] as const
     yield* Effect.addFinalizer(() => Effect.forEach(replicas, kill, { discard: true }))
-    const serviceOf = (at: 0 | 1) =>
-      TestService.of({ url: replicas[at].url, serviceKey: "", database, call: caller(replicas[at].url) })
+    const serviceOf = (at: 0 | 1): TestService["Service"] =>
+      TestService.of({
+        url: replicas[at].url,
+        serviceKey: "",
+        database,
+        replica: Effect.sync(() => serviceOf(at === 0 ? 1 : 0)),
+        call: caller(replicas[at].url)
+      })
     return {
       first: serviceOf(0),
       second: serviceOf(1),

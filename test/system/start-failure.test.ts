@@ -109,7 +109,7 @@ it.live(
       const { database } = service
       assert.strictEqual(yield* countOf(database, "operator_claims"), 0)
       const claim = yield* ran(["src/cli/operator.ts", "claim"], { ...settings, Database__Directory: directory })
-      assert.match(claim.output, /^http:\/\/127\.0\.0\.1:11402\/claim#amc_[\w-]{43}\n$/u)
+      assert.match(claim.output, /^http:\/\/127\.0\.0\.1:11402\/console\/claim#amc_[\w-]{43}\n$/u)
       const claimed = yield* service.call("POST", "/api/auth/claim", {
         key: null,
         body: {

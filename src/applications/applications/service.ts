@@ -11,6 +11,7 @@ import {
   ApplicationBuiltIn,
   type ApplicationId,
   type ApplicationPatch,
+  type ApplicationStatus,
   builtInApplications
 } from "./domain.ts"
 import { ApplicationsRepository } from "./repository.ts"
@@ -77,6 +78,21 @@ export class Applications extends Context.Service<Applications>()("app/applicati
       Effect.withSpan("Applications.createBuiltIn")
     )
 
+    const insertPending = Effect.fnUntraced(function* (name: string, slug: string) {
+      const wanted = Application.insert.make({ name, slug, description: "", status: "pending", builtIn: false })
+      return yield* repository.insert(wanted)
+    })
+
+    const amend = Effect.fnUntraced(function* (
+      before: Application,
+      patch: { readonly name?: string; readonly status?: ApplicationStatus }
+    ) {
+      const wanted = patched(before, patch, ["name", "status"])
+      return wanted === before
+        ? before
+        : yield* Effect.orDie(repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) }))
+    })
+
     return {
       list: withSpan("Applications.list", repository.list),
       create,
@@ -87,7 +103,13 @@ export class Applications extends Context.Service<Applications>()("app/applicati
       /** Whether there is such an application, as it was a second ago at most. */
       known: (id: ApplicationId) => Cache.get(known, id),
       /** The application, locked FOR SHARE until the transaction of the change ends. */
-      lockShared: (id: ApplicationId) => repository.lock({ id }, "SHARE")
+      lockShared: (id: ApplicationId) => repository.lock({ id }, "SHARE"),
+      /** The application, locked for a change. */
+      lock: (id: ApplicationId) => repository.lock({ id }),
+      /** A new application that waits for an approval; the caller's change records it. */
+      insertPending,
+      /** Changes a locked application; the caller's change records it. */
+      amend
     }
   })
 }) {

@@ -130,7 +130,7 @@ export const auditOriginIn = (context: Context.Context<never>): AuditOrigin => {
   return {
     occurred_at: DateTime.formatIso(DateTime.makeUnsafe(now)),
     user_id: principal.name,
-    actor_type: principal.kind,
+    actor_type: principal.synthetic === true ? "synthetic" : principal.kind,
     tenant_id: principal.tenantId ?? null,
     ip_address: request?.ipAddress ?? null,
     user_agent: request?.userAgent?.slice(0, 512) ?? null,

@@ -8,7 +8,11 @@ import { name, text } from "../../kernel/text.ts"
 import { AlertThreshold, CapId, CapMode, CapScope, CapStatus, Period } from "../ledger/domain.ts"
 import { Quantity, quantityFault, Total, Unit } from "../ledger/quantity-domain.ts"
 
+// Making a format costs more than the rest of a cap's check.
+const canonicalZones = new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])
+
 const isZone = (zone: string): boolean => {
+  if (canonicalZones.has(zone)) return true
   try {
     return new Intl.DateTimeFormat("en", { timeZone: zone }).resolvedOptions().timeZone !== "" && /^[A-Z]/.test(zone)
   } catch {

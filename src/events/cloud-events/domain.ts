@@ -1,4 +1,5 @@
 import { DateTime, Schema } from "effect"
+import { canaryActions } from "../../identity/api-keys/domain.ts"
 import { type AuditEntry } from "../../audit/log/domain.ts"
 import { auditActions, declaredActions } from "../../kernel/authority/audit-action.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
@@ -23,6 +24,7 @@ export const EventReceipt = Schema.Struct({
 
 export const receivedActions = auditActions("Event", ["EventReceived"])
 const received = receivedActions.EventReceived.actionType
+const canaryTouched = canaryActions.CanaryTouched.actionType
 
 const optionalText = (description: string, example: string) =>
   Schema.optionalKey(Schema.String.annotate({ description, examples: [example] }))
@@ -58,6 +60,7 @@ const kebab = (words: ReadonlyArray<string>): string => words.join("-").toLowerC
 
 /** The type of the events of an action: the words of the entity, then those of the action that do not repeat them. */
 const makeType = (actionType: string, entityType: string): string => {
+  if (actionType === canaryTouched) return `${ownTypePrefix}security.canary.touched`
   const entity = wordsOf(entityType)
   const action = wordsOf(actionType)
   const repeated = entity.findIndex((_, from) => entity.slice(from).every((word, place) => action[place] === word))

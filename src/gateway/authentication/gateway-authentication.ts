@@ -10,7 +10,7 @@ import { isAgentToken } from "../../access/authentication.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CapabilityUses } from "../../access/capability-uses.ts"
 import { AgentTokens, ApiKeyCredentials, GatewayCredentials } from "../../access/credentials.ts"
-import { bearerToken } from "../../access/request-credentials.ts"
+import { bearerToken, keyInAuthorization } from "../../access/request-credentials.ts"
 import {
   anonymous,
   CurrentPrincipal,
@@ -143,7 +143,8 @@ export class GatewayAuthentication extends Context.Service<
           ...agent,
           capabilities: intersection(agent.capabilities, other.capabilities),
           applicationId: agent.applicationId ?? other.applicationId,
-          ...(other.kind === "api-key" ? { apiKeyId: other.name.slice("api-key:".length) } : {})
+          ...(other.kind === "api-key" ? { apiKeyId: other.name.slice("api-key:".length) } : {}),
+          ...(other.synthetic === true ? { apiKeyId: other.apiKeyId, synthetic: true } : {})
         })
       }
 
@@ -151,7 +152,10 @@ export class GatewayAuthentication extends Context.Service<
         const { authorization, "x-api-key": key } = headersOf(request)
         const bearer = authorization === undefined ? undefined : bearerToken(authorization)
         if (authorization !== undefined && bearer === undefined) {
-          return reject("Authorization takes one bearer token: Bearer <token>.")
+          const misplaced = keyInAuthorization(authorization)
+          const refuse = (refusal?: Refusal) => reject("Authorization takes one bearer token: Bearer <token>.", refusal)
+          if (misplaced === undefined) return refuse()
+          return Effect.matchEffect(keys.check(misplaced), { onFailure: refuse, onSuccess: () => refuse() })
         }
         const first = key || bearer
         const second = key && bearer && bearer !== key ? bearer : undefined

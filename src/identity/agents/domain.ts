@@ -60,6 +60,9 @@ export class Agent extends Model.Class<Agent>("Agent")({
   createdBy: Schema.String.annotate({ examples: ["service-account"] }).pipe(
     Model.FieldExcept(["update", "jsonCreate", "jsonUpdate"])
   ),
+  synthetic: Schema.Boolean.annotate({ description: "Whether a synthetic principal registered it" }).pipe(
+    Model.FieldExcept(["update", "jsonCreate", "jsonUpdate"])
+  ),
   updatedAt: UpdatedAt,
   lastSeenAt: Model.Field({ select: Schema.NullOr(InstantFromDate), json: Schema.NullOr(Instant) })
 }) {}
@@ -92,7 +95,17 @@ export const AgentPatch = Schema.Struct({
   templateId: Schema.optionalKey(Schema.NullOr(AgentTemplateId)),
   status: Schema.optionalKey(AgentStatus),
   ...limitMembers,
-  ...serverSet("id", "tenantId", "applicationId", "expiresAt", "createdAt", "createdBy", "updatedAt", "lastSeenAt")
+  ...serverSet(
+    "id",
+    "tenantId",
+    "applicationId",
+    "expiresAt",
+    "createdAt",
+    "createdBy",
+    "synthetic",
+    "updatedAt",
+    "lastSeenAt"
+  )
 }).annotate({ identifier: "AgentPatch" })
 export type AgentPatch = typeof AgentPatch.Type
 
@@ -130,7 +143,9 @@ export const BoundedAgent = Schema.Struct({
   /** Another one whenever the agent or its template was changed. */
   version: Schema.String,
   applicationId: Schema.NullOr(Schema.Int),
-  expiresAt: Schema.NullOr(InstantFromDate)
+  expiresAt: Schema.NullOr(InstantFromDate),
+  synthetic: Schema.Boolean,
+  createdBy: Schema.String
 })
 export type BoundedAgent = typeof BoundedAgent.Type
 

@@ -1,7 +1,13 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer } from "effect"
 import { Model } from "effect/schema"
 import { Audit } from "../../audit/log/service.ts"
-import { callerBounds, onlyStops, requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
+import {
+  callerBounds,
+  onlyStops,
+  requireAuthority,
+  requireBounds,
+  requireOwnAgent
+} from "../../kernel/authority/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
@@ -84,7 +90,8 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
       const template = yield* templateOf(input.templateId, tenantId)
       const limits = limitsFrom(input, template ?? noLimitsGiven)
       yield* validateLimits(limits, template)
-      yield* requireAuthority(limits.scopeCeiling)
+      yield* requireAuthority(limits.scopeCeiling, { toAgent: true })
+      const principal = yield* CurrentPrincipal
       const now = yield* DateTime.now
       const agent = yield* repository.insert(
         Agent.insert.make({
@@ -97,7 +104,8 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
           ...(yield* callerBounds),
           status: "active",
           createdAt: Model.Override(now),
-          createdBy: (yield* CurrentPrincipal).name,
+          createdBy: principal.name,
+          synthetic: principal.synthetic === true,
           updatedAt: Model.Override(now)
         })
       )
@@ -108,7 +116,8 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
 
     const take = Effect.fnUntraced(function* (id: AgentId) {
       const agent = yield* lock(id)
-      yield* requireAuthority(agent.scopeCeiling)
+      yield* requireOwnAgent(agent)
+      yield* requireAuthority(agent.scopeCeiling, { toAgent: true })
       return agent
     })
 
@@ -142,7 +151,7 @@ export class Agents extends Context.Service<Agents>()("app/agents/Agents", {
       if (before.status === "retired") return yield* new AgentNotActive({ detail: "A retired agent stays as it is." })
       // A template that was narrowed since bounds what is minted, and prevents only changes of the limits.
       if (Object.keys(patch).some((member) => bounding.has(member))) yield* validateLimits(limits, template)
-      yield* requireAuthority(limits.scopeCeiling)
+      yield* requireAuthority(limits.scopeCeiling, { toAgent: true })
       return changes.updated(agentActions.AgentUpdated, before, yield* store(before, wanted))
     }, audit.change)
 

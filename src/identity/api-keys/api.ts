@@ -17,6 +17,7 @@ import {
   ApiKeyPatch,
   ApiKeyRotated,
   ApiKeyRotation,
+  ApiKeySynthetic,
   ApiKeyView,
   ExpiresInThePast,
   NewApiKeyView
@@ -66,7 +67,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       params: { id: ApiKeyId },
       payload: ApiKeyPatch,
       success: ApiKeyView,
-      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
+      error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated, ApiKeySynthetic]
     }),
     endpoint
       .post("rotate", "/:id/rotate", {
@@ -77,7 +78,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
         params: { id: ApiKeyId },
         payload: ApiKeyRotation,
         success: Created(NewApiKeyView),
-        error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated]
+        error: [ApiKeyNotFound, ApiKeyInactive, ApiKeyRotated, ApiKeySynthetic]
       })
       .annotate(OneTimeSecrets, ["key"]),
     endpoint.delete("revoke", "/:id", {
@@ -85,7 +86,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       description: "Ends the key at once on this replica, within a second on the others. Repeating it is 204.",
       access: write,
       params: { id: ApiKeyId },
-      error: ApiKeyNotFound
+      error: [ApiKeyNotFound, ApiKeySynthetic]
     })
   )
   .middleware(Idempotency)

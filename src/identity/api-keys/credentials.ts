@@ -4,6 +4,7 @@ import { type Refusal } from "../../audit/log/service.ts"
 import { ApiKeyCredentials, type ApiKeyRefusalReason, apiKeyRefusals } from "../../access/credentials.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal } from "../../kernel/authority/principal.ts"
+import { canaryActions } from "./domain.ts"
 import { digestOf, parse, publicPartOf, start } from "./key-format.ts"
 import { ApiKeysRepository, type Credential } from "./repository.ts"
 import { makeLastUses } from "../../platform/database/last-use.ts"
@@ -39,9 +40,13 @@ const layerNoDeps = Layer.effect(
       if (found === undefined) return refused("unknown")
       if (!same) return refused("wrong-secret")
       const now = clock.currentTimeMillisUnsafe()
-      const { expiresAt, id, revokedAt, tenantStatus } = found.credential
+      const { expiresAt, id, revokedAt, syntheticKind, tenantId, tenantStatus } = found.credential
       if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return refused("revoked")
       if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return refused("expired")
+      if (syntheticKind === "canary") {
+        uses.recordAt(id, now)
+        return Effect.fail<Refusal>({ action: canaryActions.CanaryTouched, target: id, reason: "canary", tenantId })
+      }
       if (tenantStatus !== null && tenantStatus !== "active") return refused("tenant-suspended")
       uses.recordAt(id, now)
       return Effect.succeed(found.principal)
@@ -76,8 +81,9 @@ interface Found {
 }
 
 const principalOf = (credential: Credential): Principal => ({
-  kind: "api-key",
-  name: `api-key:${credential.id}`,
+  ...(credential.syntheticKind === null
+    ? { kind: "api-key", name: `api-key:${credential.id}` }
+    : { kind: "synthetic", name: `synthetic:${credential.id}`, apiKeyId: credential.id, synthetic: true }),
   capabilities: credential.scopes,
   tenantId: credential.tenantId ?? undefined,
   applicationId: credential.applicationId ?? undefined,

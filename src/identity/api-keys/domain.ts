@@ -6,7 +6,7 @@ import { generatedId, IntegerId, TenantId, Uuid } from "../../kernel/identifier.
 import { CreatedAt, Instant, InstantFromDate } from "../../kernel/instant.ts"
 import { Problem } from "../../kernel/problems/problem.ts"
 import { serverSet } from "../../kernel/http/server-set.ts"
-import { name } from "../../kernel/text.ts"
+import { name, text } from "../../kernel/text.ts"
 
 export const ApiKeyId = Uuid.pipe(Schema.brand("ApiKeyId"))
 export type ApiKeyId = typeof ApiKeyId.Type
@@ -18,6 +18,16 @@ const OptionalMoment = Model.Field({
   update: Schema.NullOr(InstantFromDate),
   json: Schema.NullOr(Instant)
 })
+
+/** What a synthetic principal is for: `canary` is a trap, whose key authenticates nobody. */
+export const SyntheticKind = Schema.Literals(["monitor", "test", "canary"]).annotate({ examples: ["monitor"] })
+export type SyntheticKind = typeof SyntheticKind.Type
+
+/** What a caller attaches to a synthetic principal. */
+export const Labels = Schema.Record(text(1, 100), text(0, 200))
+  .pipe(Schema.check(Schema.isMaxProperties(20)))
+  .annotate({ description: "The caller's own words, at most 20", examples: [{ suite: "checkout" }] })
+export const StoredLabels = Schema.fromJsonString(Labels)
 
 /** A key as it is stored: its public id and the SHA-256 of its secret, never the key. */
 export class ApiKey extends Model.Class<ApiKey>("ApiKey")({
@@ -33,7 +43,9 @@ export class ApiKey extends Model.Class<ApiKey>("ApiKey")({
   lastUsedAt: OptionalMoment,
   expiresAt: OptionalMoment,
   revokedAt: OptionalMoment,
-  rotatedFrom: Schema.NullOr(ApiKeyId).pipe(Model.FieldExcept(["update", "jsonCreate", "jsonUpdate"]))
+  rotatedFrom: Schema.NullOr(ApiKeyId).pipe(Model.FieldExcept(["update", "jsonCreate", "jsonUpdate"])),
+  syntheticKind: Model.Field({ select: Schema.NullOr(SyntheticKind), insert: Schema.NullOr(SyntheticKind) }),
+  labels: Model.Field({ select: Labels, insert: StoredLabels })
 }) {
   status(now: DateTime.Utc): "active" | "revoked" | "expired" {
     if (this.revokedAt !== null && DateTime.isLessThanOrEqualTo(this.revokedAt, now)) return "revoked"
@@ -56,7 +68,8 @@ const view = {
   createdBy: Schema.String.annotate({ examples: ["service-account"] }),
   lastUsedAt: Schema.NullOr(Instant),
   expiresAt: Schema.NullOr(Instant),
-  rotatedFrom: Schema.NullOr(ApiKeyId)
+  rotatedFrom: Schema.NullOr(ApiKeyId),
+  synthetic: Schema.Boolean.annotate({ description: "Whether it is the key of a synthetic principal" })
 }
 
 /** A key as the API shows it. */
@@ -99,7 +112,8 @@ export const ApiKeyPatch = Schema.Struct({
     "createdAt",
     "createdBy",
     "lastUsedAt",
-    "rotatedFrom"
+    "rotatedFrom",
+    "synthetic"
   )
 }).annotate({ identifier: "ApiKeyPatch" })
 export type ApiKeyPatch = typeof ApiKeyPatch.Type
@@ -121,10 +135,19 @@ export const apiKeyActions = auditActions("ApiKey", [
   "ApiKeyRevoked"
 ])
 
+/** Somebody used the key of a canary, which is a trap. */
+export const canaryActions = auditActions("SyntheticPrincipal", ["CanaryTouched"])
+
 export class ApiKeyNotFound extends Problem<ApiKeyNotFound>()("ApiKeyNotFound", {
   slug: "api-key-not-found",
   status: 404,
   meaning: "No API key that the caller may see has this id."
+}) {}
+
+export class ApiKeySynthetic extends Problem<ApiKeySynthetic>()("ApiKeySynthetic", {
+  slug: "api-key-synthetic",
+  status: 409,
+  meaning: "The key is that of a synthetic principal: change or delete the principal."
 }) {}
 
 export class ApiKeyRotated extends Problem<ApiKeyRotated>()("ApiKeyRotated", {

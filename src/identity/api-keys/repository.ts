@@ -6,7 +6,7 @@ import { Capability } from "../../kernel/authority/capability.ts"
 import { TenantId } from "../../kernel/identifier.ts"
 import { InstantFromDate } from "../../kernel/instant.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
-import { ApiKey, ApiKeyId, ApiKeyNotFound } from "./domain.ts"
+import { ApiKey, ApiKeyId, ApiKeyNotFound, SyntheticKind } from "./domain.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 
 /** What authentication needs of a key; read past row-level security, since the tenant is not known yet. */
@@ -18,7 +18,8 @@ export const Credential = Schema.Struct({
   tenantStatus: Schema.NullOr(Schema.String),
   applicationId: Schema.NullOr(Schema.Int),
   expiresAt: Schema.NullOr(InstantFromDate),
-  revokedAt: Schema.NullOr(InstantFromDate)
+  revokedAt: Schema.NullOr(InstantFromDate),
+  syntheticKind: Schema.NullOr(SyntheticKind)
 })
 export type Credential = typeof Credential.Type
 
@@ -37,8 +38,20 @@ export class ApiKeysRepository extends Context.Service<ApiKeysRepository>()("app
       execute: (publicId) => sql`SELECT * FROM api_key_by_public_id(${publicId})`
     })
 
+    const selectRotations = SqlSchema.findAll({
+      Request: ApiKeyId,
+      Result: ApiKey,
+      execute: (id) => sql`
+        WITH RECURSIVE rotations AS (
+          SELECT id, 0 AS place FROM api_keys WHERE id = ${id}
+          UNION ALL SELECT k.id, place + 1 FROM api_keys k JOIN rotations r ON k.rotated_from = r.id)
+        SELECT k.* FROM api_keys k JOIN rotations USING (id) ORDER BY place`
+    })
+
     return {
       ...table,
+      /** A key and those that took its place one after another. */
+      rotations: Effect.fn("ApiKeysRepository.rotations")((id: ApiKeyId) => Effect.orDie(selectRotations(id))),
       credential: (publicId: string) => Effect.orDie(selectCredential(publicId)),
       /** Whether a rotation put another key in the place of this one. */
       hasSuccessor: Effect.fn("ApiKeysRepository.hasSuccessor")((id: ApiKeyId) =>

@@ -5,7 +5,7 @@ import { Audit } from "../../audit/log/service.ts"
 import { callerBounds, requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal, Forbidden } from "../../kernel/authority/principal.ts"
-import { distinct } from "../../kernel/authority/capability.ts"
+import { type Capability, distinct, intersection } from "../../kernel/authority/capability.ts"
 import { type TenantId } from "../../kernel/identifier.ts"
 import { Database } from "../../platform/database/database.ts"
 import {
@@ -16,6 +16,7 @@ import {
   ApiKeyInactive,
   type ApiKeyPatch,
   ApiKeyRotated,
+  ApiKeySynthetic,
   type ApiKeyRotation,
   ApiKeyView,
   ExpiresInThePast
@@ -25,6 +26,12 @@ import { ApiKeysRepository } from "./repository.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 
 const graceSecondsDefault = 86_400
+
+/** A key that is to be made. */
+interface WantedKey extends Pick<ApiKey, "name" | "scopes" | "tenantId" | "applicationId" | "expiresAt"> {
+  readonly syntheticKind?: ApiKey["syntheticKind"]
+  readonly labels?: ApiKey["labels"]
+}
 
 export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", {
   make: Effect.gen(function* () {
@@ -49,45 +56,51 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
       return toResponse(yield* DateTime.now)(key)
     })
 
-    const create = Effect.fn("ApiKeys.create")(function* (input: ApiKeyCreation) {
-      const principal = yield* CurrentPrincipal
-      const scopes = distinct(input.scopes)
+    const issue = Effect.fnUntraced(function* (wanted: WantedKey) {
+      const { applicationId, expiresAt, labels = {}, name, syntheticKind = null, tenantId } = wanted
+      const scopes = distinct(wanted.scopes)
       yield* requireAuthority(scopes)
-      const tenantId = input.tenantId === undefined ? (principal.tenantId ?? null) : input.tenantId
-      if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
-        return yield* new Forbidden({ missing: [], detail: "A tenant's caller makes keys of its own tenant only." })
-      }
       const now = yield* DateTime.now
-      if (input.expiresAt != null && DateTime.isLessThanOrEqualTo(input.expiresAt, now)) {
-        return yield* new ExpiresInThePast({})
-      }
-      const expiresAt = input.expiresAt ?? null
-      const applicationId = input.applicationId === undefined ? (principal.applicationId ?? null) : input.applicationId
+      if (expiresAt !== null && DateTime.isLessThanOrEqualTo(expiresAt, now)) return yield* new ExpiresInThePast({})
       yield* requireBounds({ expiresAt, applicationId })
       const made = yield* generate(random, digest)
-      const key = yield* repository.insert(
+      const row = yield* repository.insert(
         ApiKey.insert.make({
           ...made,
-          name: input.name,
+          name,
           scopes,
           tenantId,
           applicationId,
           createdAt: Model.Override(now),
-          createdBy: principal.name,
+          createdBy: (yield* CurrentPrincipal).name,
           lastUsedAt: null,
           expiresAt,
           revokedAt: null,
-          rotatedFrom: null
+          rotatedFrom: null,
+          syntheticKind,
+          labels
         })
       )
-      const view = toResponse(now)(key)
-      const created = changes.created(apiKeyActions.ApiKeyCreated, view)
-      return { ...created, value: { ...view, key: made.key } }
+      return { row, key: made.key }
+    })
+
+    const create = Effect.fn("ApiKeys.create")(function* (input: ApiKeyCreation) {
+      const principal = yield* CurrentPrincipal
+      const tenantId = input.tenantId === undefined ? (principal.tenantId ?? null) : input.tenantId
+      if (principal.tenantId !== undefined && tenantId !== principal.tenantId) {
+        return yield* new Forbidden({ missing: [], detail: "A tenant's caller makes keys of its own tenant only." })
+      }
+      const applicationId = input.applicationId === undefined ? (principal.applicationId ?? null) : input.applicationId
+      const { name, scopes } = input
+      const { key, row } = yield* issue({ name, scopes, tenantId, applicationId, expiresAt: input.expiresAt ?? null })
+      const view = toResponse(yield* DateTime.now)(row)
+      return { ...changes.created(apiKeyActions.ApiKeyCreated, view), value: { ...view, key } }
     }, audit.change)
 
     /** Takes a key under lock for a change, if the caller has all that the key can do. */
     const take = Effect.fnUntraced(function* (id: ApiKeyId) {
       const key = yield* repository.lock({ id })
+      if (key.syntheticKind !== null) return yield* new ApiKeySynthetic({})
       yield* requireAuthority(key.scopes)
       return key
     })
@@ -137,7 +150,9 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
             lastUsedAt: null,
             expiresAt: earliest(old.expiresAt, callerEnd),
             revokedAt: null,
-            rotatedFrom: old.id
+            rotatedFrom: old.id,
+            syntheticKind: null,
+            labels: {}
           })
         )
       )
@@ -162,7 +177,38 @@ export class ApiKeys extends Context.Service<ApiKeys>()("app/api-keys/ApiKeys", 
       return { ...changes.updated(apiKeyActions.ApiKeyRevoked, shown(before), shown(after)), value: undefined }
     }, audit.change)
 
-    return { list, get, create, update, rotate, revoke }
+    const rotations = Effect.fn("ApiKeys.rotations")(function* (id: ApiKeyId) {
+      const keys = yield* database.asCaller(repository.rotations(id))
+      return keys.map(toResponse(yield* DateTime.now))
+    })
+
+    const narrow = Effect.fn("ApiKeys.narrow")(function* (id: ApiKeyId, to: ReadonlyArray<Capability>) {
+      const before = yield* take(id)
+      const now = yield* DateTime.now
+      const scopes = intersection(before.scopes, to)
+      if (scopes.length === before.scopes.length && scopes.every((scope) => before.scopes.includes(scope))) {
+        return unchanged(undefined)
+      }
+      const after = yield* repository.update({ ...before, scopes })
+      yield* authCaches.announce
+      const shown = toResponse(now)
+      return { ...changes.updated(apiKeyActions.ApiKeyUpdated, shown(before), shown(after)), value: undefined }
+    }, audit.change)
+
+    return {
+      list,
+      get,
+      create,
+      update,
+      rotate,
+      revoke,
+      /** A key and those that took its place one after another, the newest last. */
+      rotations,
+      /** Takes from a key what is not among these scopes, also from one whose place another key took. */
+      narrow,
+      /** Makes a key as a part of another change, which writes the entry. */
+      issue
+    }
   })
 }) {
   static readonly layerNoDeps = Layer.effect(this, this.make)
@@ -190,5 +236,6 @@ const toResponse =
     createdBy: key.createdBy,
     lastUsedAt: key.lastUsedAt,
     expiresAt: key.expiresAt,
-    rotatedFrom: key.rotatedFrom
+    rotatedFrom: key.rotatedFrom,
+    synthetic: key.syntheticKind !== null
   })

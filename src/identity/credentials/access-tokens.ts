@@ -112,7 +112,8 @@ export class AccessTokens extends Context.Service<AccessTokens>()("app/identity/
               name: `agent:${state.agentId}`,
               capabilities: scopes,
               tenantId: state.tenantId,
-              applicationId: state.applicationId ?? undefined
+              applicationId: state.applicationId ?? undefined,
+              ...(state.synthetic ? { synthetic: true } : {})
             })),
             Effect.mapError((reason) => ({
               action: agentTokenActions.AgentTokenRefused,

@@ -1,6 +1,7 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Result, Schema } from "effect"
 import * as jose from "jose"
 import { AgentId, isActiveAt } from "../agents/domain.ts"
+import { type Refusal } from "../../audit/log/service.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type Principal, type RateLimited } from "../../kernel/authority/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
@@ -49,6 +50,8 @@ export class AgentClients extends Context.Service<
     readonly findAnew: FindClient<Client>
     /** Refuses as every failure of authentication is refused: one answer, and the reason to the audit. */
     refuse(agentId: string, reason: string, client?: Client): Effect.Effect<never, InvalidClient | RateLimited>
+    /** The same for a refusal that is already known. */
+    reject(refusal: Refusal): Effect.Effect<never, InvalidClient | RateLimited>
   }
 >()("app/identity/AgentClients") {
   static readonly layerNoDeps = Layer.effect(
@@ -75,14 +78,15 @@ export class AgentClients extends Context.Service<
         }
       })
 
+      const reject = (refusal: Refusal) =>
+        Effect.andThen(rejections.reject(refusal), Effect.fail(new InvalidClient({})))
       const refuse = Effect.fnUntraced(function* (agentId: string, reason: string, client?: Client) {
-        yield* rejections.reject({
+        return yield* reject({
           action: credentialActions.AgentTokenDenied,
           target: isId(agentId) ? agentId : "no agent",
           reason,
           tenantId: client?.tenantId
         })
-        return yield* new InvalidClient({})
       })
 
       const verify = ({ algorithm, id, pem }: KnownKey, assertion: string) =>
@@ -138,7 +142,7 @@ export class AgentClients extends Context.Service<
         }
       })
 
-      return AgentClients.of({ authenticate, find, findAnew, refuse })
+      return AgentClients.of({ authenticate, find, findAnew, refuse, reject })
     })
   )
 
@@ -166,5 +170,6 @@ const principalOf = (client: Client): Principal => ({
   name: `agent:${client.id}`,
   capabilities: [],
   tenantId: client.tenantId,
-  applicationId: client.applicationId ?? undefined
+  applicationId: client.applicationId ?? undefined,
+  ...(client.synthetic ? { synthetic: true } : {})
 })

@@ -128,6 +128,9 @@ export const ActiveToken = Schema.Struct({
   jti: CredentialId,
   token_type: Schema.Literal("Bearer"),
   act: Schema.optionalKey(Act),
+  synthetic: Schema.optionalKey(Schema.Literal(true)).annotate({
+    description: "Of an agent that a synthetic principal registered"
+  }),
   tenant_id: TenantId,
   agent_id: AgentId,
   credential_id: CredentialId,

@@ -46,6 +46,7 @@ const described = ({ scopes, state }: LiveToken, issuer: string): Introspection 
     jti: state.id,
     token_type: "Bearer",
     ...(act === undefined ? {} : { act }),
+    ...(state.synthetic ? { synthetic: true as const } : {}),
     tenant_id: state.tenantId,
     agent_id: state.agentId,
     credential_id: state.id,

@@ -25,6 +25,7 @@ export interface MintFor {
   readonly defaultTaskType: string | null
   readonly version: string
   readonly expiresAt: DateTime.Utc | null
+  readonly synthetic: boolean
 }
 
 /** An assertion that the credential uses up, and the key that signed it. */
@@ -141,6 +142,7 @@ export class CredentialMint extends Context.Service<CredentialMint>()("app/ident
         tenant_id: agent.tenantId,
         agent_id: agent.id,
         ...(act === undefined ? {} : { act }),
+        ...(agent.synthetic ? { synthetic: true } : {}),
         allowed_task_types: agent.allowedTaskTypes,
         default_task_type: agent.defaultTaskType,
         per_turn_budget: agent.perTurnBudget === null ? null : usd(agent.perTurnBudget)

@@ -89,7 +89,8 @@ export const CredentialState = Schema.Struct({
   live: Schema.Boolean,
   /** The keys of the service that are in other hands: what they signed is no token. */
   compromisedKeyIds: Schema.Array(Schema.String),
-  applicationId: Schema.NullOr(Schema.Int)
+  applicationId: Schema.NullOr(Schema.Int),
+  synthetic: Schema.Boolean
 })
 export type CredentialState = typeof CredentialState.Type
 

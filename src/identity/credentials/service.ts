@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { type AgentId, AgentNotActive, ceilingOf, isActiveAt } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
+import { requireAuthority, requireBounds, requireOwnAgent } from "../../kernel/authority/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { slice } from "../../kernel/http/page.ts"
@@ -46,7 +46,8 @@ export class AgentCredentials extends Context.Service<AgentCredentials>()("app/i
       if (ttlSeconds > agent.maxCredentialTtlSeconds) {
         return yield* invalidRequest(`ttlSeconds is above the agent's ${agent.maxCredentialTtlSeconds}.`)
       }
-      yield* requireAuthority(scopes)
+      yield* requireOwnAgent(agent)
+      yield* requireAuthority(scopes, { toAgent: true })
       yield* requireBounds({ applicationId: agent.applicationId })
       const expiresAt = DateTime.add(now, { seconds: ttlSeconds })
       return yield* minting

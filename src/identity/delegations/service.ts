@@ -3,7 +3,7 @@ import { Model } from "effect/schema"
 import { AgentId, AgentNotActive } from "../agents/domain.ts"
 import { Agents } from "../agents/service.ts"
 import { Audit } from "../../audit/log/service.ts"
-import { requireAuthority, requireBounds } from "../../kernel/authority/authority.ts"
+import { requireAuthority, requireBounds, requireOwnAgent } from "../../kernel/authority/authority.ts"
 import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { CurrentPrincipal } from "../../kernel/authority/principal.ts"
 import { distinct, missing } from "../../kernel/authority/capability.ts"
@@ -69,7 +69,11 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
       if (id === agentId) return yield* invalid("subject", "An agent needs no grant to act for itself.")
       const home =
         subjectType === "agent"
-          ? Option.map(yield* Effect.option(agents.get(id)), (agent) => agent.tenantId)
+          ? Option.map(
+              // A token on behalf of a synthetic agent would be used as one that is not.
+              Option.filter(yield* Effect.option(agents.get(id)), (agent) => !agent.synthetic),
+              (agent) => agent.tenantId
+            )
           : yield* repository.tenantOfAccount(id)
       // An account of the whole installation may be a subject in every tenant.
       return Option.exists(home, (its) => its === null || its === tenantId) ? undefined : yield* unknown
@@ -81,7 +85,8 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
       const scopes = distinct(input.scopes)
       const beyond = missing(agent.scopeCeiling, scopes)
       if (beyond.length > 0) return yield* invalid("scopes", `Beyond the agent's ceiling: ${beyond.join(", ")}.`)
-      yield* requireAuthority(scopes)
+      yield* requireOwnAgent(agent)
+      yield* requireAuthority(scopes, { toAgent: true })
       yield* requireBounds({ expiresAt: input.expiresAt ?? null, applicationId: agent.applicationId })
       yield* checkSubject(agentId, agent.tenantId, input)
       const now = yield* DateTime.now
@@ -108,9 +113,11 @@ export class Delegations extends Context.Service<Delegations>()("app/delegations
     }, audit.change)
 
     const revoke = Effect.fn("Delegations.revoke")(function* (agentId: AgentId, id: DelegationId) {
-      const { tenantId } = yield* agents.lock(agentId)
+      const agent = yield* agents.lock(agentId)
+      const { tenantId } = agent
       const before = yield* repository.lock({ id, agentId })
-      yield* requireAuthority(before.scopes)
+      yield* requireOwnAgent(agent)
+      yield* requireAuthority(before.scopes, { toAgent: true })
       if (before.revokedAt !== null) return unchanged(undefined)
       const now = yield* DateTime.now
       const after = yield* repository.revoke(id, now)

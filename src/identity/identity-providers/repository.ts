@@ -23,8 +23,25 @@ export class IdentityProvidersRepository extends Context.Service<IdentityProvide
           SELECT * FROM identity_providers
           WHERE issuer = ${issuer} AND kind = 'workload' AND status = 'active' ORDER BY id`
       })
+      const selectActive = SqlSchema.findAll({
+        Request: Schema.Void,
+        Result: IdentityProvider,
+        execute: () => sql`SELECT * FROM identity_providers WHERE status = 'active' ORDER BY id`
+      })
       return {
         ...table,
+        /** The active providers of all tenants. */
+        active: Effect.orDie(selectActive(undefined)).pipe(Effect.withSpan("IdentityProvidersRepository.active")),
+        /** Notes whether the keys could be fetched; that they could not is no audit entry. */
+        keysFetched: Effect.fn("IdentityProvidersRepository.keysFetched")(
+          (id: IdentityProvider["id"], isFetched: boolean, at: Date) =>
+            Effect.asVoid(
+              Effect.orDie(sql`
+                UPDATE identity_providers
+                SET keys_failing_since = CASE WHEN ${isFetched} THEN NULL ELSE coalesce(keys_failing_since, ${at}) END
+                WHERE id = ${id} AND (keys_failing_since IS NULL) <> ${isFetched}`)
+            )
+        ),
         /** The active workload providers of an issuer. */
         workload: Effect.fn("IdentityProvidersRepository.workload")((issuer: string) =>
           Effect.orDie(selectWorkload(issuer))

@@ -14,6 +14,7 @@ import { type Fault } from "../../kernel/problems/problem.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Database } from "../../platform/database/database.ts"
+import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { Settings } from "../../platform/settings/settings.ts"
 import {
   IdentityProvider,
@@ -143,10 +144,25 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       return changes.deleted(identityProviderActions.IdentityProviderDeleted, toResponse(before))
     }, audit.change)
 
+    /** Fetches configuration and keys as they are now, and notes whether that was possible. */
+    const fetchAnew = Effect.fnUntraced(function* (provider: IdentityProvider) {
+      const at = DateTime.toDateUtc(yield* DateTime.now)
+      const note = (isFetched: boolean) =>
+        database.transaction("all", repository.keysFetched(provider.id, isFetched, at))
+      return yield* metadata.configurationAnew(provider).pipe(
+        Effect.flatMap((found) => Effect.map(metadata.keysAnew(found), (keys) => ({ found, keys }))),
+        Effect.tap(() => note(true)),
+        Effect.tapError(() => note(false))
+      )
+    })
+    const checkAll = Effect.flatMap(database.transaction("all", repository.active), (providers) =>
+      Effect.forEach(providers, (provider) => Effect.ignore(fetchAnew(provider)), { concurrency: 4, discard: true })
+    )
+    yield* repeatJob("fetch the keys of identity providers", "1 hour", checkAll)
+
     const test = Effect.fn("IdentityProviders.test")(function* (id: IdentityProviderId) {
       const provider = yield* find(id)
-      const found = yield* metadata.configurationAnew(provider)
-      const keys = yield* metadata.keysAnew(found)
+      const { found, keys } = yield* fetchAnew(provider)
       return {
         issuer: found.issuer,
         authorizationEndpoint: found.authorization_endpoint ?? null,

@@ -16,6 +16,7 @@ export const AuthorizationServer = Schema.Struct({
   introspection_endpoint: url("/oauth2/introspect"),
   revocation_endpoint: url("/oauth2/revoke"),
   jwks_uri: url("/.well-known/jwks.json"),
+  registration_endpoint: url("/api/applications/register"),
   grant_types_supported: words("client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"),
   response_types_supported: Schema.Array(Schema.String).annotate({ examples: [[]] }),
   scopes_supported: words("llm:complete"),

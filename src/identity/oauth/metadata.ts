@@ -17,6 +17,7 @@ export class TokenMetadata extends Context.Service<TokenMetadata>()("app/identit
       introspection_endpoint: `${publicUrl}/oauth2/introspect`,
       revocation_endpoint: `${publicUrl}/oauth2/revoke`,
       jwks_uri: `${publicUrl}/.well-known/jwks.json`,
+      registration_endpoint: `${publicUrl}/api/applications/register`,
       grant_types_supported: ["client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"],
       response_types_supported: [],
       scopes_supported: resources.flatMap(capabilitiesOf),

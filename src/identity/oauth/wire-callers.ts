@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { type HttpServerRequest } from "effect/http"
 import { AgentTokens, ApiKeyCredentials } from "../../access/credentials.ts"
-import { bearerToken } from "../../access/request-credentials.ts"
+import { bearerToken, keyInAuthorization } from "../../access/request-credentials.ts"
 import { CurrentPrincipal, type Principal, serviceAccount } from "../../kernel/authority/principal.ts"
 import { RateLimits } from "../../access/rate-limits.ts"
 import { ServiceAccount } from "../../access/service-account.ts"
@@ -16,15 +16,6 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Clients = AgentClients["Service"]
-
-/** A failure of header authentication is answered with the scheme of that header (RFC 6749 §5.2). */
-const refuseBasic = (clients: Clients) =>
-  Effect.catchTag(
-    clients.refuse("", "no-assertion"),
-    "InvalidClient",
-    ({ error: code, error_description: description }) =>
-      Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Basic" } }))
-  )
 
 /** An invalid bearer token is answered as at any resource (RFC 7662 §2.3, RFC 6750 §3.1). */
 const refuseBearer = (clients: Clients, reason: string) =>
@@ -43,24 +34,6 @@ const inOneWay = (...ways: ReadonlyArray<boolean>) =>
     ? Effect.fail(new OAuthError({ code: "invalid_request", description: "Authenticate in one way, not in several." }))
     : Effect.void
 
-/** The assertion of a form, and the agent that it is said to be from (RFC 7521 §4.2); the one way to authenticate. */
-export const clientIn = Effect.fnUntraced(function* (clients: Clients, request: Request, form: Form) {
-  yield* inOneWay(isBasic(request), form.has("client_secret"), hasAssertion(form))
-  if (isBasic(request)) return yield* refuseBasic(clients)
-  // No authentication at all is one that failed (RFC 6749 §5.2); half of one is a malformed request.
-  if (!hasAssertion(form)) {
-    return yield* clients.refuse(form.get("client_id") ?? "", "no-assertion")
-  }
-  if ((yield* required(form, "client_assertion_type")) !== assertionType) {
-    return yield* new OAuthError({
-      code: "invalid_request",
-      description: `client_assertion_type is not ${assertionType}.`
-    })
-  }
-  const assertion = yield* required(form, "client_assertion")
-  return { assertion, agentId: form.get("client_id") ?? claimedAgent(assertion) ?? "" }
-})
-
 /** Who calls introspection and revocation: a key, a bearer token of an agent, or an agent by its assertion. */
 export const makeWireCallers = Effect.gen(function* () {
   const account = yield* ServiceAccount
@@ -72,14 +45,48 @@ export const makeWireCallers = Effect.gen(function* () {
 
   const byKey = (key: string) =>
     Effect.flatMap(account.owns(key), (owned) =>
-      owned
-        ? Effect.succeed(serviceAccount)
-        : Effect.catch(keys.check(key), ({ reason }) => clients.refuse("api-key", reason))
+      owned ? Effect.succeed(serviceAccount) : Effect.catch(keys.check(key), clients.reject)
     )
+
+  /** Refuses a request without an assertion; an API key in its place is checked, so that a canary does not go unnoticed. */
+  const refuseSecret = (secret: string | undefined, clientId: string) =>
+    secret === undefined || !secret.startsWith("amk_")
+      ? clients.refuse(clientId, "no-assertion")
+      : Effect.matchEffect(keys.check(secret), {
+          onFailure: clients.reject,
+          onSuccess: () => clients.refuse(clientId, "no-assertion")
+        })
+
+  /** A failure of header authentication is answered with the scheme of that header (RFC 6749 §5.2). */
+  const refuseBasic = ({ headers }: Request) =>
+    Effect.catchTag(
+      refuseSecret(keyInAuthorization(headers.authorization ?? ""), ""),
+      "InvalidClient",
+      ({ error: code, error_description: description }) =>
+        Effect.fail(new OAuthError({ code, description, status: 401, challenge: { scheme: "Basic" } }))
+    )
+
+  /** The assertion of a form, and the agent that it is said to be from (RFC 7521 §4.2); the one way to authenticate. */
+  const clientIn = Effect.fnUntraced(function* (request: Request, form: Form) {
+    yield* inOneWay(isBasic(request), form.has("client_secret"), hasAssertion(form))
+    if (isBasic(request)) return yield* refuseBasic(request)
+    // No authentication at all is one that failed (RFC 6749 §5.2); half of one is a malformed request.
+    if (!hasAssertion(form)) {
+      return yield* refuseSecret(form.get("client_secret"), form.get("client_id") ?? "")
+    }
+    if ((yield* required(form, "client_assertion_type")) !== assertionType) {
+      return yield* new OAuthError({
+        code: "invalid_request",
+        description: `client_assertion_type is not ${assertionType}.`
+      })
+    }
+    const assertion = yield* required(form, "client_assertion")
+    return { assertion, agentId: form.get("client_id") ?? claimedAgent(assertion) ?? "" }
+  })
 
   // Accepted once, as everywhere: otherwise an intercepted assertion could be used again.
   const byAssertion = Effect.fnUntraced(function* (request: Request, form: Form, endpoint: string) {
-    const { agentId, assertion } = yield* clientIn(clients, request, form)
+    const { agentId, assertion } = yield* clientIn(request, form)
     const known = yield* clients.authenticate(agentId, assertion, endpoint, clients.find)
     const first = yield* repository.useAssertion(known.client.id, known.jti, known.assertionExpiresAt)
     return first ? known.principal : yield* clients.refuse(agentId, "replayed", known.client)
@@ -112,6 +119,7 @@ export const makeWireCallers = Effect.gen(function* () {
   })
 
   return {
+    clientIn,
     as: <A, E>(
       request: Request,
       form: Form,

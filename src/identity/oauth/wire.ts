@@ -2,7 +2,6 @@ import { ByteSize, Effect, Layer, Option, Redacted } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../../platform/settings/settings.ts"
 import { AccessTokens } from "../credentials/access-tokens.ts"
-import { AgentClients } from "../credentials/clients.ts"
 import { AgentCredentials } from "../credentials/service.ts"
 import {
   accessTokenUrn,
@@ -16,7 +15,7 @@ import { TokenIntrospection } from "../credentials/introspection.ts"
 import { OAuthError, toWire, type WireFailure } from "./oauth-error.ts"
 import { TokensRepository } from "../credentials/repository.ts"
 import { AgentGrants } from "./service.ts"
-import { clientIn, makeWireCallers } from "./wire-callers.ts"
+import { makeWireCallers } from "./wire-callers.ts"
 
 const exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
 const tokenTypes: ReadonlySet<string> = new Set([accessTokenUrn, jwtUrn])
@@ -79,7 +78,6 @@ const post = (
 export const OAuthWireLayer = Layer.unwrap(
   Effect.gen(function* () {
     const callers = yield* makeWireCallers
-    const clients = yield* AgentClients
     const credentials = yield* AgentCredentials
     const grants = yield* AgentGrants
     const introspection = yield* TokenIntrospection
@@ -94,7 +92,7 @@ export const OAuthWireLayer = Layer.unwrap(
         if (!isExchange && grantType !== "client_credentials") {
           return yield* refuse("unsupported_grant_type", "client_credentials and token exchange are supported.")
         }
-        const { agentId, assertion: clientAssertion } = yield* clientIn(clients, request, form)
+        const { agentId, assertion: clientAssertion } = yield* callers.clientIn(request, form)
         const asked = { agentId, clientAssertion, ...requestedScopes(form) }
         if (!isExchange) return tokenAnswer(yield* grants.token(asked, "/oauth2/token"))
         const subjectToken = yield* required(form, "subject_token")

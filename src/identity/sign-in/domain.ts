@@ -73,6 +73,9 @@ export const Me = Schema.Struct({
   principal: Schema.String.annotate({ examples: ["account:0198a5b0-7c00-7000-8000-00000000002a"] }),
   kind: Schema.String.annotate({ examples: ["account"] }),
   capabilities: Schema.Array(Capability),
+  synthetic: Schema.Boolean.annotate({
+    description: "Whether it is a synthetic principal, or an agent that one registered"
+  }),
   tenant: Schema.NullOr(Schema.Struct({ id: TenantId, name: Schema.String, slug: Schema.String })).annotate({
     description: "null for a caller of the whole installation"
   }),

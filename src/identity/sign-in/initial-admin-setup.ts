@@ -32,7 +32,7 @@ export class ClaimLinks extends Context.Service<ClaimLinks>()("app/sign-in/Claim
       const expiresAt = DateTime.add(yield* DateTime.now, { minutes: lifetimeMinutes })
       yield* repository.insert(yield* sha256Of(digest, token), expiresAt)
       // Behind the #, which no browser sends and no proxy writes down.
-      const link = Redacted.make(`${api.publicUrl}/claim#${Redacted.value(token)}`, { label: "claim-link" })
+      const link = Redacted.make(`${api.publicUrl}/console/claim#${Redacted.value(token)}`, { label: "claim-link" })
       return { value: link, entries: [{ action: claimActions.ClaimLinkMade, entityId: "claim-link" }] }
     }).pipe(audit.change, asSystem)
     const isClaimed = accountCredentials.exist

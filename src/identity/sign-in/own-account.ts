@@ -35,13 +35,14 @@ export class OwnAccount extends Context.Service<OwnAccount>()("app/sign-in/OwnAc
     const { sessionIdleSeconds } = (yield* Settings).auth
 
     const me = Effect.fnUntraced(function* () {
-      const { capabilities, kind, name, tenantId } = yield* CurrentPrincipal
+      const { capabilities, kind, name, synthetic = false, tenantId } = yield* CurrentPrincipal
       const accountId = accountIdOf(name)
       const tenant = tenantId === undefined ? null : yield* Effect.orDie(tenants.get(tenantId))
       return {
         principal: name,
         kind,
         capabilities,
+        synthetic,
         tenant: tenant === null ? null : { id: tenant.id, name: tenant.name, slug: tenant.slug },
         account: accountId === undefined ? null : yield* Effect.orDie(accounts.get(accountId))
       }

@@ -188,7 +188,7 @@ export class AnomaliesRepository extends Context.Service<AnomaliesRepository>()(
               SELECT p.dimension, p.key, sum(u.cost)::bigint AS cost FROM usage_rows u CROSS JOIN LATERAL (VALUES
                 ${sql.literal(others.map((other) => `('${other}', u.${columns[other]}::text)`).join(", "))}) p(dimension, key)
               WHERE u.tenant_id = ${tenantId} AND u.occurred_at >= ${new Date(startsAt)}
-                AND u.occurred_at < ${new Date(endsAt)} AND p.key IS NOT NULL
+                AND u.occurred_at < ${new Date(endsAt)} AND p.key IS NOT NULL AND NOT u.synthetic
                 AND u.${sql.literal(columns[dimension])}::text = ${key}
               GROUP BY p.dimension, p.key ORDER BY 3 DESC LIMIT ${contributors}`
         return Effect.andThen(

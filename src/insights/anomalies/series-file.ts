@@ -17,8 +17,7 @@ const instantOf = (text: string): number => {
   const match = timestamp.exec(text)
   if (match === null) return Number.NaN
   // Date.parse takes the 31st of June for the 1st of July.
-  const date = new Date(`${text.slice(0, 10)}T00:00:00Z`)
-  if (Number.isNaN(date.getTime()) || !date.toISOString().startsWith(text.slice(0, 10))) return Number.NaN
+  if (new Date(text.slice(0, 10)).getUTCDate() !== Number(text.slice(8, 10))) return Number.NaN
   return Date.parse(match[1] === undefined ? `${text.replace(" ", "T")}Z` : text.replace(" ", "T"))
 }
 

@@ -35,6 +35,9 @@ export const BillingRequest = Schema.Struct({
       .pipe(Schema.check(Schema.isNonEmpty(), distinct("each column once")))
       .annotate({ description: "Of FOCUS; by default all of the version", examples: [["BilledCost", "SkuId"]] })
   ),
+  includeSynthetic: Schema.optionalKey(Schema.Boolean).annotate({
+    description: "Whether the charges of synthetic principals are in it, too; by default they are not"
+  }),
   sign: Schema.optionalKey(Schema.Boolean)
 }).annotate({ identifier: "BillingReportRequest" })
 export type BillingRequest = typeof BillingRequest.Type

@@ -66,6 +66,7 @@ const rowsOf = (sql: SqlClient.SqlClient, { filter, from, to }: Billed, grain: G
   const where = sql.and([
     sql`u.method NOT IN ('released', 'cached')`,
     sql`u.occurred_at >= ${new Date(from)} AND u.occurred_at < ${new Date(to)}`,
+    ...(filter.includeSynthetic === true ? [] : [sql`NOT u.synthetic`]),
     ...(filter.tenantId === undefined ? [] : [sql`u.tenant_id = ${filter.tenantId}`]),
     ...usageConditions(sql, filter)
   ])

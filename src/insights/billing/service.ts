@@ -131,8 +131,21 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
 
     const report = Effect.fn("Billing.report")(function* (request: BillingRequest) {
       const principal = yield* CurrentPrincipal
-      const { columns: chosen, focusVersion, format, from, groupBy, sign, tenantId, to } = request
-      const filter = yield* visibleUsage(principal, tenantId === undefined ? {} : { tenantId })
+      const {
+        columns: chosen,
+        focusVersion,
+        format,
+        from,
+        groupBy,
+        includeSynthetic = false,
+        sign,
+        tenantId,
+        to
+      } = request
+      const filter = yield* visibleUsage(principal, {
+        includeSynthetic,
+        ...(tenantId === undefined ? {} : { tenantId })
+      })
       const range = rangeOf({ from, to, timeZone: undefined }, to)
       const faults = [
         ...faultsOf(request),
@@ -173,6 +186,7 @@ export class Billing extends Context.Service<Billing>()("app/insights/Billing", 
             from: DateTime.formatIso(from),
             to: DateTime.formatIso(to),
             tenantId: filter.tenantId ?? null,
+            includeSynthetic,
             format,
             ...(format === "focus" ? { focusVersion: columnFormat } : {})
           }

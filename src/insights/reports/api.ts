@@ -8,7 +8,7 @@ import { TenantId } from "../../kernel/identifier.ts"
 import { pageQuery } from "../../kernel/http/page.ts"
 import { Forbidden } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
-import { usageFilters, usageRange } from "../usage/domain.ts"
+import { usageFilters, usageRange, withSynthetic } from "../usage/domain.ts"
 import { Breakdown, capPosition, CapsReport, itemPosition, Overview, ReportDimension } from "./domain.ts"
 
 const read = requires("insights:read")
@@ -20,7 +20,7 @@ export class InsightsApi extends HttpApiGroup.make("insights")
       description:
         "What was spent in a range, against the equally long range just before (`previous`), by day, agent and model, with the forecast of the month and the caps that are used the most. A tenant's caller sees its tenant, a system caller all.",
       access: read,
-      query: { ...usageFilters, ...usageRange },
+      query: { ...usageFilters, ...withSynthetic, ...usageRange },
       success: Overview,
       error: [ValidationFailed, Forbidden]
     }),
@@ -30,7 +30,7 @@ export class InsightsApi extends HttpApiGroup.make("insights")
         "The values of a dimension by cost, the highest first; what has none is the item with the key null. Days and hours are those of `timeZone`; their series is the item itself.",
       access: read,
       params: { dimension: ReportDimension },
-      query: { ...usageFilters, ...usageRange, ...pageQuery(itemPosition) },
+      query: { ...usageFilters, ...withSynthetic, ...usageRange, ...pageQuery(itemPosition) },
       success: Breakdown,
       error: [ValidationFailed, Forbidden]
     }),
@@ -41,6 +41,7 @@ export class InsightsApi extends HttpApiGroup.make("insights")
       query: {
         tenantId: Schema.optionalKey(TenantId),
         capId: Schema.optionalKey(CapId),
+        ...withSynthetic,
         ...usageRange,
         ...pageQuery(capPosition)
       },

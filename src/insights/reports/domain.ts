@@ -3,7 +3,7 @@ import { CapUtilization, UtilizationKey } from "../../budgets/caps/domain.ts"
 import { Instant } from "../../kernel/instant.ts"
 import { cursor, page } from "../../kernel/http/page.ts"
 import { text } from "../../kernel/text.ts"
-import { NetUsd } from "../usage/domain.ts"
+import { dayMillis, NetUsd } from "../usage/domain.ts"
 
 export const reportDimensions = [
   "agent",
@@ -125,17 +125,18 @@ export const CapsReport = Schema.Struct({ asOf: Instant, ...page(CapSeries, capP
   identifier: "CapsReport"
 })
 
-/** A range of roll-ups of one grain (week, day, hour, quarter), or of rows, in epoch milliseconds. */
+/** A range of roll-ups of one grain (week, day, hour, quarter), of rows, or of synthetic rows, in epoch milliseconds. */
 export interface Segment {
-  readonly grain: "w" | "d" | "h" | "q" | "r"
+  readonly grain: "w" | "d" | "h" | "q" | "r" | "s"
   readonly opens: number
   readonly closes: number
 }
 
 export const hourMillis = 3_600_000
+export const weekMillis = 7 * dayMillis
 const grains = [
-  ["w", 604_800_000],
-  ["d", 86_400_000],
+  ["w", weekMillis],
+  ["d", dayMillis],
   ["h", hourMillis],
   ["q", 900_000]
 ] as const

@@ -25,7 +25,7 @@ const Sums = Schema.Struct(sums)
 export type Sums = typeof Sums.Type
 const Keyed = Schema.Struct({ key: Schema.String, total: Schema.BigInt, ...sums })
 const Placed = Schema.Struct({ key: Schema.String, place: Schema.Int, ...sums })
-export type Placed = typeof Placed.Type
+const Point = Schema.Struct({ key: Schema.String, place: Schema.Int, cost: sums.cost, requests: sums.requests })
 const Latencies = Schema.Struct({ key: Schema.String, place: Schema.Int, p50: Schema.Int, p95: Schema.Int })
 export type Latencies = typeof Latencies.Type
 const Labelled = Schema.Struct({ key: Schema.String, label: Schema.String })
@@ -83,7 +83,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
     const isZone = (name: string) =>
       name === "UTC" ? Effect.succeed(true) : Effect.map(zones, (known) => known.has(name))
 
-    /** The arguments of usage_report and usage_percentiles. */
+    /** The arguments of usage_report, usage_series and usage_percentiles. */
     const report = (
       { filter, segments }: Source,
       grouping: Grouping,
@@ -96,7 +96,7 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
       return sql`${filter.tenantId === undefined ? sql`(SELECT array_agg(id) FROM tenants)` : sql`ARRAY[${filter.tenantId}]::uuid[]`},
         ${rollups ?? grouped ?? 0}::integer, ${grouped === undefined ? grouping : "key"}::text,
         ARRAY[${sql.csv(values.map((value) => (value === undefined ? sql`NULL` : sql`${String(value)}`)))}]::text[], ${keys ?? null}::text[],
-        ${segments.map(({ grain }) => (rollups === undefined ? "r" : grain))}::text[],
+        ${segments.map(({ grain }) => (rollups === undefined && grain !== "s" ? "r" : grain))}::text[],
         ${moments(segments.map(({ opens }) => opens))}::timestamptz[],
         ${moments(segments.map(({ closes }) => closes))}::timestamptz[], ${moments(cuts)}::timestamptz[]`
     }
@@ -145,10 +145,15 @@ export class ReportsRepository extends Context.Service<ReportsRepository>()("app
             ORDER BY k.cost DESC, k.key COLLATE "C" LIMIT ${limit}`)
       ),
 
-      /** The sums of each key between each two of `cuts`; `place` is that of the earlier cut. */
+      /** The sums between each two of `cuts`; `place` is that of the earlier cut. */
+      placed: Effect.fn("ReportsRepository.placed")((source: Source, cuts: ReadonlyArray<number>) =>
+        decode(Placed)(sql`SELECT * FROM usage_report(${report(source, "total", cuts)}) ORDER BY place`)
+      ),
+
+      /** The cost and the requests of each key between each two of `cuts`. */
       series: Effect.fn("ReportsRepository.series")(
         (source: Source, grouping: Grouping, cuts: ReadonlyArray<number>, keys?: ReadonlyArray<string>) =>
-          decode(Placed)(sql`SELECT * FROM usage_report(${report(source, grouping, cuts, keys)}) ORDER BY key, place`)
+          decode(Point)(sql`SELECT * FROM usage_series(${report(source, grouping, cuts, keys)})`)
       ),
 
       /** The buckets of the percentiles of each key's latencies, or of those between each two of `cuts`. */

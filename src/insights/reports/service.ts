@@ -3,7 +3,6 @@ import { type UtilizationKey } from "../../budgets/caps/domain.ts"
 import { CapUtilizations } from "../../budgets/caps/utilization.ts"
 import { type CapId } from "../../budgets/ledger/domain.ts"
 import { forecastOf } from "../../budgets/ledger/quantity-domain.ts"
-import { type TenantId } from "../../kernel/identifier.ts"
 import { slice } from "../../kernel/http/page.ts"
 import { CurrentPrincipal, type Principal } from "../../kernel/authority/principal.ts"
 import { ValidationFailed } from "../../kernel/problems/problems.ts"
@@ -20,9 +19,10 @@ import {
   segmentsOf,
   type SeriesPoint,
   type Share,
-  type Totals
+  type Totals,
+  weekMillis
 } from "./domain.ts"
-import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Sums } from "./repository.ts"
+import { type Grouping, hasQuarters, type Latencies, ReportsRepository, type Source, type Sums } from "./repository.ts"
 
 const topMost = 10
 const hourlyUpTo = 2 * dayMillis
@@ -69,10 +69,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const totalsOf = (filter: UsageFilter, from: number, to: number) =>
-      Effect.map(
-        repository.series(source(filter, "total", [from, to]), "total", [from, to]),
-        ([sums]) => sums ?? nothing
-      )
+      Effect.map(repository.totals(source(filter, "total", [from, to])), ([sums]) => sums ?? nothing)
 
     const shares = Effect.fnUntraced(function* (
       filter: UsageFilter,
@@ -115,7 +112,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       if (to < now - hourMillis) return null
       const month = yield* monthOf(timeZone, now)
       if (month === undefined) return null
-      const { cost } = yield* totalsOf(filter, month.start, ceilHour(now))
+      const { cost } = yield* totalsOf(filter, month.start, ceil(now, weekMillis))
       const projected = forecastOf(cost, month.start, month.end, now)
       if (projected === undefined) return null
       const today = now - (now % dayMillis)
@@ -145,12 +142,12 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           const days = yield* daysOf(range)
-          const cuts = cutsOf(range, days, now)
-          const byDay = yield* repository.series(source(filter, "total", cuts), "total", cuts)
+          const cuts = cutsOf(range, days, now, dayMillis)
+          const byDay = yield* repository.placed(source(filter, "total", cuts), cuts)
           const totals = byDay.reduce<Sums>(plus, nothing)
           const previous = yield* totalsOf(filter, from - (to - from), from)
-          const agents = yield* shares(filter, "agent", from, openEnd(to, now), undefined, topMost)
-          const models = yield* shares(filter, "model", from, openEnd(to, now), undefined, topMost)
+          const agents = yield* shares(filter, "agent", from, openEnd(to, now, weekMillis), undefined, topMost)
+          const models = yield* shares(filter, "model", from, openEnd(to, now, weekMillis), undefined, topMost)
           const caps = yield* utilizations.list(
             filter.tenantId === undefined ? {} : { tenantId: filter.tenantId },
             undefined,
@@ -185,13 +182,13 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
       limit: number
     ) {
       const days = yield* daysOf(range)
-      const byDay = cutsOf(range, days, now)
-      const cuts = dimension === "day" ? byDay : hoursIn(days, byDay)
+      const cuts =
+        dimension === "day" ? cutsOf(range, days, now, dayMillis) : hoursIn(days, cutsOf(range, days, now, hourMillis))
       const keys =
         dimension === "day"
           ? days.map(({ date }) => date)
           : cuts.map((start, index) => new Date(index === 0 ? hourOf(days, start) : start).toISOString())
-      const rows = yield* repository.series(source(filter, "total", cuts), "total", cuts)
+      const rows = yield* repository.placed(source(filter, "total", cuts), cuts)
       const total = rows.reduce((sum, { cost }) => sum + cost, 0n)
       const ranked = rows
         .map((row) => Object.assign({}, row, { key: keys[row.place] ?? "" }))
@@ -201,7 +198,9 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             after === undefined || cost < BigInt(after[0]) || (cost === BigInt(after[0]) && key > after[1])
         )
       const { items, nextCursor } = slice(ranked, limit, ({ cost, key }): ItemPlace => [String(cost), key])
-      const segments = items.flatMap(({ place }) => segmentsOf(cuts.slice(place, place + 2), false))
+      const segments = items.flatMap(
+        ({ place }) => source(filter, "total", cuts.slice(place, place + 2), false).segments
+      )
       const latencies = yield* repository.latencies({ filter, segments }, "total", cuts)
       const latenciesOf = new Map(latencies.map((one) => [one.place, one]))
       return {
@@ -236,26 +235,23 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             return { asOf, dimension, ...(yield* byTime(dimension, filter, range, now, after, limit)) }
           }
           const { from } = range
-          const to = openEnd(range.to, now)
+          const to = openEnd(range.to, now, weekMillis)
           const found = yield* shares(filter, dimension, from, to, after, limit + 1)
           const { items, nextCursor } = slice(found, limit, ({ row }): ItemPlace => [String(row.cost), row.key])
           const keys = items.map(({ row }) => row.key)
-          const days = yield* daysOf(range)
-          const byDay = cutsOf(range, days, now)
-          const cuts = to - from <= hourlyUpTo ? hoursIn(days, byDay) : byDay
+          const cuts = pointsOf(range, yield* daysOf(range), now)
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
-          const pointsOf = Map.groupBy(points, ({ key }) => key)
+          const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
           // Quarters of an hour have no latencies.
-          const segments = segmentsOf(whole, false)
-          const latencies = yield* repository.latencies({ filter, segments }, dimension, whole, keys)
+          const latencies = yield* repository.latencies(source(filter, dimension, whole, false), dimension, whole, keys)
           const latenciesOf = new Map(latencies.map((one) => [one.key, one]))
           return {
             asOf,
             dimension,
             nextCursor,
             items: items.map(({ row, share }): Item => {
-              const placed = new Map((pointsOf.get(row.key) ?? []).map((point) => [point.place, point]))
+              const placed = new Map((pointsOfKey.get(row.key) ?? []).map((point) => [point.place, point]))
               return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(cuts, placed) })
             })
           }
@@ -264,7 +260,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
     })
 
     const capsStatus = Effect.fn("Reports.capsStatus")(function* (
-      given: { readonly tenantId?: TenantId; readonly capId?: CapId },
+      given: Pick<UsageFilter, "tenantId" | "includeSynthetic"> & { readonly capId?: CapId },
       asked: UsageRange,
       after: UtilizationKey | undefined,
       limit: number
@@ -286,9 +282,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
         Effect.gen(function* () {
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
-          const days = yield* daysOf(range)
-          const byDay = cutsOf(range, days, now)
-          const cuts = range.to - range.from <= hourlyUpTo ? hoursIn(days, byDay) : byDay
+          const cuts = pointsOf(range, yield* daysOf(range), now)
           return {
             asOf,
             nextCursor,
@@ -313,10 +307,18 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
 
 const maxCaps = 200
 
-const source = (filter: UsageFilter, grouping: Grouping, cuts: ReadonlyArray<number>) => ({
-  filter,
-  segments: segmentsOf(cuts, hasQuarters(filter, grouping))
-})
+const source = (
+  filter: UsageFilter,
+  grouping: Grouping,
+  cuts: ReadonlyArray<number>,
+  quarters = hasQuarters(filter, grouping)
+): Source => {
+  const segments = segmentsOf(cuts, quarters)
+  const [opens, closes] = [cuts[0], cuts.at(-1)]
+  if (filter.includeSynthetic !== true || opens === undefined || closes === undefined) return { filter, segments }
+  // The ends of the whole range are those of its first and its last segment.
+  return { filter, segments: [{ grain: "s", opens, closes }, ...segments] }
+}
 
 const nothing: Sums = {
   cost: 0n,
@@ -358,8 +360,10 @@ const pointAt = (start: number, sums: Pick<Sums, "cost" | "requests"> | undefine
   ...pointOf(sums)
 })
 
-const seriesOf = (cuts: ReadonlyArray<number>, placed: ReadonlyMap<number, Sums>): ReadonlyArray<SeriesPoint> =>
-  cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
+const seriesOf = (
+  cuts: ReadonlyArray<number>,
+  placed: ReadonlyMap<number, Pick<Sums, "cost" | "requests">>
+): ReadonlyArray<SeriesPoint> => cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),
@@ -380,16 +384,21 @@ const percentOf = (part: bigint, whole: bigint): number => (whole === 0n ? 0 : N
 const nowOf = ({ to }: UsageRange, range: Range) =>
   to === undefined ? Effect.succeed(range.to) : Effect.map(DateTime.now, ({ epochMilliseconds }) => epochMilliseconds)
 
-const ceilHour = (at: number): number => Math.ceil(at / hourMillis) * hourMillis
+const ceil = (at: number, millis: number): number => Math.ceil(at / millis) * millis
 
-/** The end of a range as roll-ups may be read to: nothing has happened after now, so the hour is taken whole. */
-const openEnd = (to: number, now: number): number => (to >= now ? ceilHour(to) : to)
+/** The end of a range as roll-ups of a size may be read to: nothing has happened after now, so the last is taken whole. */
+const openEnd = (to: number, now: number, millis: number): number => (to >= now ? ceil(to, millis) : to)
 
-/** Where a range is cut: its start, the starts of its days, and its end. */
-const cutsOf = ({ from, to }: Range, days: ReadonlyArray<ZoneDay>, now: number): ReadonlyArray<number> => {
+/** Where a range is cut: its start, the starts of its days, and its end, where roll-ups of a size end. */
+const cutsOf = (
+  { from, to }: Range,
+  days: ReadonlyArray<ZoneDay>,
+  now: number,
+  millis: number
+): ReadonlyArray<number> => {
   const inside = days.map(({ start }) => start).filter((start) => start > from)
   const last = inside.at(-1) ?? from
-  return [from, ...inside, Math.max(openEnd(to, now), last + 1)]
+  return [from, ...inside, Math.max(openEnd(to, now, millis), last + 1)]
 }
 
 /** The hours between cuts by day: they begin with their day, since zones are off by half an hour and less. */
@@ -402,6 +411,12 @@ const hoursIn = (days: ReadonlyArray<ZoneDay>, cuts: ReadonlyArray<number>): Rea
   }
   return hours
 }
+
+/** Where a series has its points: hours up to two days, else days. */
+const pointsOf = (range: Range, days: ReadonlyArray<ZoneDay>, now: number): ReadonlyArray<number> =>
+  range.to - range.from <= hourlyUpTo
+    ? hoursIn(days, cutsOf(range, days, now, hourMillis))
+    : cutsOf(range, days, now, dayMillis)
 
 /** The start of the hour that a moment is in. */
 const hourOf = (days: ReadonlyArray<ZoneDay>, at: number): number => {

@@ -11,13 +11,16 @@ export const Difference = Schema.Struct({
 })
 export type Difference = typeof Difference.Type
 
+/** How long rows wait under load: with the second between folds and the fold itself, reports are as of at most five seconds ago. */
+const maxRest = "2.5 seconds"
+
 export class RollupsRepository extends Context.Service<RollupsRepository>()("app/insights/RollupsRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const fold = SqlSchema.findOne({
       Request: Schema.Int,
       Result: Schema.Struct({ folded: Schema.Int }),
-      execute: (most) => sql`SELECT usage_fold(${most}) AS folded`
+      execute: (most) => sql`SELECT usage_fold(${most}, ${maxRest}::interval) AS folded`
     })
     const rebuild = SqlSchema.findOne({
       Request: Schema.String,

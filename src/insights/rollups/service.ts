@@ -2,7 +2,7 @@ import { Context, Effect, Layer } from "effect"
 import { repeatJob } from "../../platform/runtime/background-jobs.ts"
 import { RollupsRepository } from "./repository.ts"
 
-const atOnce = 2000
+const atOnce = 10_000
 const maxLogged = 10
 
 /** Keeps the sums of usage rows, from which reports are read. */

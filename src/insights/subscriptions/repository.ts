@@ -100,6 +100,13 @@ export class SubscriptionsRepository extends Context.Service<SubscriptionsReposi
               AND r.dimension = ${usageDimensions.provider.code}::smallint AND r.key = s.provider
               AND r.day BETWEEN (p.starts AT TIME ZONE 'UTC')::date AND (p.ends AT TIME ZONE 'UTC')::date
               AND r.start >= date_bin('1 hour', p.starts, 'epoch') AND r.start < p.ends
+          ) f
+          -- A provider counts synthetic calls against its quota as any other.
+          CROSS JOIN LATERAL (
+            SELECT f.cost + coalesce(sum(y.cost), 0)::bigint AS cost, f.requests + coalesce(sum(y.requests), 0)::bigint AS requests,
+              f.tokens + coalesce(sum(y.input_tokens + y.output_tokens), 0)::bigint AS tokens
+            FROM usage_counted y WHERE y.synthetic AND y.tenant_id = s.tenant_id AND y.provider = s.provider
+              AND y.occurred_at >= date_bin('1 hour', p.starts, 'epoch') AND y.occurred_at < p.ends
           ) u
           WHERE s.starts_at <= ${now} AND (s.ends_at IS NULL OR s.ends_at > ${now})`
       })

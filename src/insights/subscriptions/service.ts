@@ -141,9 +141,8 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
             .filter(({ start }) => start >= from && start <= now.epochMilliseconds)
           const cuts = [...days.map(({ start }) => start), to]
           const filter = { tenantId: stored.tenantId, provider: stored.provider }
-          const points = yield* reports.series(
+          const points = yield* reports.placed(
             { filter, segments: segmentsOf(cuts, hasQuarters(filter, "total")) },
-            "total",
             cuts
           )
           const byPlace = new Map(

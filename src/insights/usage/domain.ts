@@ -7,7 +7,7 @@ import { ApiKeyId } from "../../identity/api-keys/domain.ts"
 import { exactNumber } from "../../kernel/json/exact-number.ts"
 import { TenantId, Uuid } from "../../kernel/identifier.ts"
 import { Instant } from "../../kernel/instant.ts"
-import { integerParameter } from "../../kernel/http/parameter.ts"
+import { booleanParameter, integerParameter } from "../../kernel/http/parameter.ts"
 
 /** What usage can be grouped by beside time and tenant: its number in roll-ups, its column, and the filter on it. */
 export const usageDimensions = {
@@ -34,7 +34,13 @@ export const usageFilters = {
   apiKeyId: Schema.optionalKey(ApiKeyId),
   tenantId: Schema.optionalKey(TenantId)
 }
-const UsageFilter = Schema.Struct(usageFilters)
+/** Whether sums have the usage of synthetic principals, too. */
+export const withSynthetic = {
+  includeSynthetic: Schema.optionalKey(booleanParameter).annotate({
+    description: "Whether the usage of synthetic principals counts, too; by default it does not"
+  })
+}
+const UsageFilter = Schema.Struct({ ...usageFilters, ...withSynthetic })
 export type UsageFilter = typeof UsageFilter.Type
 
 /** The range of time that a report is about, and the zone of its days. */
@@ -123,7 +129,10 @@ export const UsageRow = Schema.Struct({
   timeToFirstTokenMs: Schema.NullOr(Count),
   late: Schema.Boolean.annotate({ description: "Settled after the reservation had expired or was released" }),
   reservationId: ReservationId,
-  createdBy: Schema.String.annotate({ examples: ["service-account"] })
+  createdBy: Schema.String.annotate({ examples: ["service-account"] }),
+  synthetic: Schema.Boolean.annotate({
+    description: "Of a synthetic principal, or of an agent that one registered: no report counts it unless asked to"
+  })
 }).annotate({ identifier: "UsageRow" })
 export type UsageRow = typeof UsageRow.Type
 

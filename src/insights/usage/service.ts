@@ -12,7 +12,7 @@ import { csvHeader, type ExportPlace, type ListedRow, UsageRepository } from "./
 
 export type UsageFormat = "jsonl" | "csv"
 
-const atOnce = 5000
+const atOnce = 2000
 const monthsAhead = 4
 
 /** The range that a request is about. */
@@ -72,13 +72,15 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
           Stream.paginate({ tenantId }, (after: ExportPlace) =>
             Effect.map(
               database.transaction(scope, repository.exportChunk(visible, range, format, after, atOnce)),
-              ({ lastId, lastMoment, lines }) =>
-                [
-                  lines === null ? [] : [lines],
-                  lastMoment === null || lastId === null
+              (found) => {
+                const last = found.at(-1)
+                return [
+                  found.map(({ lines }) => lines),
+                  last === undefined
                     ? Option.none<ExportPlace>()
-                    : Option.some({ tenantId, moment: lastMoment, id: lastId })
+                    : Option.some({ tenantId, moment: last.lastMoment, id: last.lastId })
                 ] as const
+              }
             )
           )
         const chunks = Stream.fromIterable(tenants).pipe(
@@ -87,12 +89,11 @@ export class Usage extends Context.Service<Usage>()("app/insights/Usage", {
           // The next rows are read while these are on their way.
           Stream.buffer({ capacity: 1 })
         )
-        const text = format === "csv" ? Stream.concat(Stream.make(csvHeader), chunks) : chunks
         const day = DateTime.formatIsoDateUtc(yield* DateTime.now)
         return {
           fileName: `usage-${day}.${format}`,
           contentType: format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl",
-          content: Stream.encodeText(text)
+          content: format === "csv" ? Stream.concat(Stream.make(csvHeader), chunks) : chunks
         }
       }),
 

@@ -5,16 +5,31 @@ import { CurrentPrincipal, Forbidden } from "./principal.ts"
 /**
  * No caller grants a capability that it lacks: whatever creates, changes, rotates or re-keys an authority is checked here,
  * with every capability that the authority has before and after. An agent grants nothing: what it created would outlive
- * its credential, and continue after the agent is suspended.
+ * its credential, and continue after the agent is suspended. A synthetic principal grants only to agents, which are then
+ * synthetic, too: what acts by another authority would no longer be known as synthetic.
  */
-export const requireAuthority = (capabilities: ReadonlyArray<Capability>): Effect.Effect<void, Forbidden> =>
+export const requireAuthority = (
+  capabilities: ReadonlyArray<Capability>,
+  { toAgent = false }: { readonly toAgent?: boolean } = {}
+): Effect.Effect<void, Forbidden> =>
   Effect.flatMap(CurrentPrincipal, (principal) => {
     if (principal.kind === "agent") return forbidden("An agent cannot create or change an authority.")
+    if (principal.kind === "synthetic" && !toAgent) {
+      return forbidden("A synthetic principal cannot create or change an authority, except for its own agents.")
+    }
     const lacking = missing(principal.capabilities, capabilities)
     return lacking.length === 0
       ? Effect.void
       : forbidden(`The caller cannot grant capabilities that it lacks: ${lacking.join(", ")}`, lacking)
   })
+
+/** A synthetic principal acts through the agents that it registered itself, and through no other. */
+export const requireOwnAgent = ({ createdBy }: { readonly createdBy: string }): Effect.Effect<void, Forbidden> =>
+  Effect.flatMap(CurrentPrincipal, ({ kind, name }) =>
+    kind === "synthetic" && createdBy !== name
+      ? forbidden("A synthetic principal acts through its own agents only.")
+      : Effect.void
+  )
 
 /** When an authority ends, and the application that it belongs to; null where it has none. */
 export interface Bounds {

@@ -13,8 +13,10 @@ export interface Principal {
   readonly applicationId: number | undefined
   /** When the authority itself ends, as that of a key with an expiry; not when a sign-in does. */
   readonly expiresAt?: DateTime.Utc | undefined
-  /** The API key that an agent sent as well, where both are required: its caps apply too. */
+  /** The API key whose caps apply too: that of a synthetic principal, or one that an agent had to send as well. */
   readonly apiKeyId?: string
+  /** Whether it monitors or tests: what it does counts in no report unless one asks for it. */
+  readonly synthetic?: boolean
   /** The sign-in session of an account. */
   readonly sessionId?: string
 }

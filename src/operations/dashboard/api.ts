@@ -1,6 +1,7 @@
 import { HttpApiGroup, OpenApi } from "effect/http-api"
 import { Access, requires } from "../../kernel/authority/access.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
+import { withSynthetic } from "../../insights/usage/domain.ts"
 import { DashboardHealth, DashboardMetrics } from "./domain.ts"
 
 const read = requires("dashboard:read", { systemOnly: true })
@@ -10,8 +11,9 @@ export class DashboardApi extends HttpApiGroup.make("dashboard")
     endpoint.get("metrics", "/metrics", {
       summary: "Get the figures of the installation",
       description:
-        "What there is now, and what came in the last seven days (UTC, today among them) against the seven before.",
+        "What there is now, and what came in the last seven days (UTC, today among them) against the seven before. Synthetic principals' agents, reservations and spending count only if asked for.",
       access: read,
+      query: withSynthetic,
       success: DashboardMetrics
     }),
     endpoint.get("health", "/health", {

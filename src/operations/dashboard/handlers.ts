@@ -9,6 +9,9 @@ export const DashboardHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const dashboard = yield* Dashboard
     const health = yield* DetailedHealth
-    return handlers.handleAll({ metrics: () => dashboard.metrics, health: () => health.report })
+    return handlers.handleAll({
+      metrics: ({ query }) => dashboard.metrics(query.includeSynthetic ?? false),
+      health: () => health.report
+    })
   })
 )

@@ -24,14 +24,15 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const totals = SqlSchema.findOne({
-      Request: Schema.Void,
+      Request: Schema.Boolean,
       Result: Totals,
-      execute: () => sql`
+      execute: (includeSynthetic) => sql`
           SELECT (SELECT count(*)::integer FROM trial_users WHERE is_active) AS active_trial_users,
             (SELECT count(*)::integer FROM applications) AS total_applications,
             (SELECT count(*)::integer FROM sessions WHERE is_active) AS active_sessions,
-            (SELECT count(*)::integer FROM agents) AS agents,
-            (SELECT coalesce(sum(amount), 0)::bigint FROM budget_reservations WHERE state = 'open') AS reserved`
+            (SELECT count(*)::integer FROM agents WHERE ${includeSynthetic} OR NOT synthetic) AS agents,
+            (SELECT coalesce(sum(amount), 0)::bigint FROM budget_reservations WHERE state = 'open'
+              AND (${includeSynthetic} OR NOT is_synthetic(api_key_id, agent_id))) AS reserved`
     })
     const arrivals = SqlSchema.findAll({
       Request: Schema.Date,
@@ -44,12 +45,16 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
           ) arrived GROUP BY 1, 2`
     })
     const spending = SqlSchema.findAll({
-      Request: Schema.Date,
+      Request: Schema.Struct({ moment: Schema.Date, includeSynthetic: Schema.Boolean }),
       Result: Spending,
-      execute: (moment) => sql`
-          SELECT to_char(c.day, 'YYYY-MM-DD') AS date, sum(c.cost)::bigint AS cost
-          FROM tenants t JOIN usage_cells c ON c.tenant_id = t.id
-          WHERE c.dimension = 0 AND c.grain = 'd' AND c.day >= (${moment}::timestamptz AT TIME ZONE 'UTC')::date GROUP BY c.day`
+      execute: ({ includeSynthetic, moment }) => sql`
+          SELECT to_char(s.day, 'YYYY-MM-DD') AS date, sum(s.cost)::bigint AS cost FROM (
+            SELECT c.day, c.cost FROM tenants t JOIN usage_cells c ON c.tenant_id = t.id
+            WHERE c.dimension = 0 AND c.grain = 'd' AND c.day >= (${moment}::timestamptz AT TIME ZONE 'UTC')::date
+            UNION ALL
+            SELECT (u.occurred_at AT TIME ZONE 'UTC')::date, u.cost FROM tenants t JOIN usage_counted u ON u.tenant_id = t.id
+            WHERE ${includeSynthetic} AND u.synthetic AND u.occurred_at >= ${moment}
+          ) s GROUP BY s.day`
     })
     const version = SqlSchema.findOne({
       Request: Schema.Void,
@@ -58,11 +63,15 @@ export class DashboardRepository extends Context.Service<DashboardRepository>()(
     })
 
     return {
-      totals: Effect.orDie(totals(undefined)).pipe(Effect.withSpan("DashboardRepository.totals")),
+      totals: Effect.fn("DashboardRepository.totals")((includeSynthetic: boolean) =>
+        Effect.orDie(totals(includeSynthetic))
+      ),
       /** What came since a moment, by its day in UTC; days without any are left out. */
       arrivalsSince: Effect.fn("DashboardRepository.arrivalsSince")((moment: Date) => Effect.orDie(arrivals(moment))),
       /** What was spent since the start of a day, net of refunds, by its day in UTC, from the roll-ups of insights. */
-      spendingSince: Effect.fn("DashboardRepository.spendingSince")((moment: Date) => Effect.orDie(spending(moment))),
+      spendingSince: Effect.fn("DashboardRepository.spendingSince")((moment: Date, includeSynthetic: boolean) =>
+        Effect.orDie(spending({ moment, includeSynthetic }))
+      ),
       /** The version of the database server; fails with nothing said when it cannot be asked. */
       serverVersion: version(undefined).pipe(
         Effect.map((row) => row.version),

@@ -11,12 +11,16 @@ export class Dashboard extends Context.Service<Dashboard>()("app/dashboard/Dashb
     const database = yield* Database
     const repository = yield* DashboardRepository
 
-    const metrics = Effect.gen(function* () {
+    const metrics = Effect.fn("Dashboard.metrics")(function* (includeSynthetic: boolean) {
       const today = DateTime.startOf(yield* DateTime.now, "day")
       const first = DateTime.subtract(today, { days: 2 * days - 1 })
       const since = DateTime.toDateUtc(first)
       const [{ reserved, ...totals }, arrivals, spending] = yield* database.asCaller(
-        Effect.all([repository.totals, repository.arrivalsSince(since), repository.spendingSince(since)])
+        Effect.all([
+          repository.totals(includeSynthetic),
+          repository.arrivalsSince(since),
+          repository.spendingSince(since, includeSynthetic)
+        ])
       )
       const dates = Array.from({ length: 2 * days }, (_, day) =>
         DateTime.formatIsoDateUtc(DateTime.add(first, { days: day }))
@@ -39,7 +43,7 @@ export class Dashboard extends Context.Service<Dashboard>()("app/dashboard/Dashb
           spendUsd
         }
       }
-    }).pipe(Effect.withSpan("Dashboard.metrics"))
+    })
 
     return { metrics }
   })

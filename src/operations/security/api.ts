@@ -38,7 +38,7 @@ export class SecurityApi extends HttpApiGroup.make("security")
     endpoint.get("inventory", "/inventory", {
       summary: "List non-human identities",
       description:
-        "Every API key, agent, agent's key, credential, delegation and webhook that is still live: whose it is, when it was last used, when it ends, and what it may do and did.",
+        "Every API key, agent, agent's key, credential, delegation, identity provider, synthetic principal and webhook that is still live: whose it is, when it was last used, when it ends, and what it may do and did.",
       access: read,
       query: { kind: Schema.optionalKey(IdentityKind), ...pageQuery(place) },
       success: page(InventoryItem, place)

@@ -8,7 +8,16 @@ import { serverSet } from "../../kernel/http/server-set.ts"
 import { name } from "../../kernel/text.ts"
 
 /** The kinds of identities that are no people. */
-export const identityKinds = ["agent", "agent-key", "api-key", "credential", "delegation", "webhook"] as const
+export const identityKinds = [
+  "agent",
+  "agent-key",
+  "api-key",
+  "credential",
+  "delegation",
+  "identity-provider",
+  "synthetic-principal",
+  "webhook"
+] as const
 export const IdentityKind = Schema.Literals(identityKinds)
 export type IdentityKind = typeof IdentityKind.Type
 
@@ -32,7 +41,7 @@ export const InventoryItem = Schema.Struct({
   expiresAt: OptionalInstant,
   scopesGranted: Schema.Array(Capability),
   scopesUsed: Schema.Array(Capability).annotate({
-    description: "Those used in the last 90 days; of API keys, agents and agents' keys"
+    description: "Those used in the last 90 days; of API keys, synthetic principals, agents and agents' keys"
   })
 }).annotate({ identifier: "NonHumanIdentity" })
 export type InventoryItem = typeof InventoryItem.Type

@@ -37,6 +37,7 @@ const StoredIdentity = Schema.Struct({
   isSuspended: Schema.Boolean,
   sharedWith: Schema.Int,
   failingSince: OptionalInstant,
+  isCanary: Schema.Boolean,
   uncappedNanoUsd: Schema.BigInt
 })
 export type StoredIdentity = typeof StoredIdentity.Type
@@ -133,8 +134,8 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
     const madeBy = (now: Date) => sql`CASE
         WHEN t.created_by = 'service-account' THEN true
         WHEN t.created_by LIKE 'account:%' THEN ${account("substr(t.created_by, 9)")}
-        WHEN t.created_by LIKE 'api-key:%' THEN EXISTS (
-          SELECT FROM api_keys o WHERE o.id = ${sql.literal(uuidIn("substr(t.created_by, 9)"))} AND o.revoked_at IS NULL
+        WHEN t.created_by LIKE 'api-key:%' OR t.created_by LIKE 'synthetic:%' THEN EXISTS (
+          SELECT FROM api_keys o WHERE o.id = ${sql.literal(uuidIn("split_part(t.created_by, ':', 2)"))} AND o.revoked_at IS NULL
             AND (o.expires_at IS NULL OR o.expires_at > ${now})) END`
 
     const ownerOfAgent = sql`a.owner_user_id AS owner,
@@ -160,15 +161,16 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
 
     /** The identities of each kind that still admit somebody. */
     const source = ({ forRules, kind, now, tenantId, usedSince }: IdentityRead): Statement.Fragment => {
+      const noCanary = sql`false AS is_canary`
       const healthy = sql`NULL::timestamptz AS failing_since`
-      const none = sql`false AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd`
+      const none = sql`false AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd, ${noCanary}`
       const lives = sql`t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ${now})`
       switch (kind) {
         case "api-key":
           return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live,
             t.created_at, t.last_used_at, t.expires_at, t.scopes AS scopes_granted,
             ${usedBy("'api-key:' || t.id", usedSince)} AS scopes_used, ${none}
-            FROM api_keys t WHERE (t.revoked_at IS NULL OR t.revoked_at > ${now})
+            FROM api_keys t WHERE t.synthetic_kind IS NULL AND (t.revoked_at IS NULL OR t.revoked_at > ${now})
               AND (t.expires_at IS NULL OR t.expires_at > ${now})`
         case "agent":
           return sql`t.name, t.owner_user_id AS owner,
@@ -176,13 +178,13 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
             t.created_at, t.last_seen_at AS last_used_at, NULL::timestamptz AS expires_at,
             t.scope_ceiling AS scopes_granted, ${usedBy("'agent:' || t.id", usedSince)} AS scopes_used,
             t.status = 'suspended' AS is_suspended, 0 AS shared_with, ${healthy},
-            ${forRules ? uncapped : sql`0::bigint`} AS uncapped_nano_usd
+            ${forRules ? uncapped : sql`0::bigint`} AS uncapped_nano_usd, ${noCanary}
             FROM agents t ${forRules ? charged(now, tenantId) : sql``} WHERE t.status <> 'retired'`
         case "agent-key":
           return sql`t.kid AS name, ${ownerOfAgent}, t.created_at, NULL::timestamptz AS last_used_at,
             t.valid_until AS expires_at, a.scope_ceiling AS scopes_granted,
             ${usedBy("'agent:' || t.agent_id", usedSince)} AS scopes_used, a.status = 'suspended' AS is_suspended,
-            ${forRules ? shared : sql`0`} AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd
+            ${forRules ? shared : sql`0`} AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd, ${noCanary}
             FROM agent_keys t JOIN agents a ON a.id = t.agent_id
             WHERE t.revoked_at IS NULL AND t.valid_until > ${now} AND a.status <> 'retired'`
         case "credential":
@@ -195,13 +197,25 @@ export class SecurityRepository extends Context.Service<SecurityRepository>()("a
               WHEN 'agent' THEN EXISTS (SELECT FROM agents o WHERE o.id = ${sql.literal(uuidIn("t.subject"))} AND o.status = 'active')
             END AS owner_is_live,
             t.created_at, t.last_used_at, t.expires_at, t.scopes AS scopes_granted, '{}'::text[] AS scopes_used,
-            a.status = 'suspended' AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd
+            a.status = 'suspended' AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd, ${noCanary}
             FROM delegation_grants t JOIN agents a ON a.id = t.agent_id WHERE ${lives} AND a.status <> 'retired'`
+        case "identity-provider":
+          return sql`t.issuer AS name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live, t.created_at,
+            NULL::timestamptz AS last_used_at, NULL::timestamptz AS expires_at, '{}'::text[] AS scopes_granted,
+            '{}'::text[] AS scopes_used, false AS is_suspended, 0 AS shared_with, t.keys_failing_since AS failing_since,
+            0::bigint AS uncapped_nano_usd, ${noCanary}
+            FROM identity_providers t WHERE t.status = 'active'`
+        case "synthetic-principal":
+          return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live, t.created_at, t.last_used_at,
+            t.expires_at, t.scopes AS scopes_granted, ${usedBy("'synthetic:' || t.id", usedSince)} AS scopes_used,
+            false AS is_suspended, 0 AS shared_with, ${healthy}, 0::bigint AS uncapped_nano_usd,
+            t.kind = 'canary' AS is_canary
+            FROM synthetic_principals t WHERE (t.expires_at IS NULL OR t.expires_at > ${now})`
         case "webhook":
           return sql`t.name, t.created_by AS owner, ${madeBy(now)} AS owner_is_live, t.created_at,
             NULL::timestamptz AS last_used_at, NULL::timestamptz AS expires_at, '{}'::text[] AS scopes_granted,
             '{}'::text[] AS scopes_used, false AS is_suspended, 0 AS shared_with, t.failing_since,
-            0::bigint AS uncapped_nano_usd
+            0::bigint AS uncapped_nano_usd, ${noCanary}
             FROM event_targets t WHERE t.status = 'active'`
       }
     }

@@ -11,10 +11,12 @@ export interface Subject extends InventoryItem {
   readonly isSuspended: boolean
   /** How many other keys have the same public key. */
   readonly sharedWith: number
-  /** Since when deliveries to it have failed. */
+  /** Since when deliveries to it have failed, or its keys could not be fetched. */
   readonly failingSince: DateTime.Utc | null
   /** What it was charged in the last 30 days while no cap applies to all of its calls, in nano-dollars. */
   readonly uncappedNanoUsd: bigint
+  /** Whether it is a trap: using it is the finding. */
+  readonly isCanary: boolean
 }
 
 export interface Rule {
@@ -31,6 +33,8 @@ export interface Rule {
 
 const offboarding = "NHI1:2025 Improper Offboarding"
 const overprivileged = "NHI5:2025 Overprivileged NHI"
+const secretLeakage = "NHI2:2025 Secret Leakage"
+const insecureAuthentication = "NHI4:2025 Insecure Authentication"
 const longLived = "NHI7:2025 Long-Lived Secrets"
 const reuse = "NHI9:2025 NHI Reuse"
 
@@ -127,11 +131,12 @@ export const rules: ReadonlyArray<Rule> = [
     id: "wildcard-scope",
     severity: "high",
     owasp: overprivileged,
-    kinds: ["api-key", "agent", "delegation"],
+    kinds: ["api-key", "agent", "delegation", "synthetic-principal"],
     reports: ["keys", "agents", "access"],
     remedy: "Name the capabilities that it needs; `scopesUsed` of the inventory has those of the last 90 days.",
-    evidence: ({ scopesGranted }) => {
-      const wild = scopesGranted.filter(isWild)
+    // A canary grants nothing: wide scopes are its bait.
+    evidence: ({ isCanary, scopesGranted }) => {
+      const wild = isCanary ? [] : scopesGranted.filter(isWild)
       return wild.length === 0 ? undefined : `Grants ${wild.join(", ")}`
     }
   },
@@ -216,6 +221,27 @@ export const rules: ReadonlyArray<Rule> = [
     remedy: "Mend its receiver, or delete it: whoever gets the address next would receive the events.",
     evidence: ({ failingSince }) =>
       failingSince === null ? undefined : `Deliveries have failed since ${day(failingSince)}`
+  },
+  {
+    id: "provider-keys-unavailable",
+    severity: "high",
+    owasp: insecureAuthentication,
+    kinds: ["identity-provider"],
+    reports: ["access", "keys"],
+    remedy:
+      "Test the provider and mend its address, or disable it: nobody signs in with it, and revoked keys stay unknown.",
+    evidence: ({ failingSince }) =>
+      failingSince === null ? undefined : `Its keys could not be fetched since ${day(failingSince)}`
+  },
+  {
+    id: "canary-touched",
+    severity: "critical",
+    owasp: secretLeakage,
+    kinds: ["synthetic-principal"],
+    reports: ["keys", "access"],
+    remedy: "Find out where the key lay and who read it; replace every secret beside it, then reset the canary.",
+    evidence: ({ isCanary, lastUsedAt }) =>
+      isCanary && lastUsedAt !== null ? `Its key was used, last on ${day(lastUsedAt)}` : undefined
   },
   {
     id: "spend-without-cap",

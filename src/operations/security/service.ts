@@ -269,7 +269,7 @@ const actions = {
 }
 
 const toItem = (identity: StoredIdentity): InventoryItem =>
-  Struct.omit(identity, ["isSuspended", "sharedWith", "failingSince", "uncappedNanoUsd"])
+  Struct.omit(identity, ["isSuspended", "sharedWith", "failingSince", "uncappedNanoUsd", "isCanary"])
 
 const findingsOf = (subject: StoredIdentity, rules: ReadonlyArray<Rule>, now: number): ReadonlyArray<NewFinding> =>
   rules.flatMap((rule) => {

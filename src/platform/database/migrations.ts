@@ -40,7 +40,7 @@ const loader = MigratorFileSystem.fromFileSystem(directory)
 const functionText = (name: string) =>
   Effect.flatMap(FileSystem.FileSystem, (fileSystem) => fileSystem.readFileString(`${directory}/functions/${name}.sql`))
 
-/** The files of all functions, each named as its function, and a checksum of them. */
+/** The files of all functions, each named as its function, and a checksum of them; read once, since a build has its own. */
 const functionFiles = Effect.gen(function* () {
   const fileSystem = yield* FileSystem.FileSystem
   const names = (yield* fileSystem.readDirectory(`${directory}/functions`))
@@ -49,7 +49,7 @@ const functionFiles = Effect.gen(function* () {
     .toSorted()
   const files = yield* Effect.forEach(names, (name) => Effect.map(functionText(name), (text) => ({ name, text })))
   return { files, checksum: hash("sha256", JSON.stringify(files)) }
-}).pipe(Effect.orDie, Effect.provide(NodeServices.layer))
+}).pipe(Effect.orDie, Effect.provide(NodeServices.layer), Effect.uninterruptible, Effect.cached, Effect.runSync)
 
 /** Runs several statements in one, since the protocol takes only one. */
 const execute = (sql: SqlClient.SqlClient, statements: string) =>

@@ -37,13 +37,13 @@ export const isSecretName = (name: string): boolean => secretName.test(name)
 
 // Most text has no secret: one pass decides that, so that the patterns below run rarely.
 const suspicious =
-  /am[ktc]_|eyJ|sk-|gsk_|xai-|AIza|bearer|dpop|basic|:\/\/[^\s/]*@|hooks\.|-----BEGIN|invalid input|malformed|out of range|[?&](?:key|code|otp|sig)=/i
+  /am[ktcir]_|eyJ|sk-|gsk_|xai-|AIza|bearer|dpop|basic|:\/\/[^\s/]*@|hooks\.|-----BEGIN|invalid input|malformed|out of range|[?&](?:key|code|otp|sig)=/i
 const suspiciousWord = new RegExp(secretWords, "i")
 
 const secretPatterns: ReadonlyArray<readonly [pattern: RegExp, replacement: string]> = [
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, redacted],
   [/amk_[0-9A-Za-z]{20,}/g, redacted],
-  [/am[tc]_[0-9A-Za-z_-]{20,}/g, redacted],
+  [/am[tcir]_[0-9A-Za-z_-]{20,}/g, redacted],
   [/eyJ[\w-]{10,}(?:\.[\w-]*){0,4}/g, redacted],
   [/\b(?:sk-|gsk_|xai-|AIza)[\w-]{16,}/g, redacted],
   [/(hooks\.slack\.com\/services\/)[\w/]+/g, `$1${redacted}`],

@@ -15,10 +15,18 @@ const pages = [
   "/problems",
   "/problems/:slug",
   "/metrics",
-  "/claim"
+  "/console/*",
+  "/console/assets/:file"
 ]
 
-const posts = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
+/** The paths whose format is that of OAuth, beside the groups of the API. */
+const oauth: ReadonlyArray<readonly [path: string, methods: ReadonlyArray<string>]> = [
+  ["/oauth2/token", ["POST"]],
+  ["/oauth2/introspect", ["POST"]],
+  ["/oauth2/revoke", ["POST"]],
+  ["/api/applications/register", ["POST"]],
+  ["/api/applications/register/:clientId", ["GET", "PUT", "DELETE"]]
+]
 
 /**
  * Answers 405 with `Allow` for the methods that a path does not have (RFC 9110 §15.5.6). The gateway's own paths answer it
@@ -27,7 +35,7 @@ const posts = ["/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"]
 export const AllowedMethodsLayer = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const served = new Map<string, Set<string>>(pages.map((path) => [path, new Set(["GET"])]))
-    for (const path of posts) served.set(path, new Set(["POST"]))
+    for (const [path, allowed] of oauth) served.set(path, new Set(allowed))
     HttpApi.reflect(yield* ServedApi, {
       onGroup: () => {},
       onEndpoint: ({ endpoint }) => {

@@ -7,7 +7,7 @@ import { isPublic } from "./addresses.ts"
 /** The code of the error of a connection to an address that is not public. */
 export const addressRefused = "ERR_ADDRESS_REFUSED"
 
-const refusal = () => Object.assign(new Error("Not a public address"), { code: addressRefused })
+export const refusal = () => Object.assign(new Error("Not a public address"), { code: addressRefused })
 
 /** What `dns.lookup` does when it is asked for all addresses. */
 type Resolve = (

@@ -2,7 +2,8 @@ import { type Dispatcher } from "@effect/platform-node/Undici"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Context, Data, Effect, Layer } from "effect"
 import { codesOf, isTlsError } from "./connection-errors.ts"
-import { addressRefused, makeGuardedDispatcher } from "./guarded-dispatcher.ts"
+import { lookup } from "node:dns"
+import { addressRefused, isPrivateHost, makeGuardedDispatcher, publicLookup, refusal } from "./guarded-dispatcher.ts"
 
 export interface OutboundRequest {
   readonly method: "GET" | "POST" | "OPTIONS"
@@ -66,6 +67,24 @@ export class OutboundHttp extends Context.Service<
     })
   )
 }
+
+const resolvePublic = publicLookup(lookup)
+
+/** Fails unless the host of a URL is public by all addresses that it has now; sends nothing. */
+export const requirePublic = Effect.fn("OutboundHttp.requirePublic")((url: string) =>
+  Effect.callback<void, OutboundFailure>((resume) => {
+    const hostname = new URL(url).hostname.replace(/^\[|\]$/g, "")
+    if (isPrivateHost(hostname)) return resume(Effect.fail(failureOf(refusal())))
+    resolvePublic(hostname, { all: true }, (error) =>
+      resume(error === null ? Effect.void : Effect.fail(failureOf(error)))
+    )
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: connectTimeoutMillis,
+      orElse: () => Effect.fail(tooLate("The name of the server was not resolved in time"))
+    })
+  )
+)
 
 const tooLate = (detail: string) => new OutboundFailure({ reason: "timeout", detail })
 

@@ -89,6 +89,16 @@ const settings = {
     "false",
     "Let identity providers resolve to private addresses, over https still"
   ),
+  "Applications:OpenRegistration": setting(
+    flag,
+    "false",
+    "Let applications register without a registration token; each still waits for an approval"
+  ),
+  "Applications:MaxOpenRegistrations": setting(
+    integer(1, 1_000_000),
+    "1000",
+    "Applications that registered without a token and may wait for an approval at a time"
+  ),
   "Llm:ConfigFile": optional(text, "Gateway configuration (JSON) to import when none is stored"),
   "Llm:ConfigFileWins": setting(flag, "false", "Import Llm:ConfigFile and Llm:CatalogueFile at every start and reload"),
   "Llm:CatalogueFile": optional(

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Array, Effect, Fiber } from "effect"
 import { makeKey } from "../../support/authority.ts"
 import { makeApplication, makeFile, makeFolder, save, treePaths } from "../../support/configuration.ts"
-import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { untilBlocked } from "../../support/waiting.ts"
 import { nextLink } from "../../support/walk.ts"
@@ -11,7 +11,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("a hundred saves of one file, over two replicas, are versions without a hole", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const replica = yield* startService(service.database)
+      const replica = yield* service.replica
       const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "0")
       const versions = yield* Effect.forEach(
         Array.range(1, 100),

@@ -20,7 +20,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("wat
   it.effect("tells the current version at once, then every new one, whichever replica made it", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const replica = yield* startService(service.database)
+      const replica = yield* service.replica
       const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "1")
       yield* save(service, id, "2")
       const source = yield* listenTo(service, `/api/configuration/${id}/watch`)
@@ -96,7 +96,7 @@ layer(serviceLayer(), { excludeTestServices: true, timeout: "60 seconds" })("wat
   it.effect("ends cleanly when the key is revoked or loses the scope, on whichever replica; others' go on", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const replica = yield* startService(service.database)
+      const replica = yield* service.replica
       const id = yield* makeFile(service, yield* makeApplication(service), "a.txt", "1")
       const path = `/api/configuration/${id}/watch`
       const [revoked, narrowed, kept] = yield* Effect.all([

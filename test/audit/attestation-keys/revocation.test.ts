@@ -4,7 +4,7 @@ import * as jose from "jose"
 import { bearer, makeAccount, signIn } from "../../support/accounts.ts"
 import { askExchange, assertOAuthError, exchange, isActive, make, makeAgent, tokenOf } from "../../support/agents.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { serviceLayer, startService, TestService } from "../../support/service.ts"
+import { serviceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -28,7 +28,7 @@ const end = (service: Service, id: string, body: object) => service.call("DELETE
 layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, timeout: "60 seconds" })(
   "the end of a key that signs tokens",
   (it) => {
-    const other = Effect.flatMap(TestService, ({ database }) => startService(database, { Api__PublicUrl: publicUrl }))
+    const other = Effect.flatMap(TestService, ({ replica }) => replica)
 
     it.effect("204: a compromised key's tokens are refused here from the answer on, elsewhere within a second", () =>
       Effect.gen(function* () {

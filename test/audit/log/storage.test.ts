@@ -1,6 +1,7 @@
 import { type PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Cause, Effect, Layer } from "effect"
+import { SqlError } from "effect/sql"
 import { AuditRepository } from "../../../src/audit/log/repository.ts"
 import { Database } from "../../../src/platform/database/database.ts"
 import { applicationRole } from "../../../src/platform/database/migrations.ts"
@@ -22,6 +23,11 @@ const placesOf = (sql: PgClient.PgClient, entityId: string) =>
       SELECT tableoid::regclass::text AS place FROM audit_entries WHERE entity_id = ${entityId} ORDER BY occurred_at`,
     (rows) => rows.map((row) => row.place)
   )
+
+const isLockTimeout = (cause: Cause.Cause<never>) => {
+  const error = Cause.squash(cause)
+  return SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
+}
 
 layer(Layer.provideMerge(AuditRepository.layer, poolOnOwnDatabase), { timeout: "60 seconds" })(
   "stored audit entries",
@@ -120,8 +126,12 @@ layer(Layer.provideMerge(AuditRepository.layer, poolOnOwnDatabase), { timeout: "
       Effect.gen(function* () {
         const repository = yield* AuditRepository
         const database = yield* Database
+        // It gives up after half a second, which four at once may take on a busy machine.
+        const make = database
+          .transaction("all", repository.makePartitions(12))
+          .pipe(Effect.sandbox, Effect.retry({ times: 20, while: isLockTimeout }))
         yield* Effect.all(
-          Array.from({ length: 4 }, () => database.transaction("all", repository.makePartitions(12))),
+          Array.from({ length: 4 }, () => make),
           { concurrency: "unbounded" }
         )
         const [found] = yield* asSuperuser(

@@ -12,7 +12,7 @@ import { makeKey, makeTenant as makeServiceTenant, refusesStrangers } from "../.
 import { OwnDatabase } from "../../support/clock.ts"
 import { listenTo } from "../../support/event-source.ts"
 import { closeItem, ledgerLayer, makeCap, makeTenant, reserveItem } from "../../support/ledger.ts"
-import { type Answer, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
+import { type Answer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -45,7 +45,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("a threshold is told once, whichever of two replicas passes it: as an alert, an entry and an event", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const other = yield* startService(service.database)
+      const other = yield* service.replica
       const { capId, key, tenantId } = yield* tenantWith({})
       const source = yield* listenTo(other, `/api/audit-logs/stream?actionType=${passed}`, { "x-api-key": key })
       const spend = (replica: TestService["Service"]) =>

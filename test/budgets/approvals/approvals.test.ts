@@ -5,7 +5,7 @@ import { bearer, makeAccount, otherPassphrase, signIn } from "../../support/acco
 import { make, makeAgent, makeKeyPair, registration, tokenOf } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertProblem } from "../../support/problem.ts"
-import { type Call, serviceLayer, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
+import { type Call, serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { eventually } from "../../support/waiting.ts"
 
@@ -294,7 +294,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("again answers the same, on any replica; another approver of what is decided gets 409", () =>
     Effect.gen(function* () {
       const { hold, post, service, tenantId } = yield* setting()
-      const replica = yield* startService(service.database)
+      const replica = yield* service.replica
       const { key: other } = yield* makeKey(service, ["budgets:approve", "budgets:write"], { tenantId })
       const [approved, denied] = [yield* hold(), yield* hold()]
       const body = { override: true, reason: "once" }

@@ -4,7 +4,7 @@ import { make, registration } from "../../support/agents.ts"
 import { makeKey, makeTenant, refusesStrangers } from "../../support/authority.ts"
 import { assertNoDrift } from "../../support/plans.ts"
 import { assertProblem, faultPaths } from "../../support/problem.ts"
-import { sharedServiceLayer, startService, TestService } from "../../support/service.ts"
+import { sharedServiceLayer, TestService } from "../../support/service.ts"
 import { asSuperuser } from "../../support/statements.ts"
 import { walkCursors } from "../../support/walk.ts"
 
@@ -248,7 +248,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         [200, ...Array.from({ length: 7 }, () => 412)]
       )
       assert.strictEqual((yield* put(100, "*")).body.version, 3)
-      const replica = yield* startService(service.database)
+      const replica = yield* service.replica
       assert.strictEqual((yield* replica.call("GET", `${path}/${id}`)).body.limit, 100)
     }).pipe(Effect.scoped)
   )
@@ -256,7 +256,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("a change is everybody's at once, on any replica, and resets no usage", () =>
     Effect.gen(function* () {
       const { call, key, makeCap, reserve, service, utilization } = yield* setting
-      const replica = yield* startService(service.database)
+      const replica = yield* service.replica
       const elsewhere = replica.call("POST", "/api/spend/reserve", { key, body: { amountUsd: 0.5 } })
       const { id } = yield* makeCap()
       assert.strictEqual((yield* elsewhere).status, 201)

@@ -71,7 +71,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("runs on every replica, and what is due ends once", () =>
     Effect.gen(function* () {
       const service = yield* TestService
-      const replicas = [service, yield* startService(service.database), yield* startService(service.database)]
+      const replicas = [service, yield* service.replica, yield* startService(service.database)]
       const { call, utilization, tenantId } = yield* makeSetting(service, [{ limit: 100 }])
       const count = 150
       yield* Effect.forEach(

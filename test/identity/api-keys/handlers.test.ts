@@ -22,7 +22,8 @@ const viewMembers = [
   "createdBy",
   "lastUsedAt",
   "expiresAt",
-  "rotatedFrom"
+  "rotatedFrom",
+  "synthetic"
 ]
 
 const get = Effect.fnUntraced(function* (id: string) {

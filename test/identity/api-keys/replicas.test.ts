@@ -36,7 +36,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     it.effect(`a ${what} holds here before its answer, and within a second on the other replica`, () =>
       Effect.gen(function* () {
         const here = yield* TestService
-        const there = yield* startService(here.database)
+        const there = yield* here.replica
         const { id, key } = yield* makeKey(here, ["api-keys:read"])
         assert.isTrue(yield* works(here, key))
         assert.isTrue(yield* works(there, key))
@@ -50,7 +50,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
   it.effect("a key made on one replica works on the other at once, though it was refused there before", () =>
     Effect.gen(function* () {
       const here = yield* TestService
-      const there = yield* startService(here.database)
+      const there = yield* here.replica
       const { key } = yield* makeKey(here, ["api-keys:read"])
       assert.isTrue(yield* works(there, key))
     })

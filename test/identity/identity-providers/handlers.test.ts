@@ -5,6 +5,7 @@ import { makeKey } from "../../support/authority.ts"
 import { makeIssuer, type TestIssuer } from "../../support/issuer.ts"
 import { assertProblem } from "../../support/problem.ts"
 import { serviceLayer, sharedServiceLayer, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
 
 const path = "/api/identity-providers"
 const discovery = "/.well-known/openid-configuration"
@@ -56,6 +57,34 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
       for (const method of ["GET", "DELETE"]) {
         assertProblem(yield* service.call(method, at), 404, "identity-provider-not-found")
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a provider whose keys cannot be fetched is a finding, until they can", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { answers, issuer } = yield* makeIssuer
+      const { id } = yield* make(service, path, { kind: "workload", issuer })
+      const findings = Effect.gen(function* () {
+        const { body: report } = yield* service.call("POST", "/api/security/reports", { body: { kind: "access" } })
+        const at = `/api/security/reports/${report.id}`
+        yield* eventually(service.call("GET", at), ({ body }) => body.status === "completed")
+        const { body } = yield* service.call("GET", `${at}/findings?rule=provider-keys-unavailable`)
+        return body.items.map(({ resource }: { resource: { id: string } }) => resource.id)
+      })
+      assert.notInclude(yield* findings, id)
+      const keys = answers.get("/keys")
+      answers.set("/keys", { status: 503, body: {} })
+      assertProblem(yield* service.call("POST", `${path}/${id}/test`), 400, "discovery-failed")
+      assert.include(yield* findings, id)
+      if (keys !== undefined) answers.set("/keys", keys)
+      assert.strictEqual((yield* service.call("POST", `${path}/${id}/test`)).status, 200)
+      assert.notInclude(yield* findings, id)
+      const { body } = yield* service.call("GET", "/api/security/inventory?kind=identity-provider&limit=200")
+      assert.include(
+        body.items.map((item: { id: string }) => item.id),
+        id
+      )
     }).pipe(Effect.scoped)
   )
 

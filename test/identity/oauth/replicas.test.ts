@@ -40,7 +40,7 @@ const inactiveWithinASecond = (service: Service, token: string) =>
 layer(serviceLayer({ Api__PublicUrl: publicUrl }), { excludeTestServices: true, timeout: "60 seconds" })(
   "agents on two replicas",
   (it) => {
-    const other = Effect.flatMap(TestService, ({ database }) => startService(database, { Api__PublicUrl: publicUrl }))
+    const other = Effect.flatMap(TestService, ({ replica }) => replica)
 
     it.effect("50 concurrent replays of one assertion yield exactly one credential", () =>
       Effect.gen(function* () {

@@ -262,7 +262,7 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
     it.effect(`the ${what} of an account ends its sessions: here before its answer, within a second elsewhere`, () =>
       Effect.gen(function* () {
         const here = yield* TestService
-        const there = yield* startService(here.database)
+        const there = yield* here.replica
         const account = yield* makeAccount(here)
         const token = yield* signIn(here, account)
         assert.isTrue(yield* works(here, token))
@@ -277,7 +277,7 @@ layer(serviceLayer(behindProxy), { excludeTestServices: true, timeout: "60 secon
   it.effect("the suspension of a tenant stops its accounts, here at once and within a second elsewhere", () =>
     Effect.gen(function* () {
       const here = yield* TestService
-      const there = yield* startService(here.database)
+      const there = yield* here.replica
       const tenantId = yield* makeTenant(here.database)
       const token = yield* signIn(here, yield* makeAccount(here, [], { tenantId }))
       assert.isTrue(yield* works(there, token))

@@ -13,6 +13,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     const { call, database } = yield* TestService
     const tenantId = yield* makeTenant(database)
     return {
+      tenantId,
       /** Folds a row of usage for each cost, one after the other. */
       write: (at: string, costs: ReadonlyArray<number>) =>
         Effect.forEach(costs, (cost) =>
@@ -63,6 +64,50 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       }
       const item = yield* totals
       assert.deepInclude(item, { key: "gpt-5", costUsd: 14e-9, requests: 4, p50LatencyMs: item.p95LatencyMs })
+      assert.deepStrictEqual(
+        (yield* differences).filter(({ what }) => what !== "the ledger and the rows"),
+        []
+      )
+    })
+  )
+
+  it.effect("of a dimension begin with its first value, and have what was before as without one", () =>
+    Effect.gen(function* () {
+      const { call, database } = yield* TestService
+      const { differences, tenantId } = yield* setting
+      const by = (dimension: string) =>
+        Effect.map(
+          call(
+            "GET",
+            `/api/insights/by-${dimension}?tenantId=${tenantId}&from=2026-03-01T00:00:00Z&to=2026-03-03T00:00:00Z`
+          ),
+          ({ body }) =>
+            body.items.map(({ costUsd, key, p50LatencyMs, requests }: Record<string, unknown>) => ({
+              key,
+              costUsd,
+              requests,
+              hasLatency: p50LatencyMs !== null
+            }))
+        )
+      const dimensions = asSuperuser(
+        database,
+        (sql) => sql<{ readonly dimension: number }>`
+          SELECT DISTINCT dimension FROM usage_rollups WHERE tenant_id = ${tenantId} ORDER BY 1`
+      ).pipe(Effect.map((rows) => rows.map(({ dimension }) => dimension)))
+      const row = { at: "2026-03-01T10:00:00Z", cost: 1e9, model: "gpt-5", latency_ms: 100 }
+      yield* writeUsage(database, tenantId, [row])
+      assert.deepStrictEqual(yield* dimensions, [0, 2])
+      const without = { key: null, costUsd: 1, requests: 1, hasLatency: true }
+      assert.deepStrictEqual(yield* by("user"), [without])
+      yield* writeUsage(database, tenantId, [{ ...row, at: "2026-03-02T10:00:00Z", cost: 2e9, user_id: "ada" }])
+      assert.deepStrictEqual(yield* dimensions, [0, 2, 7])
+      assert.deepStrictEqual(yield* by("user"), [{ key: "ada", costUsd: 2, requests: 1, hasLatency: true }, without])
+      assert.deepStrictEqual(yield* by("application"), [{ ...without, costUsd: 3, requests: 2 }])
+      // The only day with a user is computed anew, and the day before it.
+      for (const day of ["2026-03-02", "2026-03-01"]) {
+        yield* asSuperuser(database, (sql) => sql`SELECT usage_rebuild(${day}::date)`)
+        assert.deepStrictEqual(yield* by("user"), [{ key: "ada", costUsd: 2, requests: 1, hasLatency: true }, without])
+      }
       assert.deepStrictEqual(
         (yield* differences).filter(({ what }) => what !== "the ledger and the rows"),
         []

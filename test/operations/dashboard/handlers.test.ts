@@ -135,7 +135,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
       const { explained, layer } = yield* makeExplaining(service.database)
       const asked = Effect.gen(function* () {
         const repository = yield* DashboardRepository
-        yield* repository.totals
+        yield* repository.totals(false)
         yield* repository.arrivalsSince(new Date(dayAgo(30)))
       })
       yield* Effect.provide(asked, DashboardRepository.layer.pipe(Layer.provide(layer)))

@@ -21,7 +21,8 @@ const subject: Subject = {
   isSuspended: false,
   sharedWith: 0,
   failingSince: null,
-  uncappedNanoUsd: 0n
+  uncappedNanoUsd: 0n,
+  isCanary: false
 }
 
 const agent: Subject = { ...subject, kind: "agent", expiresAt: null }
@@ -108,6 +109,16 @@ const cases: Readonly<Record<string, { readonly fires: Subject; readonly says: s
     fires: { ...subject, kind: "webhook", failingSince: daysAgo(1) },
     says: "Deliveries have failed since 2026-05-31",
     spares: { ...subject, kind: "webhook" }
+  },
+  "provider-keys-unavailable": {
+    fires: { ...subject, kind: "identity-provider", failingSince: daysAgo(1) },
+    says: "Its keys could not be fetched since 2026-05-31",
+    spares: { ...subject, kind: "identity-provider" }
+  },
+  "canary-touched": {
+    fires: { ...subject, kind: "synthetic-principal", isCanary: true },
+    says: "Its key was used, last on 2026-05-31",
+    spares: { ...subject, kind: "synthetic-principal", isCanary: true, lastUsedAt: null }
   },
   "spend-without-cap": {
     fires: { ...agent, uncappedNanoUsd: 1_500_000_000n },

@@ -1,0 +1,13 @@
+/** The routes of the API, by operation; made by the build from the same declarations as the OpenAPI document. */
+declare module "virtual:routes" {
+  const routes: Readonly<Record<string, readonly [method: string, path: string]>>
+  export default routes
+}
+
+/** The actions of each resource that capabilities are about. */
+declare module "virtual:capabilities" {
+  const capabilities: Readonly<Record<string, ReadonlyArray<string>>>
+  export default capabilities
+}
+
+declare module "*.css"

@@ -1,0 +1,192 @@
+import { type ReactNode, useEffect, useState } from "react"
+import { useChange } from "../api/hooks.ts"
+import { curlOf } from "../api/client.ts"
+import { type Input, type Operation } from "../api/operations.ts"
+import { useCan } from "../shell/session.tsx"
+import { Dialog } from "./dialog.tsx"
+import { Icon, type IconName } from "./icons.tsx"
+import { announce } from "./toast.tsx"
+
+/** A button for something that needs a capability: who lacks it is told so. */
+export const Act = ({
+  children,
+  icon,
+  kind = "",
+  needs,
+  onClick,
+  unless
+}: {
+  readonly children: ReactNode
+  readonly icon?: IconName
+  readonly kind?: "" | "main" | "bad" | "quiet"
+  readonly needs?: string
+  readonly onClick: () => void
+  /** Why it cannot be done now. */
+  readonly unless?: string | undefined
+}) => {
+  const may = useCan()
+  const reason = needs !== undefined && !may(needs) ? `Needs the capability ${needs}` : unless
+  return (
+    <button
+      type="button"
+      className={`btn ${kind}`}
+      aria-disabled={reason !== undefined}
+      title={reason}
+      onClick={reason === undefined ? onClick : undefined}
+    >
+      {icon === undefined ? null : <Icon name={icon} size={16} />}
+      {children}
+    </button>
+  )
+}
+
+const copy = async (text: string, what: string): Promise<void> => {
+  await navigator.clipboard.writeText(text)
+  announce(`${what} copied`)
+}
+
+/** Copies a text. */
+export const Copy = ({
+  text,
+  what,
+  children = "Copy"
+}: {
+  readonly text: string
+  readonly what: string
+  readonly children?: ReactNode
+}) => (
+  <button type="button" className="btn" onClick={() => void copy(text, what)}>
+    <Icon name="copy" size={16} />
+    {children}
+  </button>
+)
+
+/** Copies the call behind what is shown as a command. */
+export const CopyCurl = <Name extends Operation>({
+  name,
+  input
+}: {
+  readonly name: Name
+  readonly input: Input<Name>
+}) => (
+  <button type="button" className="btn quiet" onClick={() => void copy(curlOf(name, input), "Command")}>
+    Copy as curl
+  </button>
+)
+
+/** Asks before something that cannot be undone, naming what it ends. */
+export const Confirm = <Name extends Operation>({
+  action,
+  children,
+  done,
+  input,
+  name,
+  onClose,
+  title
+}: {
+  /** The verb on the button. */
+  readonly action: string
+  readonly children: ReactNode
+  readonly done: string
+  readonly input: Input<Name>
+  readonly name: Name
+  readonly onClose: () => void
+  readonly title: string
+}) => {
+  const change = useChange(name, done)
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <div className="in">
+        {children}
+        {change.error === null ? null : (
+          <p className="fault" role="alert">
+            {change.error.message}
+          </p>
+        )}
+      </div>
+      <footer>
+        <button type="button" className="btn" onClick={onClose}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          className="btn bad"
+          disabled={change.isPending}
+          onClick={() => change.mutate(input, { onSuccess: onClose })}
+        >
+          {action}
+        </button>
+      </footer>
+    </Dialog>
+  )
+}
+
+/** The dialog's buttons of a form. */
+export const FormActions = ({
+  action,
+  isPending,
+  onClose
+}: {
+  readonly action: string
+  readonly isPending: boolean
+  readonly onClose: () => void
+}) => (
+  <>
+    <button type="button" className="btn" onClick={onClose}>
+      Cancel
+    </button>
+    <button type="submit" className="btn main" disabled={isPending}>
+      {action}
+    </button>
+  </>
+)
+
+/** Texts to choose from, each for a tab. */
+export const Tabs = ({
+  label,
+  tabs
+}: {
+  readonly label: string
+  readonly tabs: ReadonlyArray<readonly [title: string, content: ReactNode]>
+}) => {
+  const [chosen, setChosen] = useState(0)
+  return (
+    <div>
+      <div className="tabs" role="tablist" aria-label={label}>
+        {tabs.map(([title], index) => (
+          <button
+            key={title}
+            type="button"
+            role="tab"
+            aria-selected={index === chosen}
+            tabIndex={index === chosen ? 0 : -1}
+            onClick={() => setChosen(index)}
+            onKeyDown={(event) => {
+              const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0
+              if (step === 0) return
+              const next = (index + step + tabs.length) % tabs.length
+              setChosen(next)
+              const list = event.currentTarget.parentElement
+              ;(list?.children[next] as HTMLElement | undefined)?.focus()
+            }}
+          >
+            {title}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" aria-label={tabs[chosen]?.[0]}>
+        {tabs[chosen]?.[1]}
+      </div>
+    </div>
+  )
+}
+
+/** The time, kept so many seconds exact. */
+export const useNow = (seconds: number): number => {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), seconds * 1000)
+    return () => clearInterval(timer)
+  }, [seconds])
+  return now
+}

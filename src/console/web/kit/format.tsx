@@ -1,0 +1,70 @@
+const whole = new Intl.NumberFormat("en-US")
+const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 })
+const cents = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" })
+const fine = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", maximumFractionDigits: 9 })
+const dateTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" })
+const dateOnly = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" })
+const distance = new Intl.RelativeTimeFormat("en", { numeric: "auto" })
+
+/** An amount in US dollars; what cents would show as nothing keeps its decimals. */
+export const usd = (amount: number): string =>
+  amount !== 0 && Math.abs(amount) < 0.1 ? fine.format(amount) : cents.format(amount)
+
+export const count = (value: number): string => whole.format(value)
+
+export const shortCount = (value: number): string =>
+  Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value)
+
+/** A share of a hundred. */
+export const percent = (value: number, digits = 1): string => `${value.toFixed(digits)} %`
+
+/** A quantity in the unit of its cap or quota. */
+export const quantity = (value: number, unit: string): string =>
+  unit === "usd" ? usd(value) : `${count(value)} ${unit}`
+
+const steps = [
+  ["year", 31_536_000],
+  ["month", 2_592_000],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60]
+] as const
+
+/** How long ago, or how soon. */
+export const relative = (at: string, now = Date.now()): string => {
+  const seconds = (Date.parse(at) - now) / 1000
+  const step = steps.find(([, length]) => Math.abs(seconds) >= length)
+  return step === undefined
+    ? seconds > 0
+      ? "in a moment"
+      : "just now"
+    : distance.format(Math.trunc(seconds / step[1]), step[0])
+}
+
+/** A moment in local time; the pointer shows it in UTC. */
+export const Moment = ({
+  at,
+  style = "relative"
+}: {
+  readonly at: string | null
+  readonly style?: "relative" | "full" | "date"
+}) => {
+  if (at === null) return <span className="soft">never</span>
+  const moment = new Date(at)
+  const text =
+    style === "relative" ? relative(at) : style === "date" ? dateOnly.format(moment) : dateTime.format(moment)
+  return (
+    <time dateTime={at} title={`${dateTime.format(moment)} (${moment.toISOString()} UTC)`}>
+      {text}
+    </time>
+  )
+}
+
+/** The words of a name in camel case, in kebab case or in snake case. */
+export const words = (name: string): string => {
+  const text = name
+    .replace(/([a-z\d])([A-Z])/g, "$1 $2")
+    .replace(/[-_]/g, " ")
+    .toLowerCase()
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}

@@ -1,0 +1,73 @@
+import { type ReactNode } from "react"
+import { Failure } from "../api/client.ts"
+import { Icon } from "./icons.tsx"
+
+/** Says that there is nothing, and what to do about it. */
+export const Empty = ({ title, children }: { readonly title: string; readonly children?: ReactNode }) => (
+  <div className="empty">
+    <strong>{title}</strong>
+    {children}
+  </div>
+)
+
+/** What went wrong, with the id to report and a way to try again. */
+export const Failed = ({ cause, retry }: { readonly cause: unknown; readonly retry?: () => void }) => {
+  const failure = cause instanceof Failure ? cause : undefined
+  return (
+    <div className="empty" role="alert">
+      <Icon name="warning" />
+      <strong>{failure?.title ?? "This page could not be shown"}</strong>
+      <p>{cause instanceof Error ? cause.message : "Try again."}</p>
+      {failure?.traceId === undefined ? null : (
+        <p>
+          Trace <code>{failure.traceId}</code>
+        </p>
+      )}
+      {retry === undefined ? null : (
+        <button type="button" className="btn" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  )
+}
+
+/** Says which capability a page needs. */
+export const NotAllowed = ({ capability }: { readonly capability: string }) => (
+  <Empty title="You may not see this">
+    <p>
+      It needs the capability <code>{capability}</code>, which your roles do not have. An administrator can grant it.
+    </p>
+  </Empty>
+)
+
+/** The place of what is being loaded, of about its height. */
+export const Loading = ({ rows = 4 }: { readonly rows?: number }) => (
+  <div className="skeleton" role="status" aria-label="Loading">
+    {Array.from({ length: rows }, (_, row) => (
+      <i key={row} />
+    ))}
+  </div>
+)
+
+interface Asked<Data> {
+  readonly data: Data | undefined
+  readonly error: unknown
+  readonly refetch: () => unknown
+}
+
+/** What an operation answered, or that it is on its way, or why it did not come. */
+export const Answered = <Data,>({
+  asked,
+  children,
+  rows
+}: {
+  readonly asked: Asked<Data>
+  readonly children: (data: Data) => ReactNode
+  readonly rows?: number
+}) => {
+  if (asked.data !== undefined) return children(asked.data)
+  if (asked.error !== null && asked.error !== undefined)
+    return <Failed cause={asked.error} retry={() => void asked.refetch()} />
+  return <Loading {...(rows === undefined ? {} : { rows })} />
+}

@@ -1,0 +1,116 @@
+import { QueryClientProvider } from "@tanstack/react-query"
+import { Component, type ReactNode, StrictMode, useEffect } from "react"
+import { createRoot } from "react-dom/client"
+import { Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
+import { signedOut } from "./api/client.ts"
+import { queries } from "./api/hooks.ts"
+import { Empty, Failed, Loading, NotAllowed } from "./kit/states.tsx"
+import { Claim } from "./pages/claim.tsx"
+import { Login } from "./pages/login.tsx"
+import { routes } from "./shell/routes.tsx"
+import { CallerProvider, forgetSession, sessionKey, useCan, useSession } from "./shell/session.tsx"
+import { Page, Shell } from "./shell/shell.tsx"
+import { applyTheme, chosenTheme } from "./shell/theme.ts"
+
+/** Shows what went wrong in a page instead of an empty window. */
+class Boundary extends Component<
+  { readonly children: ReactNode; readonly at: string },
+  { readonly cause?: unknown; readonly at?: string }
+> {
+  override state: { readonly cause?: unknown; readonly at?: string } = {}
+  static getDerivedStateFromError = (cause: unknown) => ({ cause })
+  override componentDidUpdate(before: { readonly at: string }) {
+    if (before.at !== this.props.at && this.state.cause !== undefined) this.setState({ cause: undefined })
+  }
+  override render() {
+    return this.state.cause === undefined ? (
+      this.props.children
+    ) : (
+      <Failed cause={this.state.cause} retry={() => location.reload()} />
+    )
+  }
+}
+
+const Guarded = ({
+  children,
+  needs,
+  title
+}: {
+  readonly children: ReactNode
+  readonly needs: string | undefined
+  readonly title: string
+}) => {
+  const may = useCan()
+  if (needs === undefined || may(needs)) return children
+  return (
+    <Page title={title}>
+      <NotAllowed capability={needs} />
+    </Page>
+  )
+}
+
+const Pages = () => {
+  const [path] = useLocation()
+  return (
+    <Shell>
+      <Boundary at={path}>
+        <Switch>
+          {routes.map(({ Page, needs, path, title }) => (
+            <Route key={path} path={path}>
+              <Guarded needs={needs} title={title}>
+                <Page />
+              </Guarded>
+            </Route>
+          ))}
+          <Route>
+            <Page title="No such page">
+              <Empty title="There is no page at this address">
+                <p>Choose one from the navigation.</p>
+              </Empty>
+            </Page>
+          </Route>
+        </Switch>
+      </Boundary>
+    </Shell>
+  )
+}
+
+const SignedIn = () => {
+  const session = useSession()
+  const [path] = useLocation()
+  const search = useSearch()
+  useEffect(() => {
+    const onEnd = () => {
+      if (queries.getQueryData(sessionKey) != null) forgetSession()
+    }
+    signedOut.addEventListener("signed-out", onEnd)
+    return () => signedOut.removeEventListener("signed-out", onEnd)
+  }, [])
+  if (session.error !== null) return <Failed cause={session.error} retry={() => void session.refetch()} />
+  if (session.data === undefined) return <Loading />
+  if (session.data === null) {
+    const next = search === "" ? path : `${path}?${search}`
+    return <Redirect replace to={next === "/" ? "/login" : `/login?next=${encodeURIComponent(next)}`} />
+  }
+  return (
+    <CallerProvider value={session.data}>
+      <Pages />
+    </CallerProvider>
+  )
+}
+
+applyTheme(chosenTheme())
+
+createRoot(document.querySelector("#root")!).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <Router base="/console">
+        <Switch>
+          <Route path="/login" component={Login} />
+          <Route path="/claim" component={Claim} />
+          <Route component={SignedIn} />
+        </Switch>
+      </Router>
+    </QueryClientProvider>
+  </StrictMode>
+)

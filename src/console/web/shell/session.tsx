@@ -1,0 +1,54 @@
+import { useQuery } from "@tanstack/react-query"
+import { createContext, useContext } from "react"
+import { call, Failure } from "../api/client.ts"
+import { queries } from "../api/hooks.ts"
+import { type Answer } from "../api/operations.ts"
+
+/** Who is signed in. */
+export type Caller = Answer<"auth.me">
+
+export const sessionKey = ["session"] as const
+
+/** The caller; null when nobody is signed in. */
+export const useSession = () =>
+  useQuery({
+    queryKey: sessionKey,
+    queryFn: ({ signal }): Promise<Caller | null> =>
+      call("auth.me", {}, signal).catch((cause: unknown) => {
+        if (cause instanceof Failure && cause.status === 401) return null
+        throw cause
+      }),
+    staleTime: 60_000
+  })
+
+/** Forgets the caller and everything that was read for it. */
+export const forgetSession = (): void => {
+  queries.setQueryData(sessionKey, null)
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey[0] })
+}
+
+/** Reads who is signed in again. */
+export const renewSession = () => queries.invalidateQueries({ queryKey: sessionKey })
+
+const Current = createContext<Caller | null>(null)
+export const CallerProvider = Current.Provider
+
+export const useCaller = (): Caller => {
+  const caller = useContext(Current)
+  if (caller === null) throw new Error("A page needs a caller.")
+  return caller
+}
+
+const parts = (capability: string) => capability.split(":")
+
+const covers = (held: string, wanted: string): boolean => {
+  const [resource, action] = parts(wanted)
+  const [heldResource, heldAction] = parts(held)
+  return (heldResource === "*" || heldResource === resource) && (heldAction === "*" || heldAction === action)
+}
+
+/** Whether the caller has a capability. */
+export const useCan = (): ((capability: string) => boolean) => {
+  const { capabilities } = useCaller()
+  return (capability) => capabilities.some((held) => covers(held, capability))
+}

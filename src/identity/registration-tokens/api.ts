@@ -1,0 +1,64 @@
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
+import {
+  NewRegistrationToken,
+  RegistrationTokenCreation,
+  RegistrationTokenId,
+  RegistrationTokenNotFound,
+  RegistrationTokenView
+} from "./domain.ts"
+
+const read = requires("applications:read", { systemOnly: true })
+const write = requires("applications:write", { systemOnly: true })
+const position = cursor(RegistrationTokenId)
+const params = { id: RegistrationTokenId }
+
+export class RegistrationTokensApi extends HttpApiGroup.make("registrationTokens")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List registration tokens",
+      description: "In order of creation, used up and expired ones too; never the tokens themselves.",
+      access: read,
+      query: pageQuery(position),
+      success: page(RegistrationTokenView, position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get a registration token",
+      description: "What is known of one token.",
+      access: read,
+      params,
+      success: RegistrationTokenView,
+      error: RegistrationTokenNotFound
+    }),
+    endpoint
+      .post("create", "/", {
+        summary: "Create a registration token",
+        description:
+          "`token` is in this response only. As many applications as it has uses register with it at `/api/applications/register`, and wait for an approval then.",
+        access: write,
+        payload: RegistrationTokenCreation,
+        success: Created(NewRegistrationToken)
+      })
+      .annotate(OneTimeSecrets, ["token"]),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete a registration token",
+      description: "No application registers with it any more. What has registered stays.",
+      access: write,
+      params,
+      error: RegistrationTokenNotFound
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/applications/registration-tokens")
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Registration tokens",
+      description: "Initial access tokens (RFC 7591): who has one may register an application."
+    })
+  ) {}

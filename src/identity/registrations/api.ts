@@ -1,0 +1,62 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { ApplicationId, ApplicationNotFound } from "../../applications/applications/domain.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { integerParameter } from "../../kernel/http/parameter.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { ApiKeyInactive, ApiKeyRotated } from "../api-keys/domain.ts"
+import { TenantNotFound } from "../tenants/domain.ts"
+import { ApplicationNotPending, RegistrationApproval, RegistrationNotFound, RegistrationView } from "./domain.ts"
+
+const read = requires("applications:read", { systemOnly: true })
+const write = requires("applications:write", { systemOnly: true })
+const params = { id: integerParameter(ApplicationId) }
+
+export class RegistrationsApi extends HttpApiGroup.make("registrations")
+  .add(
+    endpoint.get("get", "/registration", {
+      summary: "Get the registration of an application",
+      description: "What an application that registered itself said, and which scopes it requests. Never its secrets.",
+      access: read,
+      params,
+      success: RegistrationView,
+      error: [ApplicationNotFound, RegistrationNotFound]
+    }),
+    endpoint.post("approve", "/approve", {
+      summary: "Approve the registration of an application",
+      description:
+        "Issues an API key of the tenant, which the application reads once at its registration URI, or widens the key that it has. The caller needs every scope that it grants, and the key ends with the caller's own authority at the latest.",
+      access: write,
+      params,
+      // A request without a body takes the defaults.
+      payload: [RegistrationApproval, Schema.Null],
+      success: RegistrationView,
+      error: [
+        ApplicationNotFound,
+        RegistrationNotFound,
+        ApplicationNotPending,
+        TenantNotFound,
+        ApiKeyInactive,
+        ApiKeyRotated
+      ]
+    }),
+    endpoint.post("reject", "/reject", {
+      summary: "Reject the registration of an application",
+      description:
+        "The application stays, rejected, and gets no key. One that was approved before and requests more keeps what it has, and is active again.",
+      access: write,
+      params,
+      success: RegistrationView,
+      error: [ApplicationNotFound, RegistrationNotFound, ApplicationNotPending]
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/applications/:id")
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Registrations",
+      description: "Applications that registered themselves, and wait for an approval."
+    })
+  ) {}

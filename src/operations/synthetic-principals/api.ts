@@ -1,0 +1,94 @@
+import { Schema } from "effect"
+import { HttpApiGroup, OpenApi } from "effect/http-api"
+import { ExpiresInThePast, SyntheticKind } from "../../identity/api-keys/domain.ts"
+import { TenantNotFound } from "../../identity/tenants/domain.ts"
+import { Access, requires } from "../../kernel/authority/access.ts"
+import { endpoint } from "../../kernel/http/endpoint.ts"
+import { TenantId } from "../../kernel/identifier.ts"
+import { Created } from "../../kernel/http/location.ts"
+import { cursor, page, pageQuery } from "../../kernel/http/page.ts"
+import { ValidationFailed } from "../../kernel/problems/problems.ts"
+import { Idempotency } from "../../platform/idempotency/api.ts"
+import { OneTimeSecrets } from "../../platform/idempotency/domain.ts"
+import {
+  NewSyntheticPrincipalView,
+  SyntheticPrincipalCreation,
+  SyntheticPrincipalId,
+  SyntheticPrincipalNotFound,
+  SyntheticPrincipalPatch,
+  SyntheticPrincipalView
+} from "./domain.ts"
+
+const read = requires("synthetic-principals:read")
+const write = requires("synthetic-principals:write")
+const position = cursor(SyntheticPrincipalId)
+const params = { id: SyntheticPrincipalId }
+
+export class SyntheticPrincipalsApi extends HttpApiGroup.make("syntheticPrincipals")
+  .add(
+    endpoint.get("list", "/", {
+      summary: "List synthetic principals",
+      description: "A tenant's caller sees those of its tenant, a system caller all of them. Never their keys.",
+      access: read,
+      query: {
+        tenantId: Schema.optionalKey(TenantId),
+        kind: Schema.optionalKey(SyntheticKind),
+        ...pageQuery(position)
+      },
+      success: page(SyntheticPrincipalView, position)
+    }),
+    endpoint.get("get", "/:id", {
+      summary: "Get a synthetic principal",
+      description: "One by id, also when it has expired.",
+      access: read,
+      params,
+      success: SyntheticPrincipalView,
+      error: SyntheticPrincipalNotFound
+    }),
+    endpoint
+      .post("create", "/", {
+        summary: "Create a synthetic principal",
+        description:
+          "A principal of a tenant for monitoring or tests, whose doings count in no report, or a canary, whose key authenticates nobody and raises the alarm when it is used. `key` is in this response only. The caller needs every scope that it grants.",
+        access: write,
+        payload: SyntheticPrincipalCreation,
+        success: Created(NewSyntheticPrincipalView),
+        error: [TenantNotFound, ExpiresInThePast, ValidationFailed]
+      })
+      .annotate(OneTimeSecrets, ["key"]),
+    endpoint.patch("update", "/:id", {
+      summary: "Change a synthetic principal",
+      description:
+        "Name, scopes, expiry, labels. The caller needs every scope that it has before and after. It stays of its kind, and synthetic.",
+      access: write,
+      params,
+      payload: SyntheticPrincipalPatch,
+      success: SyntheticPrincipalView,
+      error: [SyntheticPrincipalNotFound, ValidationFailed]
+    }),
+    endpoint.post("reset", "/:id/reset", {
+      summary: "Reset a synthetic principal",
+      description:
+        "Ends or deletes what it made, and keeps its key: its agents, plans, reservations, caps, subscriptions, integrations and stored responses. A canary counts as not touched again. Charges and audit entries stay.",
+      access: write,
+      params,
+      success: SyntheticPrincipalView,
+      error: SyntheticPrincipalNotFound
+    }),
+    endpoint.delete("delete", "/:id", {
+      summary: "Delete a synthetic principal",
+      description: "Ends its key, then ends or deletes what it made, as a reset does.",
+      access: write,
+      params,
+      error: SyntheticPrincipalNotFound
+    })
+  )
+  .middleware(Idempotency)
+  .middleware(Access)
+  .prefix("/api/synthetic-principals")
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Synthetic principals",
+      description: "Monitors, tests and canaries: callers that are no customers."
+    })
+  ) {}

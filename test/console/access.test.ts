@@ -1,0 +1,108 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Option, Redacted } from "effect"
+import { ClaimLinks } from "../../src/identity/sign-in/initial-admin-setup.ts"
+import { makeAccount } from "../support/accounts.ts"
+import { assertQuiet, Browser, executablePath, openConsole, openWindow, settled, step } from "../support/browser.ts"
+import { makeDatabase } from "../support/database.ts"
+import { sharedServiceLayer, startServer, TestService } from "../support/service.ts"
+
+describe.skipIf(executablePath === undefined)("access in the console", () => {
+  layer(Layer.merge(sharedServiceLayer, Browser.layer), { excludeTestServices: true, timeout: "60 seconds" })((it) => {
+    it.effect("an installation is claimed with the link, and the first key is made", () =>
+      Effect.gen(function* () {
+        const { context, service } = yield* startServer(yield* makeDatabase)
+        const link = Option.getOrThrow(yield* Context.get(context, ClaimLinks).make)
+        const window = yield* openWindow(service)
+        const { page } = window
+        yield* step(() => page.goto(`${service.url}/console/claim#${Redacted.value(link).split("#")[1]}`))
+        assert.notInclude(page.url(), "amc_")
+        yield* step(() => page.getByLabel("E-mail address").fill("ada@example.com"))
+        yield* step(() => page.getByLabel("Name").fill("Ada Lovelace"))
+        yield* step(() => page.getByLabel("Password").fill("seven grey herons at dawn"))
+        yield* step(() => page.keyboard.press("Enter"))
+        const dialog = page.getByRole("dialog", { name: "Make the first API key" })
+        yield* step(() => dialog.getByLabel("Name").fill("first"))
+        yield* step(() => page.keyboard.press("Enter"))
+        const key = yield* step(() => page.getByTestId("secret").innerText())
+        assert.match(key, /^amk_/)
+        assert.strictEqual((yield* service.call("GET", "/v1/models", { key })).status, 200)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("signs in with Enter, goes on where it was asked for, and signs out", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const account = yield* makeAccount(service, ["*:*"])
+        const window = yield* openWindow(service)
+        const { page } = window
+        yield* window.visit("/api-keys")
+        assert.include(page.url(), "/console/login?next=%2Fapi-keys")
+        yield* step(() => page.getByLabel("E-mail address").fill(account.email))
+        yield* step(() => page.getByLabel("Password").fill("not the password"))
+        yield* step(() => page.keyboard.press("Enter"))
+        yield* step(() => page.getByRole("alert").waitFor())
+        yield* step(() => page.getByLabel("Password").fill(account.password))
+        yield* step(() => page.keyboard.press("Enter"))
+        yield* step(() => page.waitForURL("**/console/api-keys"))
+        yield* step(() => page.getByRole("button", { name: "Account" }).click())
+        yield* step(() => page.getByRole("button", { name: "Sign out" }).click())
+        yield* step(() => page.waitForURL("**/console/login**"))
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("a key is made, shown once, used, rotated and revoked", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const window = yield* openConsole(service)
+        const { page } = window
+        yield* window.visit("/api-keys")
+        yield* step(() => page.getByRole("button", { name: "Make a key" }).click())
+        yield* step(() => page.getByLabel("Name").fill("by hand"))
+        yield* step(() => page.getByLabel("dashboard:read", { exact: true }).check())
+        yield* step(() => page.getByRole("button", { name: "Make the key" }).click())
+        const key = yield* step(() => page.getByTestId("secret").innerText())
+        assert.strictEqual((yield* service.call("GET", "/api/dashboard/metrics", { key })).status, 200)
+        yield* step(() => page.keyboard.press("Escape"))
+        assert.isTrue(yield* step(() => page.getByTestId("secret").isVisible()), "closed before it was confirmed")
+        yield* step(() => page.getByLabel("I have stored it").check())
+        yield* step(() => page.getByRole("button", { name: "Done" }).click())
+        yield* settled(page)
+        assert.notInclude(yield* step(() => page.content()), key)
+
+        const row = page.getByRole("row", { name: "by hand" }).first()
+        yield* step(() => row.getByRole("button", { name: "Rotate" }).click())
+        yield* step(() => page.getByLabel("Grace in hours").fill("0"))
+        yield* step(() => page.getByRole("dialog").getByRole("button", { name: "Rotate" }).click())
+        const next = yield* step(() => page.getByTestId("secret").innerText())
+        assert.notStrictEqual(next, key)
+        assert.strictEqual((yield* service.call("GET", "/api/dashboard/metrics", { key })).status, 401)
+        yield* step(() => page.getByLabel("I have stored it").check())
+        yield* step(() => page.getByRole("button", { name: "Done" }).click())
+
+        const active = page.getByRole("row", { name: "by hand" }).filter({ hasText: "active" })
+        yield* step(() => active.getByRole("button", { name: "Revoke" }).click())
+        yield* step(() => page.getByRole("button", { name: "Revoke the key" }).click())
+        yield* step(() => page.getByRole("dialog").waitFor({ state: "detached" }))
+        assert.strictEqual((yield* service.call("GET", "/api/dashboard/metrics", { key: next })).status, 401)
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("who lacks a capability sees why a control cannot be used, and a page not at all", () =>
+      Effect.gen(function* () {
+        const window = yield* openConsole(yield* TestService, ["api-keys:read"])
+        const { page } = window
+        yield* window.visit("/api-keys")
+        const create = page.getByRole("button", { name: "Make a key" })
+        assert.strictEqual(yield* step(() => create.getAttribute("title")), "Needs the capability api-keys:write")
+        yield* step(() => create.click({ force: true }))
+        assert.strictEqual(yield* step(() => page.getByRole("dialog").count()), 0)
+        yield* window.visit("/")
+        assert.include(yield* step(() => page.innerText("main")), "dashboard:read")
+        assertQuiet(window)
+      }).pipe(Effect.scoped)
+    )
+  })
+})

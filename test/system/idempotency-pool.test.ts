@@ -1,0 +1,3 @@
+import { answerKeyedRequests } from "../platform/idempotency/pool.ts"
+
+answerKeyedRequests(1)
