@@ -18,6 +18,7 @@ export type ApiKeyRefusalReason =
   | "revoked"
   | "expired"
   | "tenant-suspended"
+  | "application-suspended"
   | "canary"
 
 /** The check of API keys. */

@@ -111,6 +111,7 @@ export const anonymousOperations: ReadonlyArray<string> = [
   "auth.refresh",
   "auth.logout",
   "auth.claim",
+  "oidcSignIn.providers",
   "oidcSignIn.start",
   "oidcSignIn.callback",
   "agentTokens.token",

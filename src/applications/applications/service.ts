@@ -1,5 +1,6 @@
 import { Cache, Context, DateTime, Effect, Exit, Layer, Option } from "effect"
 import { Model } from "effect/schema"
+import { AuthCacheInvalidation } from "../../access/auth-cache-invalidation.ts"
 import { type AuditDraft, type Change } from "../../audit/log/domain.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
 import { patched } from "../../kernel/http/server-set.ts"
@@ -30,6 +31,7 @@ export class Applications extends Context.Service<Applications>()("app/applicati
   /** Creates the missing built-in applications before the first request. */
   make: Effect.gen(function* () {
     const audit = yield* Audit
+    const authCaches = yield* AuthCacheInvalidation
     const repository = yield* ApplicationsRepository
     const softDelete = yield* ApplicationConfiguration
 
@@ -47,6 +49,12 @@ export class Applications extends Context.Service<Applications>()("app/applicati
       return changes.created(applicationActions.ApplicationCreated, application)
     }, audit.change)
 
+    /** Stores an application; its keys work as its status says. */
+    const store = Effect.fnUntraced(function* (before: Application, wanted: Application) {
+      if (wanted.status !== before.status) yield* authCaches.announce
+      return yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
+    })
+
     const update = Effect.fn("Applications.update")(function* (id: ApplicationId, patch: ApplicationPatch) {
       const before = yield* repository.lock({ id })
       const wanted = patched(before, patch, ["name", "slug", "description", "status"])
@@ -54,7 +62,7 @@ export class Applications extends Context.Service<Applications>()("app/applicati
       if (before.builtIn && (wanted.slug !== before.slug || wanted.status !== before.status)) {
         return yield* new ApplicationBuiltIn({})
       }
-      const after = yield* repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) })
+      const after = yield* store(before, wanted)
       return changes.updated(applicationActions.ApplicationUpdated, before, after)
     }, audit.change)
 
@@ -88,9 +96,7 @@ export class Applications extends Context.Service<Applications>()("app/applicati
       patch: { readonly name?: string; readonly status?: ApplicationStatus }
     ) {
       const wanted = patched(before, patch, ["name", "status"])
-      return wanted === before
-        ? before
-        : yield* Effect.orDie(repository.update({ ...wanted, updatedAt: Model.Override(yield* DateTime.now) }))
+      return wanted === before ? before : yield* Effect.orDie(store(before, wanted))
     })
 
     return {

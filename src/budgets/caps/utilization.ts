@@ -5,7 +5,7 @@ import { Database, scopeOf, statementMoment } from "../../platform/database/data
 import { seesCounted, withinTenant } from "../attribution/service.ts"
 import { countedScope } from "../ledger/cap-index.ts"
 import { type CapUtilization, type UtilizationKey } from "./domain.ts"
-import { forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
+import { exhaustionOf, forecastOf, quantityOf, totalOf } from "../ledger/quantity-domain.ts"
 import { type CounterUtilization, type UtilizationFilter, UtilizationRepository } from "./utilization-repository.ts"
 
 /** The use of each cap, read from the counters themselves: it includes every reservation that was answered. */
@@ -85,7 +85,6 @@ const outlookOf = (
 ): Pick<CapUtilization, "projected" | "exhaustsAt"> => {
   const nowMillis = now.epochMilliseconds
   const start = Math.max(periodStart?.epochMilliseconds ?? 0, createdAt.epochMilliseconds)
-  const elapsed = BigInt(Math.max(nowMillis - start, 1))
   if (windowSeconds !== null || spent === 0n) {
     return { projected: windowSeconds === null && periodEnd !== null ? totalOf(unit, 0n) : null, exhaustsAt: null }
   }
@@ -93,13 +92,11 @@ const outlookOf = (
   const enoughMillis = end === undefined ? hourMillis : (end - start) / 10
   if (nowMillis - start < enoughMillis) return { projected: null, exhaustsAt: null }
   const projected = end === undefined ? undefined : forecastOf(spent, start, end, nowMillis)
-  const left = limit > spent ? limit - spent : 0n
-  const exhaustsIn = (left * elapsed) / spent
-  const exhausts = BigInt(nowMillis) + exhaustsIn
+  const exhausts = exhaustionOf(spent, limit, start, nowMillis)
   const latest = end ?? latestInstant
   return {
     projected: projected === undefined ? null : totalOf(unit, projected),
-    exhaustsAt: exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
+    exhaustsAt: exhausts !== undefined && exhausts < BigInt(latest) ? DateTime.makeUnsafe(Number(exhausts)) : null
   }
 }
 const hourMillis = 3_600_000

@@ -44,3 +44,10 @@ export const forecastOf = (spent: bigint, start: number, end: number, now: numbe
   // The rate of the first moments predicts nothing about a month.
   return (now - start) * 10 < end - start ? undefined : spent + (spent * BigInt(end - now)) / BigInt(now - start)
 }
+
+/** When the rate since `start` exhausts a limit, in epoch milliseconds; undefined where nothing is spent. */
+export const exhaustionOf = (spent: bigint, limit: bigint, start: number, now: number): bigint | undefined => {
+  if (spent <= 0n) return undefined
+  const left = limit > spent ? limit - spent : 0n
+  return BigInt(now) + (left * BigInt(Math.max(now - start, 1))) / spent
+}

@@ -40,7 +40,7 @@ const layerNoDeps = Layer.effect(
       if (found === undefined) return refused("unknown")
       if (!same) return refused("wrong-secret")
       const now = clock.currentTimeMillisUnsafe()
-      const { expiresAt, id, revokedAt, syntheticKind, tenantId, tenantStatus } = found.credential
+      const { applicationStatus, expiresAt, id, revokedAt, syntheticKind, tenantId, tenantStatus } = found.credential
       if (revokedAt !== null && revokedAt.epochMilliseconds <= now) return refused("revoked")
       if (expiresAt !== null && expiresAt.epochMilliseconds <= now) return refused("expired")
       if (syntheticKind === "canary") {
@@ -48,6 +48,8 @@ const layerNoDeps = Layer.effect(
         return Effect.fail<Refusal>({ action: canaryActions.CanaryTouched, target: id, reason: "canary", tenantId })
       }
       if (tenantStatus !== null && tenantStatus !== "active") return refused("tenant-suspended")
+      // One that is pending again keeps what it was granted before.
+      if (applicationStatus === "suspended" || applicationStatus === "rejected") return refused("application-suspended")
       uses.recordAt(id, now)
       return Effect.succeed(found.principal)
     }

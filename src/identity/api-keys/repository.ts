@@ -17,6 +17,7 @@ export const Credential = Schema.Struct({
   tenantId: Schema.NullOr(TenantId),
   tenantStatus: Schema.NullOr(Schema.String),
   applicationId: Schema.NullOr(Schema.Int),
+  applicationStatus: Schema.NullOr(Schema.String),
   expiresAt: Schema.NullOr(InstantFromDate),
   revokedAt: Schema.NullOr(InstantFromDate),
   syntheticKind: Schema.NullOr(SyntheticKind)

@@ -36,6 +36,8 @@ const freshMillis = 300_000
 const staleMillis = 3_600_000
 const refetchMillis = 30_000
 const skewSeconds = 10
+/** The end of the year 9999: no later moment can be stored. */
+const lastSecond = 253_402_300_799
 
 /** Where the providers lead and what their keys are, as they publish it; the one place that believes their tokens. */
 export class ProviderMetadata extends Context.Service<ProviderMetadata>()("app/identity/ProviderMetadata", {
@@ -136,7 +138,8 @@ export class ProviderMetadata extends Context.Service<ProviderMetadata>()("app/i
           error instanceof DiscoveryFailed ? error : new ProviderTokenRefused({ reason: reasonOf(error.cause) })
         )
       )
-      const { iat = 0, sub = "" } = payload
+      const { exp = 0, iat = 0, sub = "" } = payload
+      if (exp > lastSecond) return yield* new ProviderTokenRefused({ reason: "expires-too-late" })
       if (protectedHeader.typ !== undefined && !types.has(protectedHeader.typ.toLowerCase())) {
         return yield* new ProviderTokenRefused({ reason: "wrong-type" })
       }

@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Change } from "../../audit/log/domain.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { makeTable, violations } from "../../platform/database/table.ts"
 import { TenantNotFound } from "../tenants/domain.ts"
 import { IdentityProvider, IdentityProviderNotFound } from "./domain.ts"
@@ -23,6 +24,14 @@ export class IdentityProvidersRepository extends Context.Service<IdentityProvide
           SELECT * FROM identity_providers
           WHERE issuer = ${issuer} AND kind = 'workload' AND status = 'active' ORDER BY id`
       })
+      const selectLogin = SqlSchema.findAll({
+        Request: Schema.NullOr(TenantId),
+        Result: IdentityProvider,
+        execute: (tenantId) => sql`
+          SELECT * FROM identity_providers
+          WHERE kind = 'login' AND status = 'active' AND (tenant_id IS NULL OR tenant_id = ${tenantId})
+          ORDER BY id LIMIT 200`
+      })
       const selectActive = SqlSchema.findAll({
         Request: Schema.Void,
         Result: IdentityProvider,
@@ -30,6 +39,10 @@ export class IdentityProvidersRepository extends Context.Service<IdentityProvide
       })
       return {
         ...table,
+        /** The active login providers of no tenant, and of one. */
+        login: Effect.fn("IdentityProvidersRepository.login")((tenantId: TenantId | null) =>
+          Effect.orDie(selectLogin(tenantId))
+        ),
         /** The active providers of all tenants. */
         active: Effect.orDie(selectActive(undefined)).pipe(Effect.withSpan("IdentityProvidersRepository.active")),
         /** Notes whether the keys could be fetched; that they could not is no audit entry. */

@@ -196,6 +196,9 @@ export class IdentityProviders extends Context.Service<IdentityProviders>()("app
       redirectUri,
       /** A provider that people sign in with, for a caller that is not authenticated yet. */
       login,
+      /** The providers that people of no tenant, and of one, sign in with. */
+      loginProviders: (tenantId: TenantId | undefined) =>
+        database.transaction("all", repository.login(tenantId ?? null)),
       /** Undefined for a public client. */
       clientSecret,
       /** The active providers whose tokens agents exchange, by their issuer. */

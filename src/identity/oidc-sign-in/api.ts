@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { storable } from "../../kernel/text.ts"
 import { HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { RateLimited, Unauthenticated } from "../../kernel/authority/principal.ts"
+import { TenantId } from "../../kernel/identifier.ts"
 import { endpoint } from "../../kernel/http/endpoint.ts"
 import {
   IdentityProviderId,
@@ -20,20 +21,39 @@ const Redirect = (location: string, cookie: string) =>
 const parameter = (description: string, example: string) =>
   Schema.optionalKey(storable(Schema.String).annotate({ description, examples: [example] }))
 
+const LoginProviders = Schema.Array(
+  Schema.Struct({
+    id: IdentityProviderId,
+    name: Schema.String.annotate({ description: "The host of its issuer", examples: ["login.example.com"] }),
+    startUrl: Schema.String.annotate({
+      description: "Where a browser goes to sign in with it",
+      examples: ["https://manager.example.com/api/auth/oidc/0198a5b0-7c00-7000-8000-00000000002a/start"]
+    })
+  }).annotate({ identifier: "LoginProvider" })
+)
+
 export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
   .add(
-    endpoint.get("start", "/start", {
+    endpoint.get("providers", "/providers", {
+      summary: "List the providers to sign in with",
+      description:
+        "For a page that offers them: active providers of kind `login`, of no tenant and, with `tenantId`, of that one, so that nobody learns who the tenants are. No credential.",
+      query: { tenantId: Schema.optionalKey(TenantId) },
+      success: LoginProviders,
+      error: RateLimited
+    }),
+    endpoint.get("start", "/oidc/:providerId/start", {
       summary: "Begin to sign in with an identity provider",
       description:
-        "Sends a browser to a provider of kind `login`, with PKCE, state and nonce, and sets the cookie that ties the answer to this browser for ten minutes. No credential.",
+        "Sends a browser to a provider of kind `login`, with PKCE, state and nonce, and sets a cookie that ties the answer to this browser for ten minutes; several sign-ins may be under way in one browser. No credential.",
       params,
       success: Redirect(
         "https://login.example.com/authorize?response_type=code",
-        "am_oidc=c2VhbGVk; Path=/; Max-Age=600; HttpOnly; SameSite=Lax"
+        "am_oidc_3=c2VhbGVk; Path=/; Max-Age=600; HttpOnly; SameSite=Lax"
       ),
       error: [IdentityProviderNotFound, IdentityProviderUnavailable, RateLimited]
     }),
-    endpoint.get("callback", "/callback", {
+    endpoint.get("callback", "/oidc/:providerId/callback", {
       summary: "Sign in with the answer of an identity provider",
       description:
         "Where the provider sends the browser back to; its redirect URI. Sets the session's cookie; a first sign-in creates the account. Every failure is one answer, and the audit log has the reason. Other parameters are ignored.",
@@ -54,7 +74,7 @@ export class OidcSignInApi extends HttpApiGroup.make("oidcSignIn")
       error: [IdentityProviderNotFound, IdentityProviderUnavailable, Unauthenticated, RateLimited]
     })
   )
-  .prefix("/api/auth/oidc/:providerId")
+  .prefix("/api/auth")
   .annotateMerge(
     OpenApi.annotations({
       title: "Sign-in with an identity provider",

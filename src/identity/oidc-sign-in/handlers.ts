@@ -12,7 +12,8 @@ export const OidcSignInHandlers = groupHandlers(
   Effect.fn(function* (handlers) {
     const signIn = yield* OidcSignIn
     return handlers.handleAll({
-      start: ({ params }) => Effect.map(signIn.start(params.providerId), redirected),
+      providers: ({ query }) => signIn.providers(query.tenantId),
+      start: ({ params, request }) => Effect.map(signIn.start(params.providerId, request.headers.cookie), redirected),
       callback: ({ params, query, request }) =>
         Effect.map(signIn.callback(params.providerId, query, request.headers.cookie), redirected)
     })

@@ -107,7 +107,9 @@ export const makeProviderExchange = (options: {
     const more = response.status === 200 ? Option.getOrUndefined(decodeClaims(response.text)) : undefined
     if (more === undefined) return yield* fault("userinfo-unreadable")
     // §5.3.2: else the answer may be about somebody else.
-    return more.sub === claims.sub ? { ...more, ...claims } : yield* fault("userinfo-of-another")
+    if (more.sub !== claims.sub) return yield* fault("userinfo-of-another")
+    // An address and whether it is verified are believed from one place alone.
+    return { ...more, ...claims, [email]: more[email], [emailVerified]: more[emailVerified] }
   })
 
   return { redeem, identify, describe }

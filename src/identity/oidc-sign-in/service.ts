@@ -1,10 +1,11 @@
-import { Context, DateTime, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Array as Arr, Context, DateTime, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Mac, SecureRandom } from "effect/crypto"
 import { createHash } from "node:crypto"
 import { RateLimits } from "../../access/rate-limits.ts"
-import { setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
+import { type Cookie, setSessionCookie, tokenInCookies } from "../../access/request-credentials.ts"
 import { Roles } from "../../applications/roles/service.ts"
 import { asSystem, Audit } from "../../audit/log/service.ts"
+import { type TenantId } from "../../kernel/identifier.ts"
 import { CurrentPrincipal, Unauthenticated } from "../../kernel/authority/principal.ts"
 import { Sealing } from "../../platform/crypto/sealing.ts"
 import { Database } from "../../platform/database/database.ts"
@@ -45,6 +46,9 @@ const decodeBegun = Schema.decodeUnknownOption(Begun)
 
 const lifetimeSeconds = 600
 
+/** How many sign-ins may be under way in a browser: each has a cookie, and the cookies of a request have to fit its head. */
+const maxUnderWay = 8
+
 /** Sign-in of people by the authorization code flow of OpenID Connect, with PKCE, state, nonce and `iss`. */
 export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/OidcSignIn", {
   make: Effect.gen(function* () {
@@ -67,13 +71,34 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
     const { describe, identify, redeem } = makeProviderExchange({ allowPrivate, http, metadata, providers })
 
     const { secure } = issuer.cookie
-    const cookie = { name: secure ? "__Host-am_oidc" : "am_oidc", secure }
+    const underWay = Arr.makeBy(maxUnderWay, (place) => ({
+      name: `${secure ? "__Host-" : ""}am_oidc_${place}`,
+      secure
+    }))
+
+    /** The cookie of one more sign-in: one that the browser does not have, at random, since two may begin at once. */
+    const freeCookie = Effect.fnUntraced(function* (cookies: string | undefined) {
+      const free = underWay.filter((cookie) => tokenInCookies(cookie, cookies) === undefined)
+      const choice = free.length === 0 ? underWay : free
+      const [byte = 0] = yield* random.randomBytes(1)
+      return choice[byte % choice.length] ?? { name: "am_oidc", secure }
+    })
     const frontPage = new URL("./", `${api.publicUrl}/`).pathname
     const randomText = Effect.map(random.randomBytes(32), (bytes) => Buffer.from(bytes).toString("base64url"))
     const configurationOf = (provider: IdentityProvider) =>
       Effect.mapError(metadata.configuration(provider), ({ detail }) => new IdentityProviderUnavailable({ detail }))
 
-    const start = Effect.fn("OidcSignIn.start")(function* (id: IdentityProviderId) {
+    const list = Effect.fn("OidcSignIn.providers")(function* (tenantId: TenantId | undefined) {
+      yield* limits.anonymous
+      const found = yield* providers.loginProviders(tenantId)
+      return found.map(({ id, issuer: url }) => ({
+        id,
+        name: new URL(url).host,
+        startUrl: `${api.publicUrl}/api/auth/oidc/${id}/start`
+      }))
+    })
+
+    const start = Effect.fn("OidcSignIn.start")(function* (id: IdentityProviderId, cookies: string | undefined) {
       yield* limits.anonymous
       const provider = yield* providers.login(id)
       const { authorization_endpoint: endpoint = "" } = yield* configurationOf(provider)
@@ -94,18 +119,33 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
       const { epochMilliseconds } = DateTime.add(yield* DateTime.now, { seconds: lifetimeSeconds })
       const begun = new TextEncoder().encode(encodeBegun({ state, nonce, verifier, expiresAt: epochMilliseconds }))
       const sealed = Buffer.from(yield* sealing.seal(Redacted.make(begun), placeOf(id))).toString("base64url")
+      const cookie = yield* freeCookie(cookies)
       return { location: location.href, cookies: [setSessionCookie(cookie, sealed, lifetimeSeconds)] }
     })
 
-    /** The sign-in with this provider that the browser's cookie began, if it is not over. */
-    const begunIn = Effect.fnUntraced(function* (id: IdentityProviderId, cookies: string | undefined) {
-      const sealed = Buffer.from(tokenInCookies(cookie, cookies) ?? "", "base64url")
-      const opened = yield* Effect.mapError(sealing.open(sealed, placeOf(id)), () => fault("not-begun-here"))
-      const begun = Option.getOrUndefined(decodeBegun(new TextDecoder().decode(Redacted.value(opened))))
+    /** What a cookie began with this provider; none where it began nothing with it. */
+    const opened = Effect.fnUntraced(function* (id: IdentityProviderId, cookie: Cookie, cookies: string | undefined) {
+      const sealed = tokenInCookies(cookie, cookies)
+      if (sealed === undefined) return Option.none()
+      const bytes = yield* Effect.option(sealing.open(Buffer.from(sealed, "base64url"), placeOf(id)))
+      return Option.map(
+        Option.flatMap(bytes, (secret) => decodeBegun(new TextDecoder().decode(Redacted.value(secret)))),
+        (begun) => ({ ...begun, cookie })
+      )
+    })
+
+    /** The sign-in with this provider that the browser began under a state, if it is not over. */
+    const begunIn = Effect.fnUntraced(function* (
+      id: IdentityProviderId,
+      state: Answer[string],
+      cookies: string | undefined
+    ) {
+      const some = Arr.getSomes(yield* Effect.forEach(underWay, (cookie) => opened(id, cookie, cookies)))
+      if (some.length === 0) return yield* fault("not-begun-here")
+      const begun = some.find((one) => isSame(state, one.state))
+      if (begun === undefined) return yield* fault("bad-state")
       const now = yield* DateTime.now
-      return begun === undefined || begun.expiresAt <= now.epochMilliseconds
-        ? yield* fault("begun-too-long-ago")
-        : begun
+      return begun.expiresAt <= now.epochMilliseconds ? yield* fault("begun-too-long-ago") : begun
     })
 
     /** The account of a user of the provider; made at the first sign-in. */
@@ -163,8 +203,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
       answer: Answer,
       cookies: string | undefined
     ) {
-      const { nonce, state, verifier } = yield* begunIn(provider.id, cookies)
-      if (!isSame(answer.state, state)) return yield* fault("bad-state")
+      const { cookie, nonce, verifier } = yield* begunIn(provider.id, answer.state, cookies)
       const configuration = yield* configurationOf(provider)
       const mustName = configuration.authorization_response_iss_parameter_supported === true
       if ((mustName || answer.iss !== undefined) && answer.iss !== provider.issuer) return yield* fault("bad-issuer")
@@ -177,7 +216,7 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
       // Whoever has an account already needs an address only where the provider's domains ask for one.
       if (address instanceof SignInFault && provider.domains.length > 0) return yield* address
       const account = yield* accountOf(provider, claims, address instanceof SignInFault ? undefined : address)
-      return yield* admit(account)
+      return { ...(yield* admit(account)), begunIn: cookie }
     })
 
     const callback = Effect.fn("OidcSignIn.callback")(function* (
@@ -200,10 +239,12 @@ export class OidcSignIn extends Context.Service<OidcSignIn>()("app/identity/Oidc
           )
         )
       )
-      return { location: frontPage, cookies: [issued.cookie, setSessionCookie(cookie, "", 0)] }
+      return { location: frontPage, cookies: [issued.cookie, setSessionCookie(issued.begunIn, "", 0)] }
     })
 
     return {
+      /** The providers that a page for signing in offers. */
+      providers: list,
       /** Where to send a browser so that a person signs in with the provider. */
       start,
       /** Signs a person in by what the provider answered through the browser. */

@@ -17,7 +17,7 @@ export const maxRegistrationBytes = 65_536
 const plain = (minimum: number, maximum: number) =>
   text(minimum, maximum).pipe(
     Schema.check(
-      Schema.isPattern(/^(?=.*\S)[^\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]*$/u, {
+      Schema.isPattern(/^(?=.*[^\s\p{Default_Ignorable_Code_Point}])[^\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]*$/u, {
         expected: "text that is not blank and has no control characters"
       })
     )

@@ -53,7 +53,10 @@ const faultIn = ({ client_uri: uri, jwks, jwks_uri: jwksUri }: ClientMetadata): 
 export const readMetadata = Effect.fn("Registrations.readMetadata")(function* (body: unknown) {
   const decoded = decode(body)
   if (Result.isFailure(decoded)) {
-    const faults = faultsOf("", decoded.failure).map(({ message, path }) => ({ path: path.slice(1), message }))
+    const faults = faultsOf("", decoded.failure).map(({ message, path }) => ({
+      path: path.slice(1),
+      message: message === "Expected never" ? "Expected a public key, without this member" : message
+    }))
     const isRedirect = faults.every(({ path }) => path[0] === "redirect_uris")
     const shown = faults.slice(0, maxFaults).map(({ message, path }) => [...path.slice(0, 4), message].join(": "))
     return yield* refused(isRedirect ? "invalid_redirect_uri" : "invalid_client_metadata", shown.join("; "))

@@ -8,6 +8,7 @@ import { usageConditions } from "../usage/repository.ts"
 import { BilledRow } from "./columns-domain.ts"
 import { type ReportDimension } from "../reports/domain.ts"
 import { BillingStatementNotFound, type StatementId } from "./domain.ts"
+import { readRows } from "../../platform/database/table.ts"
 
 /** The charges that a report is about; times are epoch milliseconds. */
 export interface Billed {
@@ -100,8 +101,8 @@ const atOnce = 1000
 export class BillingRepository extends Context.Service<BillingRepository>()("app/insights/BillingRepository", {
   make: Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    const decodeRows = Schema.decodeUnknownEffect(Schema.Array(BilledRow))
-    const decodeStatements = Schema.decodeUnknownEffect(Schema.Array(Schema.Struct({ envelope: StatementEnvelope })))
+    const billedRows = readRows(BilledRow)
+    const statements = readRows(Schema.Struct({ envelope: StatementEnvelope }))
     const encodeEnvelope = Schema.encodeSync(Schema.fromJsonString(StatementEnvelope))
 
     return {
@@ -116,7 +117,7 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
         yield* sql`SET LOCAL statement_timeout = '10min'`
         yield* sql`DECLARE ${cursor} NO SCROLL CURSOR FOR ${rowsOf(sql, billed, grain)}`
         while (true) {
-          const rows = yield* decodeRows(yield* sql`FETCH ${sql.literal(`${atOnce}`)} FROM ${cursor}`)
+          const rows = yield* billedRows(sql`FETCH ${sql.literal(`${atOnce}`)} FROM ${cursor}`)
           if (rows.length > 0) yield* use(rows)
           if (rows.length < atOnce) break
         }
@@ -133,8 +134,7 @@ export class BillingRepository extends Context.Service<BillingRepository>()("app
       }),
       statement: Effect.fn("BillingRepository.statement")((id: StatementId) =>
         sql`SELECT envelope FROM billing_statements WHERE id = ${id}`.pipe(
-          Effect.flatMap(decodeStatements),
-          Effect.orDie,
+          statements,
           Effect.flatMap(([found]) =>
             found === undefined ? Effect.fail(new BillingStatementNotFound({})) : Effect.succeed(found.envelope)
           )

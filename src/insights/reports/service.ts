@@ -210,7 +210,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             key: row.key,
             label: row.key,
             sharePercent: percentOf(row.cost, total),
-            series: [pointAt(cuts[row.place] ?? 0, row)]
+            series: [{ start: DateTime.makeUnsafe(cuts[row.place] ?? 0), ...pointOf(row) }]
           })
         )
       }
@@ -240,6 +240,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const { items, nextCursor } = slice(found, limit, ({ row }): ItemPlace => [String(row.cost), row.key])
           const keys = items.map(({ row }) => row.key)
           const cuts = pointsOf(range, yield* daysOf(range), now)
+          const starts = startsOf(cuts)
           const points = yield* repository.series(source(filter, dimension, cuts), dimension, cuts, keys)
           const pointsOfKey = Map.groupBy(points, ({ key }) => key)
           const whole = [from, to]
@@ -252,7 +253,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
             nextCursor,
             items: items.map(({ row, share }): Item => {
               const placed = new Map((pointsOfKey.get(row.key) ?? []).map((point) => [point.place, point]))
-              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(cuts, placed) })
+              return Object.assign(itemOf(row, latenciesOf.get(row.key)), share, { series: seriesOf(starts, placed) })
             })
           }
         })
@@ -283,6 +284,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
           const now = yield* nowOf(asked, range)
           const asOf = yield* readAsOf
           const cuts = pointsOf(range, yield* daysOf(range), now)
+          const starts = startsOf(cuts)
           return {
             asOf,
             nextCursor,
@@ -290,7 +292,7 @@ export class Reports extends Context.Service<Reports>()("app/insights/Reports", 
               const filter = { ...visible, ...item.scope } as UsageFilter
               return Effect.map(repository.series(source(filter, "total", cuts), "total", cuts), (points) =>
                 Object.assign({}, item, {
-                  series: seriesOf(cuts, new Map(points.map((point) => [point.place, point])))
+                  series: seriesOf(starts, new Map(points.map((point) => [point.place, point])))
                 })
               )
             })
@@ -355,15 +357,14 @@ const pointOf = (sums: Pick<Sums, "cost" | "requests"> = nothing) => ({
   requests: Number(sums.requests)
 })
 
-const pointAt = (start: number, sums: Pick<Sums, "cost" | "requests"> | undefined): SeriesPoint => ({
-  start: DateTime.makeUnsafe(start),
-  ...pointOf(sums)
-})
+/** The starts of the points of a series, which the items of a page share. */
+const startsOf = (cuts: ReadonlyArray<number>): ReadonlyArray<DateTime.Utc> =>
+  cuts.slice(0, -1).map((start) => DateTime.makeUnsafe(start))
 
 const seriesOf = (
-  cuts: ReadonlyArray<number>,
+  starts: ReadonlyArray<DateTime.Utc>,
   placed: ReadonlyMap<number, Pick<Sums, "cost" | "requests">>
-): ReadonlyArray<SeriesPoint> => cuts.slice(0, -1).map((start, place) => pointAt(start, placed.get(place)))
+): ReadonlyArray<SeriesPoint> => starts.map((start, place) => ({ start, ...pointOf(placed.get(place)) }))
 
 const itemOf = (sums: Sums, latencies: Latencies | undefined) => ({
   costUsd: netUsd(sums.cost),

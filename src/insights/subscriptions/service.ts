@@ -1,5 +1,5 @@
 import { Context, DateTime, Effect, Equal, Layer, Option } from "effect"
-import { amountOf, forecastOf, totalOf } from "../../budgets/ledger/quantity-domain.ts"
+import { amountOf, exhaustionOf, forecastOf, totalOf } from "../../budgets/ledger/quantity-domain.ts"
 import { changesOf, unchanged } from "../../audit/log/change-entries.ts"
 import { Audit } from "../../audit/log/service.ts"
 import { Tenants } from "../../identity/tenants/service.ts"
@@ -157,9 +157,7 @@ export class Subscriptions extends Context.Service<Subscriptions>()("app/insight
           const span = ends.epochMilliseconds - from
           const projected =
             used < 0n ? undefined : forecastOf(used, from, ends.epochMilliseconds, now.epochMilliseconds)
-          const exhaustsIn =
-            used <= 0n ? undefined : used >= amount ? 0n : ((amount - used) * BigInt(Math.max(1, elapsed))) / used
-          const exhaustsAt = exhaustsIn === undefined ? undefined : BigInt(now.epochMilliseconds) + exhaustsIn
+          const exhaustsAt = exhaustionOf(used, amount, from, now.epochMilliseconds)
           const total = (quantity: bigint) => totalOf(quota.unit, quantity > 0n ? quantity : 0n)
           return {
             periodStart: starts,

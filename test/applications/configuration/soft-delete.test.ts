@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Digest, SecureRandom } from "effect/crypto"
+import { AuthCacheInvalidation } from "../../../src/access/auth-cache-invalidation.ts"
 import { type ApplicationId } from "../../../src/applications/applications/domain.ts"
 import { Applications } from "../../../src/applications/applications/service.ts"
 import { asSystem, Audit } from "../../../src/audit/log/service.ts"
@@ -17,6 +18,7 @@ const ServicesLayer = Configuration.layer.pipe(
   Layer.provideMerge(Applications.layer),
   Layer.provideMerge(ConfigurationSoftDelete.layer),
   Layer.provideMerge(Audit.layer),
+  Layer.provide(AuthCacheInvalidation.layer),
   Layer.provide(Notifications.layer.pipe(Layer.provide(realClock))),
   Layer.provide([SecureRandom.layerWebCrypto, Digest.layerWebCrypto]),
   Layer.provideMerge(poolOnOwnDatabase),

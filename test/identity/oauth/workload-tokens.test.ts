@@ -73,6 +73,20 @@ layer(serviceLayer({ IdentityProviders__AllowPrivateAddresses: "true" }), {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("that ends after the last moment there is, or before the first, is refused like others", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const { agent, issuer, sign } = yield* makeWorkload(service)
+      yield* grantFor(service, agent, issuer)
+      for (const exp of [1e15, 1e300, -1e15, 253_402_300_800]) {
+        yield* refused(service, agent, yield* sign({ exp }))
+      }
+      for (const iat of [-1e15, -1e300]) {
+        assert.strictEqual((yield* askExchange(service, agent, yield* sign({ iat }))).status, 200)
+      }
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("ends with its provider, its place in the list of subjects, and its grant, at once", () =>
     Effect.gen(function* () {
       const service = yield* TestService

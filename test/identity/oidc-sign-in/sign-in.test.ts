@@ -30,8 +30,11 @@ const registerWith = (service: Service, provider: TestProvider, members: object 
 
 const cookiesOf = (answer: Answer) => answer.headers.getSetCookie().map((set) => /^[^;]+/.exec(set)?.[0] ?? "")
 
-const start = Effect.fnUntraced(function* (service: Service, id: string) {
-  const answer = yield* service.call("GET", `/api/auth/oidc/${id}/start`, { key: null })
+const start = Effect.fnUntraced(function* (service: Service, id: string, held = "") {
+  const answer = yield* service.call("GET", `/api/auth/oidc/${id}/start`, {
+    key: null,
+    headers: held === "" ? {} : { cookie: held }
+  })
   assert.strictEqual(answer.status, 303, answer.text)
   const [cookie = ""] = cookiesOf(answer)
   return {
@@ -223,11 +226,14 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
           assert.match(asked[name] ?? "", /^[\w-]{43}$/)
           assert.notStrictEqual(asked[name], other.location.searchParams.get(name))
         }
-        assert.match(one.setCookie ?? "", /^am_oidc=[^;]+; /)
+        assert.match(one.setCookie ?? "", /^am_oidc_\d=[^;]+; /)
         for (const attribute of ["Path=/", "Max-Age=600", "HttpOnly", "SameSite=Lax"]) {
           assert.include(one.setCookie ?? "", attribute)
         }
-        assert.notInclude(Buffer.from(one.cookie.slice(8), "base64url").toString("latin1"), asked.state ?? "")
+        assert.notInclude(
+          Buffer.from(one.cookie.slice("am_oidc_0=".length), "base64url").toString("latin1"),
+          asked.state ?? ""
+        )
       }).pipe(Effect.scoped)
     )
 
@@ -243,7 +249,7 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
         const answer = Object.fromEntries(back.searchParams)
         const others = yield* start(service, id)
         yield* assertRefused(service, id, yield* callback(service, id, answer, ""), "not-begun-here")
-        yield* assertRefused(service, id, yield* callback(service, id, answer, "am_oidc=none"), "not-begun-here")
+        yield* assertRefused(service, id, yield* callback(service, id, answer, "am_oidc_0=none"), "not-begun-here")
         yield* assertRefused(service, id, yield* callback(service, id, answer, others.cookie), "bad-state")
         yield* assertRefused(service, second, yield* callback(service, second, answer, cookie), "not-begun-here")
         yield* assertRefused(service, id, yield* callback(service, id, { ...answer, state: "" }, cookie), "bad-state")
@@ -260,9 +266,81 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
         yield* assertRefused(service, id, yield* callback(service, id, codeless, cookie), "no-code")
         const signedIn = yield* callback(service, id, { ...answer, session_state: "of Keycloak" }, cookie)
         tokenIn(signedIn)
-        assert.isTrue(signedIn.headers.getSetCookie().some((set) => /^am_oidc=;.*Max-Age=0/.test(set)))
+        assert.isTrue(
+          signedIn.headers.getSetCookie().some((set) => new RegExp(`^${cookie.slice(0, 10)};.*Max-Age=0`).test(set))
+        )
         yield* assertRefused(service, id, yield* callback(service, id, answer, cookie), "code-refused")
       }).pipe(Effect.scoped)
+    )
+
+    it.effect("several tabs of a browser sign in, each with the cookie of its start", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const provider = yield* makeProvider
+        const id = yield* registerWith(service, provider)
+        const second = yield* registerWith(service, provider)
+        provider.user = { sub: "tabs", email: "tabs@example.com" }
+        let held = ""
+        const backs: Array<readonly [string, string]> = []
+        for (const at of [id, second, id]) {
+          const tab = yield* start(service, at, held)
+          held = held === "" ? tab.cookie : `${held}; ${tab.cookie}`
+          const back = new URL(yield* Effect.promise(() => visit(provider, tab.location.href)))
+          backs.push([at, back.search.slice(1)])
+        }
+        assert.strictEqual(new Set(held.split("; ").map((cookie) => cookie.slice(0, 10))).size, 3)
+        for (const [at, answer] of backs) {
+          const signedIn = yield* callback(service, at, answer, held)
+          // At the second provider, the address is that of an account of the first.
+          const expected = at === id ? 303 : 401
+          assert.strictEqual(signedIn.status, expected, signedIn.text)
+          const ended = signedIn.headers.getSetCookie().filter((set) => set.includes("Max-Age=0"))
+          assert.lengthOf(ended, expected === 303 ? 1 : 0)
+        }
+        // However often a page begins one, the cookies fit the head of a request.
+        const many = new Map<string, string>()
+        for (let began = 0; began < 12; began++) {
+          const cookies = [...many].map(([name, value]) => `${name}=${value}`)
+          const { cookie } = yield* start(service, id, cookies.join("; "))
+          many.set(cookie.slice(0, 9), cookie.slice(10))
+        }
+        assert.strictEqual(many.size, 8)
+        assert.isBelow([...many].join().length, 4096)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect(
+      "the list of providers to sign in with: active ones of no tenant and of the named one, and no more of them",
+      () =>
+        Effect.gen(function* () {
+          const service = yield* TestService
+          const issuer = yield* makeIssuer
+          const tenantId = yield* makeTenant(service.database)
+          const members = { clientSecret: "a secret", domains: ["corp.example"] }
+          const [open, tenants, disabled] = yield* Effect.all([
+            register(service, issuer.issuer, members),
+            register(service, issuer.issuer, { ...members, tenantId }),
+            register(service, issuer.issuer, { ...members, status: "disabled" })
+          ])
+          const workload = yield* make(service, path, { kind: "workload", issuer: issuer.issuer })
+          const list = (query = "") =>
+            Effect.map(service.call("GET", `/api/auth/providers${query}`, { key: null }), ({ body, status, text }) => {
+              assert.strictEqual(status, 200, text)
+              return body as ReadonlyArray<{ readonly id: string; readonly name: string; readonly startUrl: string }>
+            })
+          const all = yield* list()
+          const publicUrl = yield* Effect.promise(() => issuerOf(service))
+          assert.deepStrictEqual(
+            all.find((one) => one.id === open),
+            { id: open, name: new URL(issuer.issuer).host, startUrl: `${publicUrl}/api/auth/oidc/${open}/start` }
+          )
+          const idsOf = (some: typeof all) => some.map((one) => one.id)
+          for (const hidden of [tenants, disabled, workload.id]) assert.notInclude(idsOf(all), hidden)
+          const ofTenant = idsOf(yield* list(`?tenantId=${tenantId}`))
+          assert.includeMembers(ofTenant, [open, tenants])
+          assert.notInclude(ofTenant, disabled)
+          assert.deepStrictEqual(yield* list("?tenantId=0198a5b0-7c00-7000-8000-00000000002a"), all)
+        }).pipe(Effect.scoped)
     )
 
     it.effect("callback: a code of another sign-in, which PKCE ties to its browser: refused", () =>
@@ -341,6 +419,20 @@ layer(serviceLayer(allowPrivate), { excludeTestServices: true, timeout: "60 seco
           502,
           "identity-provider-unavailable"
         )
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("an address of the ID token is not verified by the one of the UserInfo endpoint: refused", () =>
+      Effect.gen(function* () {
+        const service = yield* TestService
+        const issuer = yield* makeIssuer
+        issuer.configure({ userinfo_endpoint: `${issuer.issuer}/userinfo` })
+        const id = yield* register(service, issuer.issuer, { domains: ["corp.example"] })
+        const verified = { sub: "ada", email: "ada@elsewhere.example", email_verified: true }
+        issuer.answers.set("/userinfo", { body: verified })
+        const tokens = { access_token: "an access token" }
+        const answer = yield* answered(service, issuer, id, { email: "boss@corp.example" }, { tokens })
+        yield* assertRefused(service, id, answer, "foreign-domain")
       }).pipe(Effect.scoped)
     )
 

@@ -15,6 +15,7 @@ import {
   withToken
 } from "../../support/registrations.ts"
 import { type Answer, serviceLayer, sharedServiceLayer, startService, TestService } from "../../support/service.ts"
+import { eventually } from "../../support/waiting.ts"
 import { asSuperuser } from "../../support/statements.ts"
 
 type Service = TestService["Service"]
@@ -278,6 +279,33 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     })
   )
 
+  it.effect("a suspended application's key is refused on every replica, until the application is active again", () =>
+    Effect.gen(function* () {
+      const service = yield* TestService
+      const there = yield* startService(service.database)
+      const client = yield* makeRegistration(service, ["agents:read"])
+      yield* decide(service, client.client_id, "approve")
+      const secret = (yield* client.get).body.client_secret as string
+      const set = (status: string) =>
+        service.call("PATCH", `/api/applications/${client.client_id}`, { body: { status } })
+      assert.strictEqual(yield* works(there, secret), 200)
+      for (const status of ["suspended", "rejected"]) {
+        yield* set(status)
+        assert.strictEqual(yield* works(service, secret), 401)
+        yield* eventually(works(there, secret), (answered) => answered === 401)
+      }
+      const { body } = yield* service.call("GET", "/api/audit-logs?actionType=ApiKeyRefused&limit=200")
+      assert.include(
+        body.items.map(({ reason }: { readonly reason: string }) => reason),
+        "application-suspended"
+      )
+      for (const status of ["active", "pending"]) {
+        yield* set(status)
+        assert.strictEqual(yield* works(service, secret), 200)
+      }
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("the key belongs to the tenant of the approval, and ends with the authority of who approved", () =>
     Effect.gen(function* () {
       const service = yield* TestService
@@ -478,6 +506,7 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
     ],
     ["a long one", { redirect_uris: [`https://a.example/${"a".repeat(2048)}`] }, "invalid_redirect_uri"],
     ["a blank name", { client_name: " " }, "invalid_client_metadata"],
+    ["a name that nobody sees", { client_name: "\u200B\u3164" }, "invalid_client_metadata"],
     ["a name of another direction", { client_name: "\u202Egnp.exe" }, "invalid_client_metadata"],
     ["a name with a line", { client_name: "a\nb" }, "invalid_client_metadata"],
     ["a name with NUL", { client_name: "a\0b" }, "invalid_client_metadata"],

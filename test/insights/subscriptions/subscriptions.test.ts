@@ -15,6 +15,18 @@ const least = {
   period: "month"
 }
 
+const isBetween = (value: number, one: number, other: number) => {
+  assert.isAtLeast(value, Math.min(one, other) - 0.01)
+  assert.isAtMost(value, Math.max(one, other) + 0.01)
+}
+
+/** A zone in which a moment is in an hour of the day. */
+const zoneWhereItIs = (hour: number, moment: DateTime.Utc): string => {
+  // Zones by offset are named by the hours to Greenwich: those west of it have a plus.
+  const behind = ((DateTime.getPartUtc(moment, "hour") - hour + 36) % 24) - 12
+  return behind === 0 ? "UTC" : `Etc/GMT${behind > 0 ? "+" : ""}${behind}`
+}
+
 const setting = Effect.gen(function* () {
   const service = yield* TestService
   const tenantId = yield* makeTenant(service.database)
@@ -118,6 +130,49 @@ layer(sharedServiceLayer, { excludeTestServices: true, timeout: "60 seconds" })(
         )
       }
     })
+  )
+
+  it.effect(
+    "utilization projects the rate since the period began to its end, and says when the quota is exhausted",
+    () =>
+      Effect.gen(function* () {
+        const { call, create, service, tenantId } = yield* setting
+        const now = yield* DateTime.now
+        yield* writeUsage(service.database, tenantId, [
+          { at: DateTime.formatIso(now), cost: 1, provider: "openai", input_tokens: 600, output_tokens: 200 }
+        ])
+        for (const [hour, amount, exhausts] of [
+          [12, 1000, "later"],
+          [12, 800, "now"],
+          [12, 100_000, "never"],
+          // In the first tenth of a period its rate says nothing about its end.
+          [1, 1000, "later"]
+        ] as const) {
+          const { id } = yield* create({
+            quota: { unit: "tokens", amount },
+            period: "day",
+            timeZone: zoneWhereItIs(hour, now)
+          })
+          const before = yield* DateTime.now
+          const { body } = yield* call("GET", `${path}/${id}/utilization`)
+          const after = yield* DateTime.now
+          const start = Date.parse(body.periodStart)
+          const span = Date.parse(body.periodEnd) - start
+          const [first, last] = [before, after].map(({ epochMilliseconds }) => epochMilliseconds - start) as [
+            number,
+            number
+          ]
+          assert.strictEqual(span, 86_400_000)
+          isBetween(body.percentElapsed, (100 * first) / span, (100 * last) / span)
+          if (hour === 1) assert.isNull(body.projected)
+          else isBetween(body.projected, Math.floor((800 * span) / first), Math.floor((800 * span) / last))
+          if (exhausts === "never") assert.isNull(body.exhaustsAt)
+          else {
+            const left = (amount - 800) / 800
+            isBetween(Date.parse(body.exhaustsAt) - start, Math.floor(first * (1 + left)), last * (1 + left))
+          }
+        }
+      })
   )
 
   it.effect("another tenant's subscription is 404", () =>

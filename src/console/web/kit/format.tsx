@@ -68,3 +68,10 @@ export const words = (name: string): string => {
     .toLowerCase()
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
+
+/** A text of any length in a table: what does not fit is cut, and shown by the pointer. */
+export const Cut = ({ text }: { readonly text: string }) => (
+  <span className="cut" title={text}>
+    {text}
+  </span>
+)
