@@ -77,9 +77,11 @@ export class TargetRepository extends Context.Service<TargetRepository>()("app/e
         Change.use(() =>
           Effect.andThen(
             Effect.orDie(sql`SELECT revision FROM event_dispatch FOR UPDATE`),
-            one(kinds, id, "FOR UPDATE")
+            one(kinds, id, "FOR NO KEY UPDATE")
           )
         ),
+      /** Keeps it from being deleted. Dispatch goes on, since deliveries of every tenant wait for that. */
+      hold: (kinds: Kinds, id: TargetId) => Change.use(() => one(kinds, id, "FOR KEY SHARE")),
       insert: (target: Target, sealedSecret: Uint8Array | null) =>
         Change.use(() =>
           announce.pipe(

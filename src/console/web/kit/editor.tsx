@@ -3,8 +3,9 @@ import { Act } from "./actions.tsx"
 import { textOf } from "./form.tsx"
 import { count } from "./format.tsx"
 import { Icon } from "./icons.tsx"
-import { type SyntaxCheck, type SyntaxFault } from "./syntax-worker.ts"
 import { announce } from "./toast.tsx"
+// A whole import of types leaves nothing behind: the worker's module is for its own thread alone.
+import type { SyntaxCheck, SyntaxFault } from "./syntax-worker.ts"
 
 /** What an editor holds now. */
 export interface Editing {

@@ -9,8 +9,14 @@ import { Empty, Failed, Loading } from "./states.tsx"
 export interface Column<Item> {
   readonly title: string
   readonly cell: (item: Item) => ReactNode
-  readonly isNumber?: boolean
+  readonly isNumber?: boolean | undefined
+  /** Takes the width that the others leave. */
+  readonly isWide?: boolean | undefined
 }
+
+/** Actions stay in sight when the table is wider than its place. */
+const classOf = ({ isNumber, isWide, title }: Pick<Column<never>, "isNumber" | "isWide" | "title">) =>
+  title === "" ? "n stick" : isNumber === true ? "n" : isWide === true ? "fill" : undefined
 
 /** The rows that were chosen, by key; they stay chosen on other pages of the list. */
 export interface Selection<Item> {
@@ -74,7 +80,7 @@ export const Table = <Item,>({
             </th>
           )}
           {columns.map(({ isNumber, title }) => (
-            <th key={title} scope="col" className={isNumber === true ? "n" : undefined}>
+            <th key={title} scope="col" className={classOf({ isNumber, title })}>
               {title === "" ? <span className="hidden">Actions</span> : title}
             </th>
           ))}
@@ -93,8 +99,8 @@ export const Table = <Item,>({
                 />
               </td>
             )}
-            {columns.map(({ cell, isNumber, title }) => (
-              <td key={title} className={isNumber === true ? "n" : undefined}>
+            {columns.map(({ cell, isNumber, isWide, title }) => (
+              <td key={title} className={classOf({ isNumber, isWide, title })}>
                 {cell(row)}
               </td>
             ))}
@@ -147,13 +153,15 @@ export const Search = ({
   </form>
 )
 
-/** A filter with few values. */
+/** A filter with few values; one that is required has no "any". */
 export const Choice = ({
+  isRequired = false,
   label,
   onChange,
   options,
   value = ""
 }: {
+  readonly isRequired?: boolean
   readonly label: string
   readonly onChange: (value: string) => void
   readonly options: ReadonlyArray<readonly [value: string, text: string]>
@@ -165,7 +173,7 @@ export const Choice = ({
     value={value}
     onChange={(event) => onChange(event.target.value)}
   >
-    <option value="">{label}: any</option>
+    {isRequired ? null : <option value="">{label}: any</option>}
     {options.map(([option, text]) => (
       <option key={option} value={option}>
         {label}: {text}
